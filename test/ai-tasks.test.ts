@@ -1,4 +1,4 @@
-// AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
+// AI tasks through the API and the emulator: each kind, each failure, cancellation, and the death of a worker.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished } from 'vitest'
@@ -31,16 +31,20 @@ const generate = (prompt: string) => ({ kind: 'generate', input: { prompt } })
 const classify = (text: string, labels = LABELS) => ({ kind: 'classify', input: { text, labels } })
 const extract = (text: string, schema: object = PERSON) => ({ kind: 'extract', input: { text, schema } })
 
-async function start(world: World, task: object, headers: Record<string, string> = WAIT): Promise<Answer> {
+async function createTask(
+  world: World,
+  task: object,
+  headers: Record<string, string> = WAIT,
+): Promise<Answer> {
   return await world.client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
 }
-const look = async (world: World, id: string, client: Client = world.client) =>
+const readTask = async (world: World, id: string, client: Client = world.client) =>
   (await client.get(`/v1/ai/tasks/${id}`)).body
 const eventsOf = async (world: World, id: string) =>
   (await world.sql`select type, data from events where subject_id = ${id} order by created_at`).map(
     ({ type, data }) => ({ type, data }),
   )
-/** The key of the task's call. */
+/** The idempotency key of the task's call. */
 async function keyOf(world: World, id: string): Promise<string> {
   const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
   return `${job!.id}:1`
@@ -51,8 +55,8 @@ test.for([
   [classify('A question about billing.'), { label: 'billing' }],
   [classify('None of these.'), { label: 'delivery' }],
   [extract('Ada was born in 1815.'), { data: { name: 'Ada', born: 1815 } }],
-] as const)('the kinds: %# succeeds', async ([task, output], { world }) => {
-  const { status, body } = await start(world, { ...task, metadata: { ticket: 17 } })
+] as const)('a task of each kind succeeds (%#)', async ([task, output], { world }) => {
+  const { status, body } = await createTask(world, { ...task, metadata: { ticket: 17 } })
   expect([status, body]).toMatchObject([
     201,
     {
@@ -68,17 +72,17 @@ test.for([
   ])
   expect(body.started_at <= body.finished_at).toBe(true)
   expect(body).not.toHaveProperty('input')
-  expect(await look(world, body.id)).toEqual(body)
+  expect(await readTask(world, body.id)).toEqual(body)
   const events = await eventsOf(world, body.id)
   expect(events.map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.succeeded'])
   expect(events[1]!.data).toMatchObject({ id: body.id, status: 'succeeded' })
   expect(events[1]!.data).not.toHaveProperty('output')
 })
 
-test('without being asked to wait it answers at once, and the model and limit go to the provider', async ({
+test('a request that does not wait returns a queued task, and the provider gets its model and limit', async ({
   world,
 }) => {
-  const { status, body } = await start(
+  const { status, body } = await createTask(
     world,
     { ...generate('Two words.'), model: 'other-model', max_output_tokens: 50 },
     {},
@@ -95,7 +99,7 @@ test('without being asked to wait it answers at once, and the model and limit go
     },
   ])
   const done = await eventually(async () => {
-    const task = await look(world, body.id)
+    const task = await readTask(world, body.id)
     expect(task.status).toBe('succeeded')
     return task
   })
@@ -105,53 +109,51 @@ test('without being asked to wait it answers at once, and the model and limit go
   ])
 })
 
-/** Lets each next attempt of a task begin at once, until its work is over. */
-async function drainAtOnce(world: World, id: string): Promise<void> {
+/** Makes each next attempt of a task due at once, until its job is finished. */
+async function drainWithoutDelays(world: World, id: string): Promise<void> {
   await eventually(async () => {
     const [job] = await world.sql`
       update jobs set run_at = least(run_at, now()) where subject_id = ${id}
-      returning finished_at is not null as over`
-    expect(job).toEqual({ over: true })
+      returning finished_at is not null as finished`
+    expect(job).toEqual({ finished: true })
   })
 }
-const quarterBefore = async (world: World, id: string) =>
+const moveStartBack = async (world: World, id: string) =>
   void (await world.sql`
     update ai_tasks set started_at = started_at - interval '15 minutes' where id = ${id}`)
 
-test('trouble at the provider that passes fails no task, however many attempts it takes', async ({
-  world,
-}) => {
+test('a task survives temporary faults of the provider, after any number of attempts', async ({ world }) => {
   const mark = freshKey()
   for (const [fault, times] of [
     ['rate_limited_429', 3],
     ['drop_before', 3],
   ] as const)
     await world.provider('ai').fault({ match: { contains: mark }, fault, times })
-  const { body } = await start(world, generate(mark), {})
-  await drainAtOnce(world, body.id)
-  expect(await look(world, body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
+  const { body } = await createTask(world, generate(mark), {})
+  await drainWithoutDelays(world, body.id)
+  expect(await readTask(world, body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
 })
 
-test('without an answer in a quarter of an hour and several attempts a task fails', async ({ world }) => {
-  const { body } = await start(world, generate('Private words [[500]]'), {})
-  const attempted = (least: number) =>
+test('a task without an answer for 15 minutes and several attempts fails', async ({ world }) => {
+  const { body } = await createTask(world, generate('Private words [[500]]'), {})
+  const awaitAttempts = (min_attempts: number) =>
     eventually(async () => {
       await world.sql`update jobs set run_at = least(run_at, now()) where subject_id = ${body.id}`
-      const task = await look(world, body.id)
-      expect(task.attempts).toBeGreaterThanOrEqual(least)
+      const task = await readTask(world, body.id)
+      expect(task.attempts).toBeGreaterThanOrEqual(min_attempts)
       expect(task.status).not.toBe('failed')
     })
-  await attempted(7)
-  await quarterBefore(world, body.id)
-  await drainAtOnce(world, body.id)
-  const failed = await look(world, body.id)
+  await awaitAttempts(7)
+  await moveStartBack(world, body.id)
+  await drainWithoutDelays(world, body.id)
+  const failed = await readTask(world, body.id)
   expect(failed).toMatchObject({ status: 'failed', output: null, failure: { code: 'ai_error' } })
   expect(failed.failure.message).toContain('15 minutes')
   expect(failed.failure.message).not.toContain('Private')
 })
 
-test('an answer that is cut off at its limit fails', async ({ world }) => {
-  const { body } = await start(world, { ...generate('A long story.'), max_output_tokens: 1 })
+test('a task whose answer is truncated at the token limit fails', async ({ world }) => {
+  const { body } = await createTask(world, { ...generate('A long story.'), max_output_tokens: 1 })
   expect(body).toMatchObject({
     status: 'failed',
     failure: { code: 'ai_invalid_output' },
@@ -160,22 +162,22 @@ test('an answer that is cut off at its limit fails', async ({ world }) => {
   })
 })
 
-test('a replay of a task that failed answers it again', async ({ world }) => {
+test('a replayed request returns the failed task', async ({ world }) => {
   const task = { idempotency_key: freshKey(), ...generate('[[refuse]]') }
-  const first = await start(world, task)
+  const first = await createTask(world, task)
   for (const prefer of ['wait=5', 'respond-async']) {
-    const again = await start(world, task, { prefer })
-    expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+    const replay = await createTask(world, task, { prefer })
+    expect([replay.status, replay.headers.get('idempotent-replayed'), replay.body]).toEqual([
       201,
       'true',
       first.body,
     ])
   }
-  const other = await start(world, { ...task, ...generate('Another.') })
+  const other = await createTask(world, { ...task, ...generate('Another.') })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
 })
 
-// Side by side: these stories mostly wait for the next attempt.
+// Concurrent: these tests mostly wait for the next attempt.
 test.concurrent.for([
   ['[[refuse]]', generate, 'ai_refused', 1],
   ['[[refuse]]', classify, 'ai_refused', 1],
@@ -183,11 +185,11 @@ test.concurrent.for([
   ['[[garbage]]', classify, 'ai_invalid_output', 1],
   ['[[garbage]]', extract, 'ai_invalid_output', 1],
 ] as const)(
-  '%s fails as it says (%#)',
+  'a task with %s fails with its code (%#)',
   { timeout: 180_000 },
   async ([trigger, task, code, attempts], { world }) => {
     const text = `Private words ${trigger}`
-    const { status, body } = await start(world, task(text))
+    const { status, body } = await createTask(world, task(text))
     const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
     expect([status, body]).toMatchObject([201, failed])
     expect(body.failure.message).not.toContain('Private')
@@ -196,38 +198,42 @@ test.concurrent.for([
       'ai_task.created',
       'ai_task.failed',
     ])
-    const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
-    expect(asked).toHaveLength(attempts)
+    const requests = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
+    expect(requests).toHaveLength(attempts)
   },
 )
 
-test.concurrent('a call that is held is shown as running, keeps its lease, and succeeds in its first attempt', async ({
+test.concurrent('a task with a slow call is running, renews its lease, and succeeds in its first attempt', async ({
   world,
 }) => {
   const mark = freshKey()
-  const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
-  const { body: queued } = await start(world, generate(mark), {})
-  await held.hit()
-  expect(await look(world, queued.id)).toMatchObject({ status: 'running', attempts: 1, finished_at: null })
+  const hold = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
+  const { body: queued } = await createTask(world, generate(mark), {})
+  await hold.hit()
+  expect(await readTask(world, queued.id)).toMatchObject({
+    status: 'running',
+    attempts: 1,
+    finished_at: null,
+  })
   const listed = (await world.client.get('/v1/ai/tasks?status=running')).body as { id: string }[]
   expect(listed.map(({ id }) => id)).toContain(queued.id)
-  // Longer than a lease that nobody renews.
+  // An unrenewed lease is shorter.
   await eventually(async () => {
     const [job] = await world.sql<{ renewed: boolean }[]>`
       select lease_until > started_at + interval '7 seconds' as renewed from jobs where subject_id = ${queued.id}`
     expect(job).toEqual({ renewed: true })
   })
-  await held.release()
+  await hold.release()
   await eventually(async () =>
-    expect(await look(world, queued.id)).toMatchObject({ status: 'succeeded', attempts: 1 }),
+    expect(await readTask(world, queued.id)).toMatchObject({ status: 'succeeded', attempts: 1 }),
   )
 })
 
-test.concurrent('[[429]] is tried again, and what is slow is awaited', async ({ world }) => {
-  const { body } = await start(world, generate('[[429]] [[slow]]'))
+test.concurrent('a rate-limited task is retried, and a slow call is awaited', async ({ world }) => {
+  const { body } = await createTask(world, generate('[[429]] [[slow]]'))
   expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
-  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
-  expect(asked.map(({ status }) => status)).toEqual([429, 200])
+  const requests = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
+  expect(requests.map(({ status }) => status)).toEqual([429, 200])
 })
 
 test.concurrent.for([
@@ -238,25 +244,25 @@ test.concurrent.for([
   ['empty_200', 2],
   ['string_ok', 2],
   ['conflict_409', 2],
-])('after %s the call is simply made again', async ([fault, attempts], { world }) => {
+])('after %s the call is repeated', async ([fault, attempts], { world }) => {
   const mark = freshKey()
   await world.provider('ai').fault({ match: { contains: mark }, fault })
-  const { body } = await start(world, generate(mark))
+  const { body } = await createTask(world, generate(mark))
   expect(body).toMatchObject({ status: 'succeeded', attempts })
 })
 
-test.concurrent('refused credentials fail it at once', async ({ world }) => {
+test.concurrent('refused credentials fail a task at once', async ({ world }) => {
   const mark = freshKey()
   await world.provider('ai').fault({ match: { contains: mark }, fault: 'refuse_401' })
-  const { body } = await start(world, generate(mark))
+  const { body } = await createTask(world, generate(mark))
   expect(body).toMatchObject({ status: 'failed', attempts: 1, failure: { code: 'ai_error' } })
   expect(body.failure.message).toContain('401')
 })
 
-test('a task is canceled before its call, which is never made', async ({ world }) => {
+test('a task that is canceled before its call makes no call', async ({ world }) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
-  const { body } = await start(world, generate('Never sent.'), {})
+  const { body } = await createTask(world, generate('Never sent.'), {})
   const key = freshKey()
   const cancel = (idempotency_key: string) =>
     world.client.post(`/v1/ai/tasks/${body.id}/cancel`, { idempotency_key })
@@ -268,12 +274,12 @@ test('a task is canceled before its call, which is never made', async ({ world }
   expect(canceled.body.finished_at).not.toBeNull()
   await sql`delete from pauses where queue = 'ai'`
   await world.drain()
-  expect(await look(world, body.id)).toEqual(canceled.body)
+  expect(await readTask(world, body.id)).toEqual(canceled.body)
   expect(await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })).toEqual([])
   const replay = await cancel(key)
   expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
-  const again = await cancel(freshKey())
-  expect([again.status, again.body.error]).toMatchObject([
+  const refused = await cancel(freshKey())
+  expect([refused.status, refused.body.error]).toMatchObject([
     409,
     { code: 'ai_task_not_cancelable', context: { status: 'canceled' } },
   ])
@@ -283,11 +289,13 @@ test('a task is canceled before its call, which is never made', async ({ world }
   ])
 })
 
-test('a cancellation during the call closes its connection, and who waits is told', async ({ world }) => {
+test('a cancellation during the call closes its connection and answers the waiting client', async ({
+  world,
+}) => {
   const mark = freshKey()
-  const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
-  const waiting = start(world, generate(mark))
-  await held.hit()
+  const hold = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
+  const waiting = createTask(world, generate(mark))
+  await hold.hit()
   const [task] = (await world.client.get('/v1/ai/tasks?status=running&limit=1')).body
   const canceled = await world.client.post(`/v1/ai/tasks/${task.id}/cancel`)
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
@@ -298,56 +306,60 @@ test('a cancellation during the call closes its connection, and who waits is tol
   )
   const { status, body } = await waiting
   expect([status, body]).toMatchObject([201, { id: task.id, status: 'canceled', attempts: 1 }])
-  await held.remove()
+  await hold.remove()
   await world.drain()
-  expect((await look(world, task.id)).status).toBe('canceled')
+  expect((await readTask(world, task.id)).status).toBe('canceled')
   expect(await world.provider('ai').effects({ idempotency_key: await keyOf(world, task.id) })).toEqual([])
 })
 
-test('what a task was asked is sealed while its job is open, and gone when it is over', async ({ world }) => {
+test('the input of a task is sealed while its job is open, and erased when the job is finished', async ({
+  world,
+}) => {
   const mark = freshKey()
-  const words = `Very private ${mark}`
-  const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
-  const { body } = await start(world, generate(words), {})
-  await held.hit()
-  const request = async () =>
+  const prompt = `Very private ${mark}`
+  const hold = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
+  const { body } = await createTask(world, generate(prompt), {})
+  await hold.hit()
+  const readRequest = async () =>
     (await world.sql`select request, payload from jobs where subject_id = ${body.id}`)[0]!
-  const open = await request()
+  const open = await readRequest()
   expect(open['payload']).toEqual({ ai_task_id: body.id })
   expect(open['request']).toMatchObject({ sealed: { input: expect.any(String) } })
   expect(JSON.stringify(open)).not.toContain('private')
-  await held.release()
+  await hold.release()
   await world.drain()
-  expect((await request())['request']).toEqual({ model: null, max_output_tokens: null })
+  expect((await readRequest())['request']).toEqual({ model: null, max_output_tokens: null })
 })
 
-test('lists are filtered, newest first, page by page; no other tenant sees a task', async ({ world }) => {
+test('a list is filtered and paged, newest first, and shows only tasks of its own tenant', async ({
+  world,
+}) => {
   const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
-  const made: string[] = []
+  const created: string[] = []
   for (const task of [generate('a'), classify('b'), generate('[[refuse]]')]) {
     const body = { idempotency_key: freshKey(), ...task }
-    made.unshift((await mine.post('/v1/ai/tasks', body, WAIT)).body.id)
+    created.unshift((await mine.post('/v1/ai/tasks', body, WAIT)).body.id)
   }
   const listed = async (query = '') => {
     const answer = await mine.get(`/v1/ai/tasks${query}`)
     expect(answer.status).toBe(200)
     return (answer.body as { id: string }[]).map(({ id }) => id)
   }
-  expect(await listed()).toEqual(made)
-  expect(await listed('?kind=generate')).toEqual([made[0], made[2]])
-  expect(await listed('?status=failed')).toEqual([made[0]])
+  expect(await listed()).toEqual(created)
+  expect(await listed('?kind=generate')).toEqual([created[0], created[2]])
+  expect(await listed('?status=failed')).toEqual([created[0]])
   expect(await listed('?status=queued')).toEqual([])
   const [, middle] = (await mine.get('/v1/ai/tasks')).body
   const at = encodeURIComponent(middle.created_at)
-  expect(await listed(`?created_from=${at}`)).toEqual(made.slice(0, 2))
-  expect(await listed(`?created_to=${at}`)).toEqual(made.slice(2))
+  expect(await listed(`?created_from=${at}`)).toEqual(created.slice(0, 2))
+  expect(await listed(`?created_to=${at}`)).toEqual(created.slice(2))
   const page = await mine.get('/v1/ai/tasks?limit=2')
   expect(page.headers.get('link')).toContain('rel="next"')
   expect(await listed(`?limit=2&before=${encodeURIComponent(page.body[1].created_at)}`)).toEqual(
-    made.slice(2),
+    created.slice(2),
   )
 
-  for (const path of [`/v1/ai/tasks/${made[0]}`])
+  for (const path of [`/v1/ai/tasks/${created[0]}`])
     expect([
       (await world.client.get(path)).status,
       (await world.client.post(`${path}/cancel`)).status,
@@ -356,15 +368,16 @@ test('lists are filtered, newest first, page by page; no other tenant sees a tas
   expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
 })
 
-test('lists leave out outputs, and an output that is too long fails its task', async ({ world }) => {
+test('lists omit outputs, and an output above the limit fails its task', async ({ world }) => {
   const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
-  const made = async (length: number) => {
+  const createWithOutput = async (length: number) => {
     const schema = { type: 'string', minLength: length, maxLength: length }
     const body = { idempotency_key: freshKey(), ...extract('x', schema) }
     return (await mine.post('/v1/ai/tasks', body, WAIT)).body
   }
-  for (let nth = 0; nth < 3; nth++) expect((await made(250_000)).output.data).toHaveLength(250_000)
-  expect(await made(270_000)).toMatchObject({
+  for (let nth = 0; nth < 3; nth++)
+    expect((await createWithOutput(250_000)).output.data).toHaveLength(250_000)
+  expect(await createWithOutput(270_000)).toMatchObject({
     status: 'failed',
     failure: { code: 'ai_invalid_output', message: 'The answer is longer than 256 KiB.' },
   })
@@ -378,9 +391,9 @@ test('lists leave out outputs, and an output that is too long fails its task', a
   expect(JSON.stringify(body).length).toBeLessThan(10_000)
 })
 
-test('a number that would lose digits is no output', async ({ world }) => {
+test('an output with a number that loses digits fails its task', async ({ world }) => {
   const schema = { type: 'object', properties: { n: { type: 'integer', exclusiveMinimum: 2 ** 53 - 1 } } }
-  expect((await start(world, extract('x', schema))).body).toMatchObject({
+  expect((await createTask(world, extract('x', schema))).body).toMatchObject({
     status: 'failed',
     output: null,
     failure: {
@@ -399,9 +412,9 @@ test.for([
   [{ $defs: { pattern: { const: 1 }, $anchor: true }, $ref: '#/$defs/pattern' }, 1],
   [{ default: {}, patternProperties: { pattern: true }, dependentSchemas: { $ref: true } }, {}],
 ] as const)(
-  'a schema may hold data and names that look like keywords (%#)',
+  'a schema may contain data and names that are also keywords (%#)',
   async ([schema, data], { world }) => {
-    expect((await start(world, extract('x', schema))).body).toMatchObject({
+    expect((await createTask(world, extract('x', schema))).body).toMatchObject({
       status: 'succeeded',
       output: { data },
     })
@@ -440,7 +453,7 @@ test.for([
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
   [extract('x', { type: 'string', pattern: '(' }), 'input.schema.pattern'],
   [extract('x', { patternProperties: { '(': {} } }), 'input.schema.patternProperties.('],
-  // Each takes the API a third of a second to read.
+  // The API needs a third of a second to read each of these.
   [extract('x', { pattern: '\\p{L}'.repeat(3200) }), 'input.schema'],
   [
     extract('x', { anyOf: Array.from({ length: 20 }, (_, n) => ({ pattern: `[^\\p{L}]${n}` })) }),
@@ -455,21 +468,21 @@ test.for([
   [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema.anyOf.1.not.pattern'],
   [extract('x', { patternProperties: { '(': true } }), 'input.schema.patternProperties.('],
   [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema', /at most 16 KiB/],
-  // Reading this one takes the API several times as long as any other request.
+  // The API needs several times as long to read this as any other request.
   [extract('x', { allOf: Array.from({ length: 1000 }, () => ({})) }), 'input.schema', /at most 1,000 values/],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
-] as [task: object, param: string, reported?: RegExp][])(
-  'bad input %# is refused',
-  async ([task, param, reported = /./], { world }) => {
+] as [task: object, param: string, message?: RegExp][])(
+  'invalid input is refused (%#)',
+  async ([task, param, message = /./], { world }) => {
     const before = await world.sql`select count(*) from ai_tasks`
-    const { status, body } = await start(world, task)
+    const { status, body } = await createTask(world, task)
     expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
-    expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(reported) })
+    expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(message) })
     expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
   },
 )
 
-/** Schemas that take for ever to follow: a pattern that backtracks, and parts that double. */
+/** Schemas that are practically endless to check. */
 const HOSTILE = {
   'a pattern that backtracks': {
     type: 'string',
@@ -488,14 +501,14 @@ const HOSTILE = {
   },
 }
 test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
-  'a schema with %s fails its task and holds up nothing else',
+  'a schema with %s fails its task and delays no other task',
   async (name, { world }) => {
-    const hostile = await start(world, extract('x', HOSTILE[name]), {})
-    // The process that validates does other work meanwhile.
-    const other = await start(world, generate('Meanwhile.'))
+    const hostile = await createTask(world, extract('x', HOSTILE[name]), {})
+    // The validating process does other work at the same time.
+    const other = await createTask(world, generate('Meanwhile.'))
     expect(other.body.status).toBe('succeeded')
     await eventually(async () =>
-      expect(await look(world, hostile.body.id)).toMatchObject({
+      expect(await readTask(world, hostile.body.id)).toMatchObject({
         status: 'failed',
         failure: {
           code: 'ai_invalid_output',
@@ -506,44 +519,42 @@ test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
   },
 )
 
-test('a tenant whose calls last does not keep another waiting', async ({ world }) => {
+test('slow calls of one tenant do not delay another tenant', async ({ world }) => {
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
   const mark = freshKey()
-  const held = await world
+  const hold = await world
     .provider('ai')
     .fault({ match: { contains: mark }, fault: 'hold', times: 1_000_000 })
-  const ask = (client: typeof mine, prompt: string, headers = {}) =>
+  const request = (client: typeof mine, prompt: string, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...generate(prompt) }, headers)
-  // More than a worker has slots.
-  const asked = await Promise.all(Array.from({ length: 120 }, () => ask(mine, mark)))
+  // More tasks than a worker has slots.
+  const answers = await Promise.all(Array.from({ length: 120 }, () => request(mine, mark)))
   const running = async () => (await mine.get('/v1/ai/tasks?status=running&limit=100')).body.length
   await eventually(async () => expect(await running()).toBe(75))
-  // By a bell, and after its first call by a walk.
-  const { body } = await ask(other, '[[429]]', WAIT)
+  // A wake-up starts the first attempt, a scan the second.
+  const { body } = await request(other, '[[429]]', WAIT)
   expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
   expect(await running()).toBe(75)
-  await held.remove()
+  await hold.remove()
   await eventually(async () =>
-    expect((await look(world, asked.at(-1)!.body.id, mine)).status).toBe('succeeded'),
+    expect((await readTask(world, answers.at(-1)!.body.id, mine)).status).toBe('succeeded'),
   )
 })
 
-test('many tasks whose answers cannot be checked in time do not keep another tenant waiting', async ({
-  world,
-}) => {
+test('many answers that cannot be checked in time do not delay another tenant', async ({ world }) => {
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
-  const ask = (client: typeof mine, task: object, headers = {}) =>
+  const request = (client: typeof mine, task: object, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
-  // No two alike. Within the time of a test: each of them would take a second of one of two threads.
+  // All schemas differ: each check takes one of two threads for a second.
   const schemas = Array.from({ length: 60 }, (_, nth) => ({
     ...HOSTILE['a pattern that backtracks'],
     $comment: `${nth}`,
   }))
-  const hostile = await Promise.all(schemas.map((schema) => ask(mine, extract('x', schema))))
-  expect((await ask(other, generate('Quick.'), WAIT)).body.status).toBe('succeeded')
+  const hostile = await Promise.all(schemas.map((schema) => request(mine, extract('x', schema))))
+  expect((await request(other, generate('Quick.'), WAIT)).body.status).toBe('succeeded')
   await eventually(
     async () =>
-      expect(await look(world, hostile.at(-1)!.body.id, mine)).toMatchObject({
+      expect(await readTask(world, hostile.at(-1)!.body.id, mine)).toMatchObject({
         status: 'failed',
         failure: { message: 'It takes too much work to check the answer against the schema.' },
       }),
@@ -551,56 +562,56 @@ test('many tasks whose answers cannot be checked in time do not keep another ten
   )
 }, 180_000)
 
-test('answers are checked by turns of the tenants, until nobody wants them', async () => {
+test('answers are checked round robin by tenant, and an aborted check ends', async () => {
   const end = new AbortController()
   const { default: data, ...schema } = HOSTILE['a pattern that backtracks']
-  const done: string[] = []
-  const check = async (tenant: string, asked: { schema: object; data: unknown }) => {
-    const wrong = await findSchemaViolation(tenant, asked, end.signal)
-    done.push(tenant)
-    return wrong
+  const checked: string[] = []
+  const check = async (tenant: string, input: { schema: object; data: unknown }) => {
+    const violation = await findSchemaViolation(tenant, input, end.signal)
+    checked.push(tenant)
+    return violation
   }
   const hostile = Array.from({ length: 6 }, (_, nth) =>
     check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
   )
   expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
-  // Two are checked at a time, and one more may end beside it.
-  expect(done.indexOf('b')).toBeLessThanOrEqual(3)
+  // Two checks run at a time, and one more may end in the meantime.
+  expect(checked.indexOf('b')).toBeLessThanOrEqual(3)
   await hostile[0]
   end.abort(new Error('enough'))
-  const ends = await Promise.allSettled(hostile)
-  expect(ends.slice(3)).toEqual(
+  const results = await Promise.allSettled(hostile)
+  expect(results.slice(3)).toEqual(
     Array.from({ length: 3 }, () => ({ status: 'rejected', reason: new Error('enough') })),
   )
-  // Data that it would take at once; but its schema is known by now, to this tenant only.
-  const known = { schema: { ...schema, $comment: '0' }, data: 'a' }
+  // Simple data, but this tenant's schema is already recorded as too slow.
+  const recorded = { schema: { ...schema, $comment: '0' }, data: 'a' }
   const { signal } = new AbortController()
-  expect(await findSchemaViolation('a', known, signal)).toMatch('too much work')
-  expect(await findSchemaViolation('b', known, signal)).toBeNull()
+  expect(await findSchemaViolation('a', recorded, signal)).toMatch('too much work')
+  expect(await findSchemaViolation('b', recorded, signal)).toBeNull()
 })
 
-test('how busy the machine is does not change what is checked', async () => {
+test('the result of a check does not depend on the load of the machine', async () => {
   const busy = Array.from({ length: 8 }, () => new Worker('for (;;);', { eval: true }))
   try {
     await Promise.all(busy.map((each) => once(each, 'online')))
-    // Some tenths of a second of a processor, of which there is a part of one.
+    // The check needs some tenths of a second of a processor that is shared.
     const data = Array.from({ length: 3_000 }, (_, nth) => ({ nth }))
-    const given = { schema: { type: 'array', uniqueItems: true }, data }
-    expect(await findSchemaViolation('busy', given, new AbortController().signal)).toBeNull()
+    const input = { schema: { type: 'array', uniqueItems: true }, data }
+    expect(await findSchemaViolation('busy', input, new AbortController().signal)).toBeNull()
   } finally {
     await Promise.all(busy.map((each) => each.terminate()))
   }
 })
 
-test('an attempt that its worker ended is given back, however many failed before', async ({ world }) => {
+test('an attempt that its worker aborts is given back, after any number of failures', async ({ world }) => {
   const { sql, tenant_id, config } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
-  const { body } = await start(world, generate('Never sent.'), {})
+  const { body } = await createTask(world, generate('Never sent.'), {})
   await sql`update ai_tasks set started_at = now() - interval '1 hour' where id = ${body.id}`
   const [row] = await sql<{ id: string; name: string; payload: Json; call: object }[]>`
     select id, name, payload, jsonb_build_object('key', key, 'request', request) as call
     from jobs where subject_id = ${body.id}`
-  const outcome = { kind: 'ambiguous', reason: 'nobody wants it any more', replayed: false } as const
+  const outcome = { kind: 'ambiguous', reason: 'the call was aborted', replayed: false } as const
   const context = {
     sql,
     vault: createVault(config.ENCRYPTION_KEY!),
@@ -613,8 +624,8 @@ test('an attempt that its worker ended is given back, however many failed before
     call: { ...row!.call, lookup_only: false },
   } as unknown as ClaimedJob
   const attempt = async (signal: AbortSignal) => {
-    const begun = await aiTaskHandlers[runAiTask.name].attempt(context, job, signal)
-    return begun.kind === 'continue' ? await begun.next() : begun
+    const result = await aiTaskHandlers[runAiTask.name].attempt(context, job, signal)
+    return result.kind === 'continue' ? await result.next() : result
   }
   expect(await attempt(AbortSignal.abort())).toMatchObject({ kind: 'give_back', unsent: true })
   expect(await attempt(new AbortController().signal)).toMatchObject({
@@ -627,25 +638,25 @@ test('an attempt that its worker ended is given back, however many failed before
 
 test.concurrent.for<[name: string, changes: object, param: string]>([
   ['no messages', { messages: [] }, 'messages'],
-  ['a role that is none', { messages: [{ role: 'buyer', content: 'x' }] }, 'messages.0.role'],
+  ['an unknown role', { messages: [{ role: 'buyer', content: 'x' }] }, 'messages.0.role'],
   ['no model', { model: '' }, 'model'],
-  ['a parameter that is none', { max_output_tokens: 5 }, 'max_output_tokens'],
-  ['two limits of tokens', { max_tokens: 5, max_completion_tokens: 5 }, 'max_tokens'],
-  ['no tokens', { max_completion_tokens: 0 }, 'max_completion_tokens'],
-  ['too hot', { temperature: 2.1 }, 'temperature'],
-  ['five stops', { stop: ['a', 'b', 'c', 'd', 'e'] }, 'stop'],
+  ['an unknown parameter', { max_output_tokens: 5 }, 'max_output_tokens'],
+  ['two token limits', { max_tokens: 5, max_completion_tokens: 5 }, 'max_tokens'],
+  ['a token limit of 0', { max_completion_tokens: 0 }, 'max_completion_tokens'],
+  ['a temperature above 2', { temperature: 2.1 }, 'temperature'],
+  ['five stop texts', { stop: ['a', 'b', 'c', 'd', 'e'] }, 'stop'],
   [
-    '17 metadata',
+    '17 entries of metadata',
     { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`k${n}`, 'v'])) },
     'metadata',
   ],
-  ['a long value', { metadata: { k: 'v'.repeat(513) } }, 'metadata.k'],
+  ['a value of metadata above 512 characters', { metadata: { k: 'v'.repeat(513) } }, 'metadata.k'],
   [
-    'a name of a schema with a blank',
+    'a blank in the name of a schema',
     { response_format: { type: 'json_schema', json_schema: { name: 'a b', schema: {} } } },
     'response_format.json_schema.name',
   ],
-  ['a format that is none', { response_format: { type: 'xml' } }, 'response_format.type'],
+  ['an unknown format', { response_format: { type: 'xml' } }, 'response_format.type'],
 ])('the emulator refuses a request with %s', async ([, changes, param], { world }) => {
   const { url, api_key } = world.provider('ai')
   const answer = await fetch(`${url}/v1/chat/completions`, {
@@ -659,7 +670,7 @@ test.concurrent.for<[name: string, changes: object, param: string]>([
   ])
 })
 
-test('the emulator keeps the latest completions, and counts all', () => {
+test('the emulator stores the latest 1,000 completions and counts all', () => {
   const emulator = { completions: [] as Completion[] }
   for (let seq = 1; seq <= 1_200; seq++) storeCompletion(emulator, { seq } as Completion)
   expect([emulator.completions.length, emulator.completions[0]!.seq, completionCount(emulator)]).toEqual([
@@ -667,10 +678,10 @@ test('the emulator keeps the latest completions, and counts all', () => {
   ])
 })
 
-test('what was stored and is no JSON sets its job aside', async ({ world }) => {
+test('a stored input that is not JSON parks its job', async ({ world }) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
-  const { body } = await start(world, generate('Never sent.'), {})
+  const { body } = await createTask(world, generate('Never sent.'), {})
   const [job] = await sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
   const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputContext(tenant_id, job!.id))
   await sql`
@@ -684,7 +695,7 @@ test('what was stored and is no JSON sets its job aside', async ({ world }) => {
 })
 
 test(
-  'a worker that is killed during a call loses nothing: the call is made again',
+  'a task survives the death of its worker during the call: the call is repeated',
   { timeout: 180_000 },
   async () => {
     const deployment = await createDeployment({ queue: 'redis' })
@@ -692,10 +703,10 @@ test(
     await deployment.startApi()
     const first = await deployment.startWorker()
     const { client, provider, sql } = deployment
-    const held = await provider('ai').fault({ fault: 'hold' })
+    const hold = await provider('ai').fault({ fault: 'hold' })
     const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
     const { body } = await client.post('/v1/ai/tasks', task)
-    await held.hit()
+    await hold.hit()
     await first.end('SIGKILL')
     await sql`update jobs set lease_until = now() - interval '2 seconds' where subject_id = ${body.id}`
     const second = await deployment.startWorker()
@@ -709,13 +720,13 @@ test(
       { status: 0, refusal: 'the client closed the connection' },
       { status: 200 },
     ])
-    // Credentials that are refused are the operator's to correct.
+    // Refused credentials need an operator: the worker logs a warning.
     await provider('ai').fault({ fault: 'refuse_401' })
     const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
     const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
     expect(failed.failure.code).toBe('ai_error')
-    const warned = await second.waitForLine('refuses our credentials')
-    expect(JSON.parse(warned)).toMatchObject({
+    const warning = await second.waitForLine('refuses our credentials')
+    expect(JSON.parse(warning)).toMatchObject({
       level: 40,
       provider: 'ai',
       msg: 'The AI provider refuses our credentials: check AI_API_KEY',
@@ -724,24 +735,27 @@ test(
   },
 )
 
-test('what a task answered is erased when it is as old as RETENTION_DAYS says; the task stays', async ({
-  world,
-}) => {
+test('the output of a task is erased after RETENTION_DAYS, and the task stays', async ({ world }) => {
   const idempotency_key = freshKey()
   const task = { idempotency_key, ...generate('Of Ada.') }
   const [{ body: old }, { body: young }] = await Promise.all([
-    start(world, task),
-    start(world, generate('Of Grace.')),
+    createTask(world, task),
+    createTask(world, generate('Of Grace.')),
   ])
   for (const [{ id }, days] of [
     [old, 90],
     [young, 89],
   ] as const)
     await world.sql`update ai_tasks set finished_at = now() - ${days} * interval '1 day' where id = ${id}`
-  await eventually(async () => expect(await look(world, old.id)).toMatchObject({ output: null }))
-  const left = await look(world, old.id)
-  expect(left).toEqual({ ...old, output: null, finished_at: left.finished_at, updated_at: left.updated_at })
-  const replayed = await start(world, task)
-  expect([replayed.status, replayed.body]).toEqual([201, left])
-  expect(await look(world, young.id)).toMatchObject({ output: { text: 'You said: Of Grace.' } })
+  await eventually(async () => expect(await readTask(world, old.id)).toMatchObject({ output: null }))
+  const erased = await readTask(world, old.id)
+  expect(erased).toEqual({
+    ...old,
+    output: null,
+    finished_at: erased.finished_at,
+    updated_at: erased.updated_at,
+  })
+  const replayed = await createTask(world, task)
+  expect([replayed.status, replayed.body]).toEqual([201, erased])
+  expect(await readTask(world, young.id)).toMatchObject({ output: { text: 'You said: Of Grace.' } })
 })

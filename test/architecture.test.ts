@@ -1,5 +1,4 @@
-// Holds the layout: which layer may import which, no import cycles, the length of files and of SQL, and one name for
-// one thing.
+// The layout of the code: allowed imports between layers, no import cycles, bounded files and SQL lines, unique names.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -11,13 +10,13 @@ import { RESOURCE_NAMES, callStatuses, resourceOf } from '#domain/resources.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const SRC = join(ROOT, 'src')
-/** A file that passes this becomes a folder of the same name. */
-const MOST_LINES = 300
+/** A longer file becomes a folder of the same name. */
+const MAX_LINES = 300
 
 const SOURCE = /\.tsx?$/
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([^'"]+)['"]/g
 
-/** Who may import whom; `*` marks what puts the whole together. One file of a layer is named `layer/file`. */
+/** The allowed imports of each layer; `*` allows all. `layer/file` allows a single file of a layer. */
 const MAY_IMPORT: Record<string, string[]> = {
   core: [],
   jobs: ['core'],
@@ -42,7 +41,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   sdk: [],
 }
 
-/** Packages that one layer alone may know. */
+/** Packages that only the listed layers may import. */
 const OWNERS: Record<string, string[]> = {
   bullmq: ['queue'],
   ioredis: ['queue'],
@@ -59,14 +58,14 @@ const OWNERS: Record<string, string[]> = {
   '@tanstack': ['dashboard'],
 }
 
-/** Layers that run in development only: `npm start` and what it starts, and the SDK, which has a package of its own. */
+/** Layers outside production: `npm start`, the emulators that it starts, and the SDK, which is a separate package. */
 const DEVELOPMENT = ['start', 'emulators', 'sdk']
 
 type Import = { file: string; layer: string; target: string }
 
-async function imports(): Promise<Import[]> {
+async function readImports(): Promise<Import[]> {
   const found: Import[] = []
-  for (const [path, text] of await sources(['src', 'sdk/src'])) {
+  for (const [path, text] of await readSources(['src', 'sdk/src'])) {
     const file = path.replace(/^src\//, '')
     for (const [, target] of text.matchAll(IMPORT))
       found.push({ file, layer: file.split('/')[0]!, target: target! })
@@ -74,25 +73,28 @@ async function imports(): Promise<Import[]> {
   return found
 }
 
-/** The pages in the browser: they know the SDK, and nothing of what runs on the server. */
+/** The pages in the browser: they import the SDK and no server code. */
 const isWeb = (file: string) => file.startsWith('dashboard/web/')
 
-function allowed({ file, layer, target }: Import): boolean {
+function isAllowed({ file, layer, target }: Import): boolean {
   if (isWeb(file) && target.startsWith('#')) return target.startsWith('#sdk/')
-  const may = MAY_IMPORT[layer]
-  if (may === undefined) return false
-  // It is installed alone, and runs where there is no Node.
+  const allowed_imports = MAY_IMPORT[layer]
+  if (allowed_imports === undefined) return false
+  // The SDK is installed alone and also runs without Node.
   if (layer === 'sdk') return target.startsWith('.')
   if (target.startsWith('#')) {
     const name = target.slice(1).replace(/\.ts$/, '')
     const [other] = name.split('/')
-    return other !== layer && (may.includes('*') || may.includes(other!) || may.includes(name))
+    return (
+      other !== layer &&
+      (allowed_imports.includes('*') || allowed_imports.includes(other!) || allowed_imports.includes(name))
+    )
   }
   const owners = OWNERS[target.split('/')[0]!]
   return owners === undefined || owners.includes(layer)
 }
 
-function staysInside({ file, layer, target }: Import): boolean {
+function staysWithinLayer({ file, layer, target }: Import): boolean {
   if (!target.startsWith('.')) return true
   const to = join(file, '..', target)
   if (isWeb(file) !== isWeb(to)) return false
@@ -100,23 +102,23 @@ function staysInside({ file, layer, target }: Import): boolean {
 }
 
 test('each layer imports only what the table allows', async () => {
-  const all = await imports()
+  const all = await readImports()
   expect(all.length).toBeGreaterThan(150)
-  expect(all.filter((one) => !allowed(one)).map(({ file, target }) => `${file} imports ${target}`)).toEqual(
+  expect(all.filter((one) => !isAllowed(one)).map(({ file, target }) => `${file} imports ${target}`)).toEqual(
     [],
   )
 })
 
 test('relative imports stay within their layer and name the file', async () => {
-  const astray = (await imports()).filter((one) => !staysInside(one))
+  const astray = (await readImports()).filter((one) => !staysWithinLayer(one))
   expect(astray.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
 })
 
-test('dependencies are exactly the packages that production processes import; the rest is for development', async () => {
+test('dependencies are exactly the packages that production processes import', async () => {
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>
   }
-  const production = (await imports()).filter(
+  const production = (await readImports()).filter(
     ({ file, layer, target }) =>
       !isWeb(file) && !DEVELOPMENT.includes(layer) && !/^(?:[.#]|node:)/.test(target),
   )
@@ -133,8 +135,8 @@ test('every layer has a row in the table', async () => {
   expect(layers.filter((layer) => !(layer in MAY_IMPORT))).toEqual([])
 })
 
-/** The files of these folders, as paths from the root, with their text. */
-async function sources(folders: string[]): Promise<Map<string, string>> {
+/** The source files of the folders: path from the root to text. */
+async function readSources(folders: string[]): Promise<Map<string, string>> {
   const found = new Map<string, string>()
   for (const folder of folders)
     for (const name of await readdir(join(ROOT, folder), { recursive: true }))
@@ -145,7 +147,7 @@ async function sources(folders: string[]): Promise<Map<string, string>> {
   return found
 }
 
-/** From each file to those that it imports, types included. */
+/** Maps each file to the files that it imports, types included. */
 async function importGraph(files: Map<string, string>): Promise<Map<string, string[]>> {
   const manifest = await readFile(join(ROOT, 'package.json'), 'utf8')
   const { imports: aliases } = JSON.parse(manifest) as { imports: Record<string, string> }
@@ -164,17 +166,17 @@ async function importGraph(files: Map<string, string>): Promise<Map<string, stri
   return graph
 }
 
-/** A circle of imports, with its first file at both ends; undefined when there is none. */
+/** An import cycle, with its first file at both ends. Undefined without a cycle. */
 function findCycle(graph: Map<string, string[]>): string[] | undefined {
-  const done = new Set<string>()
+  const visited = new Set<string>()
   const visit = (file: string, path: string[]): string[] | undefined => {
     if (path.includes(file)) return [...path.slice(path.indexOf(file)), file]
-    if (done.has(file)) return undefined
+    if (visited.has(file)) return undefined
     for (const target of graph.get(file) ?? []) {
       const cycle = visit(target, [...path, file])
       if (cycle !== undefined) return cycle
     }
-    done.add(file)
+    visited.add(file)
     return undefined
   }
   for (const file of graph.keys()) {
@@ -184,13 +186,13 @@ function findCycle(graph: Map<string, string[]>): string[] | undefined {
   return undefined
 }
 
-test('no files import each other in a circle, types included', async () => {
-  const graph = await importGraph(await sources(['src', 'sdk/src', 'test', 'bench', 'fuzz', 'torture']))
+test('no import cycle exists, types included', async () => {
+  const graph = await importGraph(await readSources(['src', 'sdk/src', 'test', 'bench', 'fuzz', 'torture']))
   expect([...graph.values()].flat().length).toBeGreaterThan(500)
   expect(findCycle(graph)).toBe(undefined)
 })
 
-test('a circle would be found', () => {
+test('the check finds an import cycle', () => {
   const graph = new Map([
     ['a.ts', ['b.ts', 'c.ts']],
     ['b.ts', []],
@@ -201,20 +203,20 @@ test('a circle would be found', () => {
 })
 
 test('no file outside the tests is longer than 300 lines', async () => {
-  const files = await sources(['src', 'sdk/src', 'sdk/generate', 'bench', 'fuzz', 'torture'])
+  const files = await readSources(['src', 'sdk/src', 'sdk/generate', 'bench', 'fuzz', 'torture'])
   const written = [...files].filter(([file]) => !file.includes('/generated/'))
-  const long = written.filter(([, text]) => text.trimEnd().split('\n').length > MOST_LINES)
+  const long = written.filter(([, text]) => text.trimEnd().split('\n').length > MAX_LINES)
   expect(long.map(([file]) => file)).toEqual([])
 })
 
-/** The formatter leaves templates as they are, so this holds the length of their lines. */
-const MOST_SQL_COLUMNS = 120
+/** The formatter does not wrap the lines of templates. */
+const MAX_SQL_COLUMNS = 120
 const SQL_TEMPLATE = /(?<![`.\w])(?:sql|tx)(?:<[^`]*?>)?\s*`/g
 
-/** The lines of the templates with the tag `sql` or `tx`, with all that is put into them. */
+/** The lines of templates with the tag `sql` or `tx`, nested templates included. */
 function sqlLines(text: string): string[] {
   return Array.from(text.matchAll(SQL_TEMPLATE)).flatMap(({ 0: tag, index }) => {
-    // What closes the templates and placeholders that are open.
+    // The closing signs of the open templates and placeholders.
     const closing = ['`']
     let end = index + tag.length
     for (; closing.length > 0 && end < text.length; end++) {
@@ -230,53 +232,58 @@ function sqlLines(text: string): string[] {
 }
 
 test('no line of SQL is longer than 120 columns', async () => {
-  const files = [...(await sources(['src']))]
+  const files = [...(await readSources(['src']))]
   const lines = files.flatMap(([file, text]) => sqlLines(text).map((line) => ({ file, line })))
   expect(lines.length).toBeGreaterThan(1000)
-  expect(lines.filter(({ line }) => line.length > MOST_SQL_COLUMNS)).toEqual([])
+  expect(lines.filter(({ line }) => line.length > MAX_SQL_COLUMNS)).toEqual([])
 })
 
-test('a long line of SQL would be found, and a long comment behind it would not', () => {
+test('the check finds a long line of SQL and ignores a long comment after the template', () => {
   const inner = 'x'.repeat(130)
   const text = `sql<{ a: string; b: 1 }[]>\`select \${a({ b: sql\`c\` })}\n${inner}\`\n// ${inner}\n`
-  expect(sqlLines(text).filter((line) => line.length > MOST_SQL_COLUMNS)).toEqual([`${inner}\``])
+  expect(sqlLines(text).filter((line) => line.length > MAX_SQL_COLUMNS)).toEqual([`${inner}\``])
 })
 
-/** An expression that is tried anew at each place of a text, over fifty characters or more of it. */
+/** An unanchored expression with a repetition of fifty or more: its run time is quadratic. */
 const LONG_SEARCH =
   /[(=!:,?&|] ?\/(?!\^)(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])*\{(?:[5-9]\d|\d{3,})(?:,\d*)?\}(?:\\.|[^/\\\n])*\//
-/** A check of a text that may be too long: without `abort`, zod goes on to the next one. */
+/** A check after `max`: without `abort`, zod also runs it on a text that is too long. */
 const UNBOUNDED_CHECK =
   /z\s*\.string\(\)(?:\s*\.\w+\([^(){}]*\))*?\s*\.max\([^(){}]*\)\s*\.(?:regex|refine|superRefine|overwrite)\(/
 
-test('no text of a caller is searched in a time that grows faster than it', async () => {
-  const files = await sources(['src'])
-  const found = (pattern: RegExp) =>
+test('searches in texts of callers run in linear time', async () => {
+  const files = await readSources(['src'])
+  const findFiles = (pattern: RegExp) =>
     Array.from(files)
       .filter(([path, text]) => path.endsWith('.ts') && pattern.test(text))
       .map(([path]) => path)
-  expect(found(LONG_SEARCH)).toEqual([])
-  expect(found(UNBOUNDED_CHECK)).toEqual([])
-  for (const wrong of ['line(998).refine((value) => !/[\\x21-\\x7e]{991}/.test(value))', 'x = /[^a/]{50,}b/'])
-    expect(LONG_SEARCH.test(wrong)).toBe(true)
+  expect(findFiles(LONG_SEARCH)).toEqual([])
+  expect(findFiles(UNBOUNDED_CHECK)).toEqual([])
+  for (const violation of [
+    'line(998).refine((value) => !/[\\x21-\\x7e]{991}/.test(value))',
+    'x = /[^a/]{50,}b/',
+  ])
+    expect(LONG_SEARCH.test(violation)).toBe(true)
   expect(LONG_SEARCH.test('(/^[0-9a-f]{64}$/i.test(value))')).toBe(false)
   expect(UNBOUNDED_CHECK.test('z\n  .string()\n  .min(1)\n  .max(most)\n  .refine(isLine)')).toBe(true)
 })
 
 test('only the ledger writes accounts and transfers', async () => {
   const writes = /\b(?:insert into|update|delete from) ledger_/
-  const writers = [...(await sources(['src']))].filter(([, text]) => writes.test(text)).map(([file]) => file)
+  const writers = [...(await readSources(['src']))]
+    .filter(([, text]) => writes.test(text))
+    .map(([file]) => file)
   expect(writers).toEqual(['src/domain/ledger.ts'])
 })
 
-/** The emulators are programs of their own: they have Stripe's words for things, and only `start` imports them. */
+/** The emulators are separate programs: they use Stripe's terms, and only `start` imports them. */
 const isEmulator = (file: string) => file.startsWith('src/emulators/')
-/** So are the pages in the browser, which cannot import what the server calls by the same name. */
+/** The pages in the browser are a separate program: they cannot import server code. */
 const isPage = (file: string) => file.startsWith('src/dashboard/web/')
 const DECLARATION =
   /^(?:export (?:async )?(?:function\*?|const|class)|(?:export )?(?:type|interface)) (\w+)/gm
 
-/** Names that two files export, and types of one name in two files, each with its files. */
+/** Names that two files export and types that two files declare, each with its files. */
 function sharedNames(files: Iterable<[file: string, text: string]>): string[] {
   const owners = new Map<string, string[]>()
   for (const [file, text] of files)
@@ -285,25 +292,25 @@ function sharedNames(files: Iterable<[file: string, text: string]>): string[] {
   return [...owners].filter(([, of]) => of.length > 1).map(([name, of]) => `${name}: ${of.join(', ')}`)
 }
 
-test('no two files export the same name, and no two types share one', async () => {
-  const files = [...(await sources(['src']))]
+test('exported names and names of types are unique', async () => {
+  const files = [...(await readSources(['src']))]
   const programs = [isEmulator, isPage, (file: string) => !isEmulator(file) && !isPage(file)]
   for (const program of programs) expect(sharedNames(files.filter(([file]) => program(file)))).toEqual([])
-  expect(sharedNames(await sources(['sdk/src']))).toEqual([])
+  expect(sharedNames(await readSources(['sdk/src']))).toEqual([])
 })
 
-test('a shared name would be found', () => {
+test('the check finds a shared name', () => {
   const files = { 'a.ts': 'export type Place = 1\n', 'b.ts': 'type Place = 2\nexport const other = 1\n' }
   expect(sharedNames(Object.entries(files))).toEqual(['Place: a.ts, b.ts'])
 })
 
-test('every word of the glossary is in order, and the files that it names exist', async () => {
+test('the terms of the glossary are in alphabetical order, and its files exist', async () => {
   const rows = (await readFile(join(ROOT, 'docs/glossary.md'), 'utf8'))
     .split('\n')
     .filter((line) => line.startsWith('| ') && line.endsWith('` |'))
-  const words = rows.map((row) => row.split('|')[1]!.trim())
-  expect(words.length).toBeGreaterThan(15)
-  expect(words).toEqual(words.toSorted())
+  const terms = rows.map((row) => row.split('|')[1]!.trim())
+  expect(terms.length).toBeGreaterThan(15)
+  expect(terms).toEqual(terms.toSorted())
   for (const row of rows)
     for (const [, file] of row
       .split('|')
@@ -312,44 +319,52 @@ test('every word of the glossary is in order, and the files that it names exist'
       expect((await readFile(join(ROOT, file!), 'utf8')).length, file).toBeGreaterThan(0)
 })
 
-test('the table would notice: a call to a provider inside the domain is a violation', () => {
-  expect(allowed({ file: 'domain/x.ts', layer: 'domain', target: '#providers/payments.ts' })).toBe(false)
-  expect(allowed({ file: 'api/x.ts', layer: 'api', target: 'bullmq' })).toBe(false)
-  expect(allowed({ file: 'sdk/src/x.ts', layer: 'sdk', target: 'node:crypto' })).toBe(false)
-  expect(allowed({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '#domain/areas.ts' })).toBe(false)
-  expect(staysInside({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '../app.ts' })).toBe(false)
-  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/payments.ts' })).toBe(false)
-  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/signatures.ts' })).toBe(true)
-  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/events.ts' })).toBe(
+test('the check finds violations of the table: the domain cannot import a provider', () => {
+  expect(isAllowed({ file: 'domain/x.ts', layer: 'domain', target: '#providers/payments.ts' })).toBe(false)
+  expect(isAllowed({ file: 'api/x.ts', layer: 'api', target: 'bullmq' })).toBe(false)
+  expect(isAllowed({ file: 'sdk/src/x.ts', layer: 'sdk', target: 'node:crypto' })).toBe(false)
+  expect(isAllowed({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '#domain/areas.ts' })).toBe(
+    false,
+  )
+  expect(staysWithinLayer({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '../app.ts' })).toBe(
+    false,
+  )
+  expect(isAllowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/payments.ts' })).toBe(
+    false,
+  )
+  expect(isAllowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/signatures.ts' })).toBe(
     true,
   )
-  expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/client.ts' })).toBe(
+  expect(isAllowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/events.ts' })).toBe(
+    true,
+  )
+  expect(isAllowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/client.ts' })).toBe(
     false,
   )
 })
 
-/** What a provider is called, and what it calls things. A comment is no exception: it would be wrong for the next one. */
+/** Names and terms of providers. They are also forbidden in comments: a second provider would make them wrong. */
 const VOCABULARY =
   /payment_intent|['"`]charge\b|\b(?:pi|re|pyr|ch|pm|evt|whsec)_[A-Za-z0-9]|\bstripe\b|\bSTRIPE_/i
-/** Where a provider is known by name: its own files, which are in these or are called after it, and what puts the whole together. */
-const KNOWS_PROVIDERS = /^src\/(?:providers|emulators|start|core\/config)[/.]|\/stripe\.ts$/
+/** Files that may name a provider: its own files and the composition of the program. */
+const MAY_NAME_PROVIDERS = /^src\/(?:providers|emulators|start|core\/config)[/.]|\/stripe\.ts$/
 
-function namesProvider(text: string): string | undefined {
+function findProviderTerm(text: string): string | undefined {
   const own = text.split('\n').filter((line) => !/^(?:import\b|\} from )/.test(line))
   return own.find((line) => VOCABULARY.test(line))?.trim()
 }
 
-test('no layer speaks the language of a provider but its own files', async () => {
-  const others = [...(await sources(['src']))].filter(([file]) => !KNOWS_PROVIDERS.test(file))
+test('only a provider’s own files use its terms', async () => {
+  const others = [...(await readSources(['src']))].filter(([file]) => !MAY_NAME_PROVIDERS.test(file))
   expect(others.length).toBeGreaterThan(150)
   const found = others.flatMap(([file, text]) => {
-    const line = namesProvider(text)
+    const line = findProviderTerm(text)
     return line === undefined ? [] : [`${file}: ${line}`]
   })
   expect(found).toEqual([])
 })
 
-test('a word of a provider would be found', () => {
+test('the check finds a term of a provider', () => {
   for (const line of [
     "if (told.object === 'payment_intent')",
     "example: 'pi_3SV'",
@@ -358,46 +373,48 @@ test('a word of a provider would be found', () => {
     "need(config, 'STRIPE_SECRET_KEY')",
     "kind === 'charge.refunded'",
   ])
-    expect(namesProvider(`const a = 1\n${line}\n`)).toBe(line)
-  expect(namesProvider("import { SENDER } from './stripe.ts'\nlimit.charge(1)\n")).toBe(undefined)
+    expect(findProviderTerm(`const a = 1\n${line}\n`)).toBe(line)
+  expect(findProviderTerm("import { SENDER } from './stripe.ts'\nlimit.charge(1)\n")).toBe(undefined)
 })
 
 const DOCUMENT = join(ROOT, 'docs/architecture.md')
 const ROW = /^\| `(\w+)` \| [^|]+ \|([^|]*)\|$/gm
 const PATH = /`((?:src|test|docs|migrations)\/[^`\s]*)`/g
 
-test('docs/architecture.md has the table of imports, and the files that it names are there', async () => {
+test('docs/architecture.md has the table of imports, and its files exist', async () => {
   const text = await readFile(DOCUMENT, 'utf8')
   const layers = text.slice(text.indexOf('## Layers'), text.indexOf('## The way of a capture'))
-  const table = Array.from(layers.matchAll(ROW), ([, layer, may]) => [
+  const table = Array.from(layers.matchAll(ROW), ([, layer, allowed_imports]) => [
     layer,
-    may!.trim() === 'everything' ? ['*'] : Array.from(may!.matchAll(/`([^`]+)`/g), ([, name]) => name),
+    allowed_imports!.trim() === 'everything'
+      ? ['*']
+      : Array.from(allowed_imports!.matchAll(/`([^`]+)`/g), ([, name]) => name),
   ])
   expect(Object.fromEntries(table)).toEqual(MAY_IMPORT)
   const files = Array.from(text.matchAll(PATH), ([, file]) => file!)
-  // The noun that it adds is the one of the test.
-  const here = (file: string) =>
+  // The guide adds the resource of test/support/resource.
+  const exists = (file: string) =>
     existsSync(join(ROOT, file)) ||
     existsSync(join(ROOT, 'test/support/resource', file.replace('NNNN', '0900')))
   expect(files.length).toBeGreaterThan(40)
-  expect(files.filter((file) => !here(file))).toEqual([])
+  expect(files.filter((file) => !exists(file))).toEqual([])
 })
 
-test('the statuses that the entry of a noun names are statuses of the noun', () => {
+test('the statuses in the definition of a resource are statuses of the resource', () => {
   for (const resource of RESOURCE_NAMES) {
     const { view, under_way, at_provider } = resourceOf(resource)
-    const named = [
+    const used = [
       ...callStatuses(resource),
       ...(under_way?.statuses ?? []),
       ...Object.values(at_provider?.agreeing_statuses ?? {}).flat(),
     ]
     const { status } = view.shape
-    const known = status instanceof z.ZodEnum ? status.options : []
-    expect([resource, named.filter((each) => !known.includes(each))]).toEqual([resource, []])
+    const statuses = status instanceof z.ZodEnum ? status.options : []
+    expect([resource, used.filter((each) => !statuses.includes(each))]).toEqual([resource, []])
   }
 })
 
-test('a published migration is never changed: databases refuse one that differs from what they applied', async () => {
+test('published migrations do not change', async () => {
   const folder = join(ROOT, 'migrations')
   const published = (await readFile(join(folder, 'SHA256SUMS'), 'utf8')).trim().split('\n')
   const now = await Promise.all(

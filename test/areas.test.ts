@@ -1,4 +1,4 @@
-// Areas of the API: those that are still to come say so, and every area can be switched off.
+// Tests the areas of the API: unimplemented, switched-off and misconfigured areas.
 import { readFile } from 'node:fs/promises'
 import { expect, onTestFinished } from 'vitest'
 import { CHANNELS } from '#core/addresses.ts'
@@ -23,13 +23,13 @@ import { testIn } from '#test/world.ts'
 
 const test = testIn({ parts: ['api'] })
 
-test('a path near that of an area is 404, and a message sent without the scope is refused as missing_scope', async ({
+test('a path close to the path of an area is 404, and a message without the scope is refused as missing_scope', async ({
   world,
 }) => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
     expect((await world.client.get(path)).body.error.code).toBe('route_not_found')
-  const weak = await world.clientOf({ scopes: ['customer:write'] })
-  expect((await weak.post('/v1/messages/email', {})).body.error).toMatchObject({
+  const client_without_scope = await world.clientOf({ scopes: ['customer:write'] })
+  expect((await client_without_scope.post('/v1/messages/email', {})).body.error).toMatchObject({
     code: 'missing_scope',
     message: 'Missing scope: messaging:write',
   })
@@ -45,14 +45,14 @@ test('all ten areas can be switched off, and the guide to operations names them'
   })
   expect(AREA_NAMES).toHaveLength(10)
   const guide = await readFile(new URL('../docs/guides/operations.md', import.meta.url), 'utf8')
-  const [, all, here] = /## Areas\n([^]*?)This version has ([^;]*);/.exec(guide)!
-  const named = (text: string) => Array.from(text.matchAll(/`(\w+)`/g), ([, name]) => name)
-  expect([named(all!), named(here!)]).toEqual([AREA_NAMES, areaStates([]).deployed])
+  const [, all, deployed] = /## Areas\n([^]*?)This version has ([^;]*);/.exec(guide)!
+  const namesIn = (text: string) => Array.from(text.matchAll(/`(\w+)`/g), ([, name]) => name)
+  expect([namesIn(all!), namesIn(deployed!)]).toEqual([AREA_NAMES, areaStates([]).deployed])
 })
 
 type Cause = { area: Area; as: keyof AreaStates; changes: Partial<Config> }
 
-/** Everything by which an area is not deployed. */
+/** Every cause for which an area is not deployed. */
 const CAUSES: Cause[] = AREA_NAMES.flatMap((area): Cause[] => {
   const { tags, credentials = [] }: (typeof AREAS)[Area] = AREAS[area]
   return [
@@ -66,31 +66,31 @@ const CAUSES: Cause[] = AREA_NAMES.flatMap((area): Cause[] => {
   ]
 })
 
-/** The area whose heading an operation stands under in the document. */
+/** The area of the heading that lists an operation in the document. */
 function areaOf({ operation }: DocumentedRoute): Area | undefined {
   const [tag] = operation.tags as string[]
   return AREA_NAMES.find((area) => Object.hasOwn(AREAS[area].tags ?? {}, tag!))
 }
 
-test('every operation stands under a heading of its area; only lookups of keys belong to none', async ({
+test('the document lists every operation under a heading of its area; only the lookup of idempotency keys has no area', async ({
   world,
 }) => {
   const operations = routesOf(await readDocument(world.client))
-  const strange = operations.filter((route) => {
-    const [by_path] = AREA_NAMES.filter((area) =>
+  const misplaced = operations.filter((route) => {
+    const [area_by_path] = AREA_NAMES.filter((area) =>
       AREAS[area].paths.some((path) => `${route.path}/`.startsWith(`${path}/`)),
     )
-    return by_path !== undefined && by_path !== areaOf(route)
+    return area_by_path !== undefined && area_by_path !== areaOf(route)
   })
-  expect(strange).toEqual([])
-  const without = operations.filter((route) => areaOf(route) === undefined).map(({ path }) => path)
-  expect(without).toEqual(['/v1/idempotency_keys/{key}'])
+  expect(misplaced).toEqual([])
+  const without_area = operations.filter((route) => areaOf(route) === undefined).map(({ path }) => path)
+  expect(without_area).toEqual(['/v1/idempotency_keys/{key}'])
   const areas = new Set(operations.map(areaOf))
   expect(AREA_NAMES.filter((area) => areas.has(area))).toEqual(areaStates([]).deployed)
 })
 
 test.for(CAUSES)(
-  '$area, $as: each of its routes answers so, and the log, /readyz and a metric tell',
+  '$area, $as: each of its routes responds misconfigured_gateway, and the log, /readyz and a metric report the area',
   async (cause, { world }) => {
     const { area, as, changes } = cause
     const lines: string[] = []
@@ -101,26 +101,26 @@ test.for(CAUSES)(
     const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
     try {
       const client = createClient(api.url, world.client.key)
-      const nobody = createClient(api.url, '')
+      const unauthenticated = createClient(api.url, '')
       const documented = routesOf(await readDocument(world.client))
       const { paths, planned_posts = {} }: (typeof AREAS)[Area] = AREAS[area]
-      const own = [
+      const own_routes = [
         ...documented.filter((route) => areaOf(route) === area),
         ...(as === 'not_deployed' ? paths.map((path) => ({ method: 'GET', path })) : []),
         ...Object.keys(planned_posts).map((path) => ({ method: 'POST', path })),
       ]
-      const others = documented.filter((route) => route.method === 'GET' && areaOf(route) !== area)
+      const other_routes = documented.filter((route) => route.method === 'GET' && areaOf(route) !== area)
       const codeOf = async (each: Client, { method, path }: { method: string; path: string }) => {
         const { status, body } = await each.send(method, path.replace(/\{\w+\}/, newId()))
         return [method, path, status, body?.error?.code, body?.error?.context?.area]
       }
-      const answers = await Promise.all(own.map((route) => codeOf(client, route)))
-      expect(answers).toEqual(
-        own.map(({ method, path }) => [method, path, 500, 'misconfigured_gateway', area]),
+      const responses = await Promise.all(own_routes.map((route) => codeOf(client, route)))
+      expect(responses).toEqual(
+        own_routes.map(({ method, path }) => [method, path, 500, 'misconfigured_gateway', area]),
       )
-      expect(await codeOf(nobody, { method: 'GET', path: paths[0] })).toContain('unauthorized')
-      for (const answer of await Promise.all(others.map((route) => codeOf(client, route))))
-        expect(answer).not.toContain(500)
+      expect(await codeOf(unauthenticated, { method: 'GET', path: paths[0] })).toContain('unauthorized')
+      for (const response of await Promise.all(other_routes.map((route) => codeOf(client, route))))
+        expect(response).not.toContain(500)
 
       const ready = await fetch(`${operations.url}/readyz`)
       const { status, areas } = (await ready.json()) as { status: string; areas: AreaStates }
@@ -143,7 +143,7 @@ test.for(CAUSES)(
 test.for(
   CHANNELS.flatMap((channel) => CHANNEL_CREDENTIALS[channel].map((missing) => ({ channel, missing }))),
 )(
-  'without $missing nothing is sent by $channel, which the log and /readyz tell; messages are still read',
+  'without $missing the channel $channel sends no messages, the log and /readyz report it, and messages remain readable',
   async ({ channel, missing }, { world }) => {
     const lines: object[] = []
     const log = createLog('silent', 'test')
@@ -167,12 +167,12 @@ test.for(
   },
 )
 
-test('where an area has a provider, credentials that are missing are noticed: by the API, or by a worker that does not start', () => {
-  const needed = requiredVariables('worker')
+test('missing credentials of a provider are reported by the API, or prevent the start of a worker', () => {
+  const required = requiredVariables('worker')
   for (const area of AREA_NAMES) {
     const { provider, credentials }: (typeof AREAS)[Area] = AREAS[area]
     if (provider === undefined || credentials !== undefined) continue
-    expect([area, needed]).toEqual([
+    expect([area, required]).toEqual([
       area,
       expect.arrayContaining([expect.stringMatching(`^${provider.toUpperCase()}_\\w*KEY$`)]),
     ])

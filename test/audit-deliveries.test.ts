@@ -1,4 +1,4 @@
-// The audit of deliveries: it finds nothing where each is on its way, and names what was lost, is late or of nothing.
+// Tests the audit of webhook deliveries: it reports lost, late and orphaned deliveries.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
@@ -9,14 +9,14 @@ import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
-/** Takes everything and was there before: its delivery of a customer's event waits in its line, that of a test has a job. */
+/** Subscribes to all types and is older than every event: its backlog has one delivery, and its test delivery has a job. */
 let endpoint: any
 let delivery: any
-let trial: any
-/** Of all that has failed until now; it has not begun. */
+let test_delivery: any
+/** A recovery of all failed deliveries; it has not started. */
 let recovery: any
 
-// No worker: all stays as it is.
+// No worker runs: deliveries and jobs keep their states.
 beforeAll(async () => {
   world = await createWorld({ parts: ['api'], env: LOOPBACK })
   const { client, sql } = world
@@ -28,17 +28,17 @@ beforeAll(async () => {
   await createEvent(client)
   await sequenceAll(sql)
   const path = `/v1/webhook_endpoints/${endpoint.id}`
-  trial = (await client.post(`${path}/test`, { type: 'payment.captured' })).body
+  test_delivery = (await client.post(`${path}/test`, { type: 'payment.captured' })).body
   recovery = (await client.post(`${path}/recover`, { since: endpoint.created_at })).body
   delivery = (await deliveriesOf(client, endpoint.id)).find(({ type }) => type === 'customer.created')
 })
 afterAll(async () => await world?.close())
 
-/** Before anything here was written. */
+/** A time before the first row. */
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString()
 
-/** What is found of deliveries by the audits of everything and of what changed; they are to find the same. */
-async function found(): Promise<object[]> {
+/** Problems of deliveries. The full audit and the audit of changes report the same problems. */
+async function findProblems(): Promise<object[]> {
   const reports = [await auditEverything(world.sql), await auditChanges(world.sql, SINCE, [])]
   const names = Object.keys({ ...checksOfDeliveries, ...checksOfBacklogs })
   const [all, changes] = reports.map(({ problems }) =>
@@ -48,26 +48,26 @@ async function found(): Promise<object[]> {
   return all!
 }
 
-type Harm = { harm: string; mend: string }
+type Damage = { damage: string; repair: string }
 
-// What was before is kept in a table meanwhile.
-const taken = (table: string, which: string): Harm => ({
-  harm: `create table kept as select * from ${table} where ${which}; delete from ${table} where ${which}`,
-  mend: `insert into ${table} select * from kept; drop table kept`,
+// A table keeps the original rows until the correction.
+const removed = (table: string, condition: string): Damage => ({
+  damage: `create table kept as select * from ${table} where ${condition}; delete from ${table} where ${condition}`,
+  repair: `insert into ${table} select * from kept; drop table kept`,
 })
-const changed = (table: string, id: string, values: string): Harm => ({
-  harm: `create table kept as select * from ${table} where id = '${id}'; update ${table} set ${values} where id = '${id}'`,
-  mend: `delete from ${table} where id = '${id}'; insert into ${table} select * from kept; drop table kept`,
+const changed = (table: string, id: string, values: string): Damage => ({
+  damage: `create table kept as select * from ${table} where id = '${id}'; update ${table} set ${values} where id = '${id}'`,
+  repair: `delete from ${table} where id = '${id}'; insert into ${table} select * from kept; drop table kept`,
 })
-const named = (statement: string, nth: number) => statement.replaceAll(/\bkept\b/g, `kept_${nth}`)
+const withNthTable = (statement: string, nth: number) => statement.replaceAll(/\bkept\b/g, `kept_${nth}`)
 
-test('nothing is found while each delivery is in a line or has a job', async () => {
+test('the audit finds no problem while each delivery is in a backlog or has a job', async () => {
   expect(delivery).toMatchObject({ status: 'pending', sequence: 3 })
-  expect(trial).toMatchObject({ status: 'pending', sequence: null })
-  expect(await found()).toEqual([])
+  expect(test_delivery).toMatchObject({ status: 'pending', sequence: null })
+  expect(await findProblems()).toEqual([])
 })
 
-test('a worker may read all that the audit asks for', async () => {
+test('the role of workers may read every table of the audit', async () => {
   const sql = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), {
     max: 1,
     application_name: 'test',
@@ -80,63 +80,63 @@ test('a worker may read all that the audit asks for', async () => {
   }
 })
 
-describe('it is named until it is corrected', () => {
-  const NOTHING_WORKS = 'a pending delivery is neither queued nor in progress'
-  const OTHER = 'a delivery has another type or sequence than its event'
-  const ended = `status = 'exhausted', next_attempt_at = null, updated_at = now() - interval '1 hour'`
-  type Case = [name: string, harm: () => Harm, found: () => object]
+describe('the audit reports until the correction', () => {
+  const NOT_IN_PROGRESS = 'a pending delivery is neither queued nor in progress'
+  const MISMATCH = 'a delivery has another type or sequence than its event'
+  const exhausted = `status = 'exhausted', next_attempt_at = null, updated_at = now() - interval '1 hour'`
+  type Case = [name: string, damage: () => Damage, found: () => object]
   const cases: Case[] = [
     [
-      'a delivery that was lost from its line',
-      () => taken('webhook_due', `delivery_id = '${delivery.id}'`),
+      'a delivery that is missing from its backlog',
+      () => removed('webhook_due', `delivery_id = '${delivery.id}'`),
       () => ({
         check: 'deliveries',
-        problem: NOTHING_WORKS,
+        problem: NOT_IN_PROGRESS,
         id: delivery.id,
         what: 'customer.created pending',
       }),
     ],
     [
-      'a test whose job is gone',
-      () => taken('jobs', `payload ->> 'delivery_id' = '${trial.id}'`),
-      () => ({ check: 'deliveries', problem: NOTHING_WORKS, id: trial.id }),
+      'a test delivery without a job',
+      () => removed('jobs', `payload ->> 'delivery_id' = '${test_delivery.id}'`),
+      () => ({ check: 'deliveries', problem: NOT_IN_PROGRESS, id: test_delivery.id }),
     ],
     [
-      'a test whose job has ended',
+      'a test delivery with a finished job',
       () => ({
-        harm: `update jobs set state = 'succeeded', finished_at = now() where payload ->> 'delivery_id' = '${trial.id}'`,
-        mend: `update jobs set state = 'ready', finished_at = null where payload ->> 'delivery_id' = '${trial.id}'`,
+        damage: `update jobs set state = 'succeeded', finished_at = now() where payload ->> 'delivery_id' = '${test_delivery.id}'`,
+        repair: `update jobs set state = 'ready', finished_at = null where payload ->> 'delivery_id' = '${test_delivery.id}'`,
       }),
-      () => ({ check: 'deliveries', problem: NOTHING_WORKS, id: trial.id }),
+      () => ({ check: 'deliveries', problem: NOT_IN_PROGRESS, id: test_delivery.id }),
     ],
     [
-      'a delivery whose event is gone',
-      () => taken('sequenced_events', `id = '${delivery.event_id}'`),
+      'a delivery without an event',
+      () => removed('sequenced_events', `id = '${delivery.event_id}'`),
       () => ({ check: 'deliveries', problem: 'a delivery has no event', id: delivery.id }),
     ],
     [
-      'a delivery of another type than its event',
+      'a delivery with a type that differs from its event',
       () => changed('webhook_deliveries', delivery.id, `type = 'customer.deleted'`),
-      () => ({ check: 'deliveries', problem: OTHER, id: delivery.id, what: 'customer.deleted pending' }),
+      () => ({ check: 'deliveries', problem: MISMATCH, id: delivery.id, what: 'customer.deleted pending' }),
     ],
     [
-      'a delivery of another sequence than its event',
+      'a delivery with a sequence that differs from its event',
       () => changed('webhook_deliveries', delivery.id, 'sequence = 17'),
-      () => ({ check: 'deliveries', problem: OTHER, id: delivery.id }),
+      () => ({ check: 'deliveries', problem: MISMATCH, id: delivery.id }),
     ],
     [
-      'a delivery that has lost its sequence',
+      'a delivery without the sequence of its event',
       () => changed('webhook_deliveries', delivery.id, 'sequence = null'),
-      () => ({ check: 'deliveries', problem: OTHER, id: delivery.id }),
+      () => ({ check: 'deliveries', problem: MISMATCH, id: delivery.id }),
     ],
     [
-      'a test that takes a place in the feed',
-      () => changed('webhook_deliveries', trial.id, 'sequence = 17'),
-      () => ({ check: 'deliveries', problem: OTHER, id: trial.id }),
+      'a test delivery with a sequence',
+      () => changed('webhook_deliveries', test_delivery.id, 'sequence = 17'),
+      () => ({ check: 'deliveries', problem: MISMATCH, id: test_delivery.id }),
     ],
     [
-      'an event that an endpoint wanted and nobody sends',
-      () => taken('webhook_deliveries', `id = '${delivery.id}'`),
+      'a subscribed event without a delivery',
+      () => removed('webhook_deliveries', `id = '${delivery.id}'`),
       () => ({
         check: 'subscriptions',
         problem: 'an endpoint is missing the delivery of an event',
@@ -146,8 +146,8 @@ describe('it is named until it is corrected', () => {
       }),
     ],
     [
-      'what waits in a line and is not there',
-      () => taken('webhook_deliveries', `id = '${delivery.id}'`),
+      'an entry of a backlog without a delivery',
+      () => removed('webhook_deliveries', `id = '${delivery.id}'`),
       () => ({
         check: 'delivery_backlogs',
         problem: 'a queued delivery does not exist',
@@ -155,8 +155,8 @@ describe('it is named until it is corrected', () => {
       }),
     ],
     [
-      'what waits in a line and ended long ago',
-      () => changed('webhook_deliveries', delivery.id, ended),
+      'an entry of a backlog with a delivery that ended long ago',
+      () => changed('webhook_deliveries', delivery.id, exhausted),
       () => ({
         check: 'delivery_backlogs',
         problem: 'a queued delivery is not pending',
@@ -165,7 +165,7 @@ describe('it is named until it is corrected', () => {
       }),
     ],
     [
-      'a recovery of which nothing is left',
+      'a running recovery without remaining deliveries',
       () =>
         changed(
           'webhook_recoveries',
@@ -180,24 +180,24 @@ describe('it is named until it is corrected', () => {
     ],
   ]
 
-  test.each(cases)('%s', async (_name, harmOf, problem) => {
-    const { harm, mend } = harmOf()
-    await world.sql.unsafe(harm)
-    const problems = await found()
-    await world.sql.unsafe(mend)
+  test.each(cases)('%s', async (_name, damageOf, problem) => {
+    const { damage, repair } = damageOf()
+    await world.sql.unsafe(damage)
+    const problems = await findProblems()
+    await world.sql.unsafe(repair)
     expect(problems).toContainEqual(expect.objectContaining(problem()))
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 })
 
-describe('nothing is said of', () => {
-  const foundAll = (ago: string) =>
+describe('the audit does not report', () => {
+  const foundAllDeliveries = (ago: string) =>
     changed(
       'webhook_recoveries',
       recovery.id,
       `status = 'running', after_at = null, updated_at = now() - interval '${ago}'`,
     )
-  /** Another bound of the first partition of events: before it all has been dropped. */
+  /** Sets the lower bound of the oldest partition of events, as if older partitions were dropped. */
   const firstFrom = (start: string) => `
     do $$ declare first record; begin
       select name, to_time into first from partitions p
@@ -206,41 +206,41 @@ describe('nothing is said of', () => {
       execute format('alter table sequenced_events attach partition %I for values from (%s) to (%L)', first.name,
         ${start}, first.to_time);
     end $$`
-  const keptSinceYesterday: Harm = {
-    harm: firstFrom(`quote_literal(now() - interval '1 day')`),
-    mend: firstFrom(`'minvalue'`),
+  const retainedSinceYesterday: Damage = {
+    damage: firstFrom(`quote_literal(now() - interval '1 day')`),
+    repair: firstFrom(`'minvalue'`),
   }
-  /** Nobody sends the event to the endpoint, which has changed like this. */
+  /** The event has no delivery to the endpoint, and the endpoint has the given values. */
   const unsent = (values: string) => [
-    taken('webhook_due', `delivery_id = '${delivery.id}'`),
-    taken('webhook_deliveries', `id = '${delivery.id}'`),
+    removed('webhook_due', `delivery_id = '${delivery.id}'`),
+    removed('webhook_deliveries', `id = '${delivery.id}'`),
     changed('webhook_endpoints', endpoint.id, values),
   ]
-  type Case = [name: string, harms: () => Harm[]]
+  type Case = [name: string, damages: () => Damage[]]
   const cases: Case[] = [
     [
-      'a recovery of which a delivery waits in its line',
+      'a recovery with a delivery in the backlog',
       () => [
-        foundAll('1 hour'),
+        foundAllDeliveries('1 hour'),
         {
-          harm: `update webhook_due set recovery_id = '${recovery.id}' where delivery_id = '${delivery.id}'`,
-          mend: `update webhook_due set recovery_id = null`,
+          damage: `update webhook_due set recovery_id = '${recovery.id}' where delivery_id = '${delivery.id}'`,
+          repair: `update webhook_due set recovery_id = null`,
         },
       ],
     ],
     [
-      'a recovery of which a delivery is being sent',
+      'a recovery with a delivery in progress',
       () => [
-        foundAll('1 hour'),
+        foundAllDeliveries('1 hour'),
         {
-          harm: `update jobs set payload = payload || '{"recovery_id": "${recovery.id}"}' where subject_id = '${endpoint.id}'`,
-          mend: `update jobs set payload = payload - 'recovery_id' where subject_id = '${endpoint.id}'`,
+          damage: `update jobs set payload = payload || '{"recovery_id": "${recovery.id}"}' where subject_id = '${endpoint.id}'`,
+          repair: `update jobs set payload = payload - 'recovery_id' where subject_id = '${endpoint.id}'`,
         },
       ],
     ],
-    ['a recovery that went on a moment ago', () => [foundAll('1 second')]],
+    ['a recovery that progressed a moment ago', () => [foundAllDeliveries('1 second')]],
     [
-      'what ended a moment ago and waits in a line',
+      'an entry of a backlog with a delivery that ended a moment ago',
       () => [
         changed(
           'webhook_deliveries',
@@ -250,40 +250,43 @@ describe('nothing is said of', () => {
       ],
     ],
     [
-      'a delivery whose event is kept no longer',
+      'a delivery of an event past its retention',
       () => [
-        keptSinceYesterday,
+        retainedSinceYesterday,
         changed('webhook_deliveries', delivery.id, `event_created_at = '2020-01-01'`),
       ],
     ],
     [
-      'what waits in a line and is kept no longer',
+      'an entry of a backlog with a delivery past its retention',
       () => [
-        keptSinceYesterday,
+        retainedSinceYesterday,
         {
-          harm: `update webhook_due set delivery_created_at = '2020-01-01' where delivery_id = '${delivery.id}'`,
-          mend: `update webhook_due w set delivery_created_at = d.created_at from webhook_deliveries d where d.id = w.delivery_id`,
+          damage: `update webhook_due set delivery_created_at = '2020-01-01' where delivery_id = '${delivery.id}'`,
+          repair: `update webhook_due w set delivery_created_at = d.created_at from webhook_deliveries d where d.id = w.delivery_id`,
         },
       ],
     ],
-    ['an event that an endpoint did not want', () => unsent(`types = '{customer.updated,payment.*}'`)],
+    ['an event of a type without a subscription', () => unsent(`types = '{customer.updated,payment.*}'`)],
     [
-      'an event from just after an endpoint was made',
+      'an event from just after the creation of an endpoint',
       () => unsent(`created_at = now() - interval '50 seconds'`),
     ],
-    ['an event from before an endpoint changed', () => unsent('updated_at = now()')],
-    ['an event for an endpoint that was deleted', () => unsent(`deleted_at = now() - interval '1 hour'`)],
+    ['an event from before the last change of an endpoint', () => unsent('updated_at = now()')],
+    ['an event for a deleted endpoint', () => unsent(`deleted_at = now() - interval '1 hour'`)],
   ]
 
-  test.each(cases)('%s', async (_name, harmsOf) => {
-    const harms = harmsOf().map(({ harm, mend }, nth) => ({ harm: named(harm, nth), mend: named(mend, nth) }))
-    for (const { harm } of harms) await world.sql.unsafe(harm)
-    const problems = await found()
-    for (const { mend } of harms.toReversed()) await world.sql.unsafe(mend)
+  test.each(cases)('%s', async (_name, damagesOf) => {
+    const damages = damagesOf().map(({ damage, repair }, nth) => ({
+      damage: withNthTable(damage, nth),
+      repair: withNthTable(repair, nth),
+    }))
+    for (const { damage } of damages) await world.sql.unsafe(damage)
+    const problems = await findProblems()
+    for (const { repair } of damages.toReversed()) await world.sql.unsafe(repair)
     expect(problems).toEqual([])
   })
 })
 
-test('nothing is left when all of this is corrected', async () => {
-  expect(await found()).toEqual([])
+test('the audit finds no problem after all corrections', async () => {
+  expect(await findProblems()).toEqual([])
 })

@@ -1,4 +1,4 @@
-// The audit: it finds nothing in books that hold, and names the row and the amount in those that do not.
+// Tests the audit: it finds no problem in consistent books, and reports the row and the amount of each discrepancy.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,19 +20,19 @@ import { startWorker } from '#workers/main.ts'
 let world: World
 /** Captured 1000 and refunded 300. */
 let payment: any
-let returned: any
-let held: any
-/** Of 500, taken and not settled by the processor. */
+let refunded: any
+let authorized: any
+/** Of 500, accepted and not settled by the processor. */
 let top_up: any
-/** Of 100 of another tenant, paid. */
+/** Of 100, paid, of another tenant. */
 let payout: any
 
 beforeAll(async () => {
   world = await createWorld({ notifications: false, env: { AUDIT_EVERY_S: '1' } })
   await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   payment = await capturedPayment(world.client)
-  returned = (await refund(world.client, payment.id, { amount_minor: 300 })).body
-  held = await heldPayment(world.client)
+  refunded = (await refund(world.client, payment.id, { amount_minor: 300 })).body
+  authorized = await heldPayment(world.client)
   top_up = (
     await world.client.post(
       '/v1/wallet/top_ups',
@@ -51,13 +51,13 @@ beforeAll(async () => {
 afterAll(async () => await world?.close())
 
 const LONG_AGO = '2020-01-01T00:00:00Z'
-/** Before anything here was written. */
+/** A time before the first row. */
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString()
 
 const audit = (args: string[] = [], env = {}) =>
   runCommand('src/commands/audit.ts', args, { DATABASE_URL: world.config.DATABASE_URL, ...env })
 
-/** Writes past every trigger and constraint that has a trigger, as only a superuser can. */
+/** Writes without triggers and foreign keys; requires a superuser. */
 async function tamper(statement: string): Promise<void> {
   await world.sql.begin(async (tx) => {
     await tx`set local session_replication_role = replica`
@@ -65,7 +65,7 @@ async function tamper(statement: string): Promise<void> {
   })
 }
 
-test('nothing is found in books that hold: every check is named, and the exit code is 0', async () => {
+test('an audit of consistent books lists every check, finds no problem and exits with 0', async () => {
   const { code, stdout } = await audit()
   expect(stdout).toContain('No problem was found.')
   for (const check of CHECK_NAMES) expect(stdout).toMatch(new RegExp(`^${check} +holds`, 'm'))
@@ -75,7 +75,7 @@ test('nothing is found in books that hold: every check is named, and the exit co
   expect(json.code).toBe(0)
 })
 
-test('an audit of what changed finds parked and waiting notifications by their indexes', async () => {
+test('an audit of changes finds parked and waiting notifications by their indexes', async () => {
   const { sql } = world
   const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
   const plan = await sql`explain (costs off) ${notifications(sql, fullScope(sql), limits)}`
@@ -84,19 +84,19 @@ test('an audit of what changed finds parked and waiting notifications by their i
   expect(lines).toMatch(/Index Scan.* on notifications_waiting/)
 })
 
-type Case = [name: string, check: string, harm: () => string, mend: () => string, found: () => object]
+type Case = [name: string, check: string, damage: () => string, repair: () => string, found: () => object]
 
-describe('each problem is named with its row until it is corrected', () => {
-  const transferred = (balance_after_minor: number) =>
+describe('the audit reports the row until the correction', () => {
+  const setRunningBalance = (balance_after_minor: number) =>
     `update ledger_transfers set balance_after_minor = ${balance_after_minor} where subject_id = '${payment.id}'`
   const set = (table: string, id: string, values: string) =>
     `update ${table} set ${values} where id = '${id}'`
   const cases: Case[] = [
     [
-      'a running balance was changed',
+      'a changed running balance',
       'transfers',
-      () => transferred(1007),
-      () => transferred(1000),
+      () => setRunningBalance(1007),
+      () => setRunningBalance(1000),
       () => ({
         problem: 'a running balance does not follow from the previous one',
         subject: 'payment',
@@ -106,7 +106,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'something is reserved',
+      'a changed reserved amount',
       'balances',
       () => `update ledger_accounts set reserved_minor = 5 where name = 'available'`,
       () => `update ledger_accounts set reserved_minor = 0 where name = 'available'`,
@@ -117,7 +117,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a balance was changed',
+      'a changed balance',
       'balances',
       () => `update ledger_accounts set balance_minor = balance_minor + 5 where name = 'available'`,
       () => `update ledger_accounts set balance_minor = balance_minor - 5 where name = 'available'`,
@@ -130,7 +130,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'more is refunded than the refunds say',
+      'a refunded amount above the sum of the refunds',
       'payments',
       () => set('payments', payment.id, 'amount_refunded_minor = 301, amount_refund_reserved_minor = 301'),
       () => set('payments', payment.id, 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300'),
@@ -143,7 +143,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a capture of another amount than was posted',
+      'a captured amount that differs from its posting',
       'payments',
       () => set('payments', payment.id, 'amount_captured_minor = 999'),
       () => set('payments', payment.id, 'amount_captured_minor = 1000'),
@@ -155,20 +155,20 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a refund that failed and was not given back',
+      'a failed refund with a posting that was not reversed',
       'refunds',
-      () => set('refunds', returned.id, `status = 'failed', out_minor = 0`),
-      () => set('refunds', returned.id, `status = 'succeeded', out_minor = amount_minor`),
+      () => set('refunds', refunded.id, `status = 'failed', out_minor = 0`),
+      () => set('refunds', refunded.id, `status = 'succeeded', out_minor = amount_minor`),
       () => ({
         problem: 'the refunded amount differs from its postings',
-        id: returned.id,
+        id: refunded.id,
         subject: 'payment',
         subject_id: payment.id,
         off_by: -300,
       }),
     ],
     [
-      'a top-up that came and was not posted',
+      'a succeeded top-up without a posting',
       'top_ups',
       () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), received_minor = 500`),
       () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
@@ -183,7 +183,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a top-up that was posted and is still pending at its processor',
+      'a posted top-up that is pending at its processor',
       'top_ups',
       () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), received_minor = 500`),
       () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
@@ -196,7 +196,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a top-up that failed here and came there, without a drift',
+      'a failed top-up that succeeded at its processor, without a drift',
       'top_ups',
       () =>
         set(
@@ -218,7 +218,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a top-up whose end was not announced',
+      'a failed top-up without its event',
       'top_ups',
       () => set('top_ups', top_up.id, `status = 'failed', failure = '{"code": "gone"}', failed_at = now()`),
       () => set('top_ups', top_up.id, `status = 'pending', failure = null, failed_at = null`),
@@ -231,7 +231,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a top-up that was never announced',
+      'a top-up without its created event',
       'top_ups',
       () => `update events set type = 'top_up.told' where type = 'top_up.created'`,
       () => `update events set type = 'top_up.created' where type = 'top_up.told'`,
@@ -242,14 +242,14 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a payment that shows a dispute of nobody',
+      'a payment with a dispute that does not exist',
       'payments',
-      () => set('payments', payment.id, `dispute = '{"id": "${held.id}", "status": "lost"}'`),
+      () => set('payments', payment.id, `dispute = '{"id": "${authorized.id}", "status": "lost"}'`),
       () => set('payments', payment.id, 'dispute = null'),
       () => ({ problem: 'a payment shows a missing dispute', id: payment.id }),
     ],
     [
-      'a payout that is posted as a top-up',
+      'a payout posted as a top-up',
       'tenants',
       () => `update ledger_transfers set kind = 'top_up' where subject_id = '${payout.id}'`,
       () => `update ledger_transfers set kind = 'payout_paid' where subject_id = '${payout.id}'`,
@@ -267,14 +267,14 @@ describe('each problem is named with its row until it is corrected', () => {
       () => ({ problem: 'a payout is paid here and not at the processor', id: payout.id }),
     ],
     [
-      'a paid payout that the processor has not paid',
+      'a paid payout that is not paid at the processor',
       'payouts',
       () => set('payouts', payout.id, 'processor_status = null'),
       () => set('payouts', payout.id, `processor_status = 'paid'`),
       () => ({ problem: 'a payout is paid here and not at the processor', id: payout.id }),
     ],
     [
-      'a payout that failed here and is paid there, without a drift',
+      'a failed payout that is paid at the processor, without a drift',
       'payouts',
       () =>
         set(
@@ -296,7 +296,7 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'a job that succeeded and never called',
+      'a succeeded job without a provider call',
       'calls',
       () => `update jobs set first_sent_at = null where operation = 'capture'`,
       () => `update jobs set first_sent_at = last_sent_at where operation = 'capture'`,
@@ -319,24 +319,24 @@ describe('each problem is named with its row until it is corrected', () => {
       'an event without its state change',
       'events',
       () =>
-        `update events set type = 'payment.canceled' where type = 'payment.authorized' and subject_id = '${held.id}'`,
+        `update events set type = 'payment.canceled' where type = 'payment.authorized' and subject_id = '${authorized.id}'`,
       () =>
-        `update events set type = 'payment.authorized' where type = 'payment.canceled' and subject_id = '${held.id}'`,
+        `update events set type = 'payment.authorized' where type = 'payment.canceled' and subject_id = '${authorized.id}'`,
       () => ({
         problem: 'an event reports a change that did not happen',
-        id: held.id,
+        id: authorized.id,
         what: 'payment.canceled',
       }),
     ],
     [
-      'a payment on its way without a job',
+      'a payment in progress without a job',
       'in_flight',
-      () => set('payments', held.id, `status = 'capturing'`),
-      () => set('payments', held.id, `status = 'authorized'`),
-      () => ({ problem: 'a payment is in progress without an open job', id: held.id }),
+      () => set('payments', authorized.id, `status = 'capturing'`),
+      () => set('payments', authorized.id, `status = 'authorized'`),
+      () => ({ problem: 'a payment is in progress without an open job', id: authorized.id }),
     ],
     [
-      'a job that nobody takes',
+      'a due job that no worker claims',
       'jobs',
       () => `
         insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -348,11 +348,11 @@ describe('each problem is named with its row until it is corrected', () => {
       'an idempotency key without its resource',
       'keys',
       () => `update idempotency_keys set resource = 'customer' where resource = 'refund'`,
-      () => `update idempotency_keys set resource = 'refund' where resource_id = '${returned.id}'`,
-      () => ({ problem: 'an idempotency key has no row or no job', id: returned.id }),
+      () => `update idempotency_keys set resource = 'refund' where resource_id = '${refunded.id}'`,
+      () => ({ problem: 'an idempotency key has no row or no job', id: refunded.id }),
     ],
     [
-      'an idempotency key of a noun that nobody knows',
+      'an idempotency key of an unknown resource',
       'keys',
       () => `update idempotency_keys set resource = 'parcel' where resource = 'refund'`,
       () => `update idempotency_keys set resource = 'refund' where resource = 'parcel'`,
@@ -362,14 +362,14 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
-      'events of a noun that nobody knows',
+      'events of an unknown resource',
       'tenants',
       () => `update events set type = 'parcel.paid' where type = 'payment.authorized'`,
       () => `update events set type = 'payment.authorized' where type = 'parcel.paid'`,
       () => ({ what: 'events of a parcel, an unknown resource' }),
     ],
     [
-      'a notification whose job was lost',
+      'a notification without a job',
       'notifications',
       () => `update notifications set id = gen_random_uuid() where state = 'parked'`,
       () =>
@@ -377,7 +377,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => ({ problem: 'a notification has no job' }),
     ],
     [
-      'a notification whose job was given up',
+      'a notification with a discarded job',
       'notifications',
       () =>
         `update jobs set state = 'discarded', finished_at = now() where name = 'notification.apply' and finished_at is null`,
@@ -386,7 +386,7 @@ describe('each problem is named with its row until it is corrected', () => {
       () => ({ problem: 'the job of a notification ended and it was neither applied nor ignored' }),
     ],
     [
-      'a notification that was applied while its job goes on',
+      'an applied notification with an open job',
       'notifications',
       () => `update notifications set state = 'applied' where state = 'parked'`,
       () => `update notifications set state = 'parked' where state = 'applied'`,
@@ -394,38 +394,38 @@ describe('each problem is named with its row until it is corrected', () => {
     ],
   ]
 
-  test.each(cases)('%s', async (_name, check, harm, mend, found) => {
-    await tamper(harm())
+  test.each(cases)('%s', async (_name, check, damage, repair, found) => {
+    await tamper(damage())
     const report = await auditEverything(world.sql)
     const changes = await auditChanges(world.sql, SINCE, [])
-    await tamper(mend())
+    await tamper(repair())
     expect(report.problems).toContainEqual(expect.objectContaining({ check, ...found() }))
     expect(changes.problems).toContainEqual(expect.objectContaining({ check, ...found() }))
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('and an audit of what changed finds nothing more', async () => {
+  test('an audit of changes finds no problem after the corrections', async () => {
     expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
   })
 })
 
-test('of the rows that have not changed, only payments with earlier problems are audited again', async () => {
+test('an audit of changes repeats unchanged payments only if they had a problem', async () => {
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
-  const again = [{ tenant_id: world.tenant_id, subject: 'payment' as const, subject_id: payment.id }]
-  expect((await auditChanges(world.sql, tomorrow, again)).problems).toMatchObject([{ off_by: 2 }])
-  // Named and changed: it is looked at once.
-  expect((await auditChanges(world.sql, LONG_AGO, again)).problems).toMatchObject([{ off_by: 2 }])
+  const recheck = [{ tenant_id: world.tenant_id, subject: 'payment' as const, subject_id: payment.id }]
+  expect((await auditChanges(world.sql, tomorrow, recheck)).problems).toMatchObject([{ off_by: 2 }])
+  // A changed payment with an earlier problem is reported once.
+  expect((await auditChanges(world.sql, LONG_AGO, recheck)).problems).toMatchObject([{ off_by: 2 }])
   await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
 })
 
-test('a worker audits regularly: it sets gauges, logs, and repeats a problem until it is corrected', async () => {
+test('a worker audits regularly, sets the gauge, and reports a problem until its correction', async () => {
   const gauge = async () => {
     const { values } = await metrics.auditProblems.get()
     return values.find(({ labels }) => labels.check === 'payments')?.value
   }
-  const ended = async () =>
+  const lastEnd = async () =>
     (await world.sql<{ ended_at: string }[]>`select ended_at from recurring_work where name = 'audit'`)[0]!
       .ended_at
   await eventually(async () => expect(await gauge()).toBe(0))
@@ -438,19 +438,19 @@ test('a worker audits regularly: it sets gauges, logs, and repeats a problem unt
     { tenant_id: world.tenant_id, subject: 'payment', subject_id: payment.id },
   ])
 
-  // Long after it changed it is still wrong, so it is still said.
+  // The problem is reported even long after the change of its row.
   await world.sql`
     update recurring_work set position = jsonb_set(position, '{since}', to_jsonb(now() + interval '1 day')) where name = 'audit'`
-  const before = await ended()
-  await eventually(async () => expect(await ended()).not.toBe(before))
+  const before = await lastEnd()
+  await eventually(async () => expect(await lastEnd()).not.toBe(before))
   expect(await gauge()).toBe(1)
   await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
   await eventually(async () => expect(await gauge()).toBe(0))
   expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
 })
 
-test('a notification that was given up is found by each audit, and no audit goes back further for it', async () => {
-  const last = async () => {
+test('every audit finds a poison notification, and the next audit continues from a later time', async () => {
+  const lastAudit = async () => {
     const [row] = await world.sql<{ ended_at: string; since: string; found: number }[]>`
       select ended_at, position ->> 'since' as since, (result #> '{problems,notifications}')::integer as found
       from recurring_work where name = 'audit'`
@@ -458,19 +458,19 @@ test('a notification that was given up is found by each audit, and no audit goes
   }
   await world.sql`update notifications set reason = 'poison' where state = 'parked'`
   const first = await eventually(async () => {
-    const audited = await last()
+    const audited = await lastAudit()
     expect(audited.found).toBe(1)
     return audited
   })
-  await eventually(async () => expect((await last()).ended_at > first.ended_at).toBe(true))
-  const second = await last()
+  await eventually(async () => expect((await lastAudit()).ended_at > first.ended_at).toBe(true))
+  const second = await lastAudit()
   expect(second.found).toBe(1)
   expect(Date.parse(second.since)).toBeGreaterThan(Date.parse(first.since))
   await world.sql`update notifications set reason = 'not_ours' where state = 'parked'`
-  await eventually(async () => expect((await last()).found).toBe(0))
+  await eventually(async () => expect((await lastAudit()).found).toBe(0))
 })
 
-test('the command names the row, exits with an error code, and changes nothing', async () => {
+test('the command reports the row, exits with 1, and changes nothing', async () => {
   await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const { code, stdout } = await audit()
   expect(code).toBe(1)
@@ -484,7 +484,7 @@ test('the command names the row, exits with an error code, and changes nothing',
   expect((await audit()).code).toBe(0)
 })
 
-test('a check that takes too long is reported as unfinished, not as holding', async () => {
+test('a check that exceeds the timeout is reported as unfinished', async () => {
   const blocker = await world.sql.reserve()
   await blocker`begin`
   await blocker`lock table idempotency_keys in access exclusive mode`
@@ -496,11 +496,14 @@ test('a check that takes too long is reported as unfinished, not as holding', as
   expect(stdout).toMatch(/^notifications +holds/m)
 })
 
-test('the command finds the database of `npm start` by itself, and says what is missing', async () => {
+test('the command finds the database of `npm start`, and reports a missing one', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-audit-'))
   try {
-    const nowhere = await audit([], { DATABASE_URL: '', DATA_DIR: folder })
-    expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('No Sluice runs in')])
+    const without_database = await audit([], { DATABASE_URL: '', DATA_DIR: folder })
+    expect([without_database.code, without_database.stderr]).toEqual([
+      2,
+      expect.stringContaining('No Sluice runs in'),
+    ])
     await writeFile(join(folder, 'dev.json'), JSON.stringify({ database_url: world.config.DATABASE_URL }))
     expect((await audit([], { DATABASE_URL: '', DATA_DIR: folder })).code).toBe(0)
   } finally {
@@ -514,7 +517,7 @@ test('the command finds the database of `npm start` by itself, and says what is 
   })
 })
 
-test('a worker that is stopped does not wait for its audit', async () => {
+test('a worker stops without waiting for its audit', async () => {
   const other = await createWorld({ parts: [], env: { AUDIT_EVERY_S: '1' } })
   const blocker = await other.sql.reserve()
   try {
@@ -527,7 +530,7 @@ test('a worker that is stopped does not wait for its audit', async () => {
       ).toHaveLength(1),
     )
     await worker.close()
-    // The stop did not wait for the audit: its run is still under its lease.
+    // The unfinished audit still has its lease.
     expect(
       await other.sql`select from recurring_work where lease_token is not null and ended_at is null`,
     ).toHaveLength(1)
@@ -538,49 +541,49 @@ test('a worker that is stopped does not wait for its audit', async () => {
   }
 })
 
-test('the record of what people did is a chain: what was changed, left out or cut off is named', async () => {
+test('the audit reports changed, missing and truncated entries of the audit log', async () => {
   const by = { tenant_id: world.tenant_id, actor: 'ada', request_id: null, address: null }
   const seqs: number[] = []
   for (const amount of [1, 2, 3, 4])
     seqs.push(await appendAuditEntry(world.sql, by, { action: 'capturePayment', details: { amount } }))
   const [, second, third, last] = seqs
   const [head] = await world.sql`select seq, encode(hash, 'hex') as hash from audit_head`
-  const whole = await audit()
-  expect(whole.stdout).toMatch(/^people +holds/m)
-  expect(whole.stdout).toContain(`ends with entry ${head!['seq']}, ${head!['hash']}.`)
+  const intact = await audit()
+  expect(intact.stdout).toMatch(/^people +holds/m)
+  expect(intact.stdout).toContain(`ends with entry ${head!['seq']}, ${head!['hash']}.`)
   expect(JSON.parse((await audit(['--json'])).stdout).audit_log).toEqual(head)
 
-  const found = async () => {
+  const findProblems = async () => {
     const { problems } = await auditEverything(world.sql)
     return problems.filter(({ check }) => check === 'people').map(({ problem, id }) => [problem, Number(id)])
   }
-  // As the owner of the table, who may switch its triggers off; all is taken back.
-  const after = async (statement: string) => {
+  // The owner of the table may disable its triggers. All changes are reverted.
+  const problemsAfter = async (statement: string) => {
     await world.sql`create table kept as select * from audit_entries`
     const [before] = await world.sql`select seq, hash from audit_head`
     await tamper(statement)
-    const problems = await found()
+    const problems = await findProblems()
     await tamper('delete from audit_entries; insert into audit_entries select * from kept; drop table kept')
     await world.sql`update audit_head set seq = ${before!['seq']}, hash = ${before!['hash']}`
     return problems
   }
-  const follow = 'an entry does not follow from the previous one'
-  const cut = 'the end of the audit log was cut off or rewritten'
+  const BROKEN_CHAIN = 'an entry does not follow from the previous one'
+  const TRUNCATED = 'the end of the audit log was cut off or rewritten'
   const change = `update audit_entries set details = '{"amount": 9}' where seq = ${second}`
-  expect(await after(change)).toEqual([['an entry was changed', second]])
+  expect(await problemsAfter(change)).toEqual([['an entry was changed', second]])
   const rehash = 'update audit_entries e set hash = audit_hash(e) where seq ='
-  expect(await after(`${change}; ${rehash} ${second}`)).toEqual([[follow, third]])
-  expect(await after(`delete from audit_entries where seq = ${second}`)).toEqual([
+  expect(await problemsAfter(`${change}; ${rehash} ${second}`)).toEqual([[BROKEN_CHAIN, third]])
+  expect(await problemsAfter(`delete from audit_entries where seq = ${second}`)).toEqual([
     ['an entry is missing before this one', third],
   ])
-  expect(await after(`delete from audit_entries where seq = ${last}`)).toEqual([[cut, last]])
+  expect(await problemsAfter(`delete from audit_entries where seq = ${last}`)).toEqual([[TRUNCATED, last]])
   expect(
-    await after(`update audit_entries set actor = 'eve' where seq = ${last}; ${rehash} ${last}`),
-  ).toEqual([[cut, last]])
-  expect(await after('delete from audit_entries')).toEqual([[cut, last]])
-  expect(await found()).toEqual([])
-  // An audit of what changed since finds it too, and names it once.
+    await problemsAfter(`update audit_entries set actor = 'eve' where seq = ${last}; ${rehash} ${last}`),
+  ).toEqual([[TRUNCATED, last]])
+  expect(await problemsAfter('delete from audit_entries')).toEqual([[TRUNCATED, last]])
+  expect(await findProblems()).toEqual([])
+  // An audit of changes reports the truncation once.
   await tamper(`delete from audit_entries where seq = ${last}`)
   const { problems } = await auditChanges(world.sql, SINCE, [])
-  expect(problems.map(({ problem }) => problem)).toEqual([cut])
+  expect(problems.map(({ problem }) => problem)).toEqual([TRUNCATED])
 })

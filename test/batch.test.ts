@@ -1,12 +1,12 @@
-// Batching: which items share a statement, and which do not wait for others.
-import { setImmediate as nextRound } from 'node:timers/promises'
+// Tests that concurrent items share statements, within the limits of lanes and sizes.
+import { setImmediate as nextTick } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createBatcher, type Lanes } from '#core/batch.ts'
 
-const FOR_EVER_MS = 1e9
+const LONG_GATHER_MS = 1e9
 
-/** Batches numbers; `runs` is what was carried together. */
-function batches(gather_ms: number) {
+/** A batcher of numbers. `runs` has the items of each run. */
+function recordingBatcher(gather_ms: number) {
   const runs: number[][] = []
   const send = createBatcher<number, number>(
     'test',
@@ -19,52 +19,52 @@ function batches(gather_ms: number) {
   return { runs, send }
 }
 
-test('a single item does not wait, and those that come soon after it are carried together', async () => {
-  const { runs, send } = batches(500)
+test('a single item does not wait, and the items that follow soon share a run', async () => {
+  const { runs, send } = recordingBatcher(500)
   await send(1)
   expect(runs).toEqual([[1]])
   const second = send(2)
-  for (let round = 0; round < 3; round++) await nextRound()
+  for (let tick = 0; tick < 3; tick++) await nextTick()
   const third = send(3)
   expect(await Promise.all([second, third])).toEqual([2, 3])
   expect(runs).toEqual([[1], [2, 3]])
 })
 
-test('many items do not wait for more', async () => {
-  const { runs, send } = batches(FOR_EVER_MS)
+test('a large batch runs without waiting for more items', async () => {
+  const { runs, send } = recordingBatcher(LONG_GATHER_MS)
   await send(0)
   const many = Array.from({ length: 50 }, (_, nth) => nth + 1)
   expect(await Promise.all(many.map(send))).toEqual(many)
   expect(runs).toEqual([[0], many])
 })
 
-test('what arrived during a short run waits no longer than what came after it', async () => {
+test('an item that arrives during a short run waits no longer than a later item', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
-  const ends: (() => void)[] = []
+  const finish: (() => void)[] = []
   const send = createBatcher<number, number>(
     'test',
     async (items) => {
-      await new Promise<void>((end) => ends.push(end))
+      await new Promise<void>((resolve) => finish.push(resolve))
       return items
     },
     { gather_ms: 4 },
   )
   const first = send(1)
-  await nextRound()
+  await nextTick()
   const second = send(2)
-  await nextRound()
+  await nextTick()
   await vi.advanceTimersByTimeAsync(1)
-  ends[0]!()
+  finish[0]!()
   await first
-  expect(ends).toHaveLength(1)
+  expect(finish).toHaveLength(1)
   await vi.advanceTimersByTimeAsync(3)
-  expect(ends).toHaveLength(2)
-  ends[1]!()
+  expect(finish).toHaveLength(2)
+  finish[1]!()
   expect(await second).toBe(2)
 })
 
-test('one refused item fails alone, and few statements find it', async () => {
+test('a refused item fails alone and is found with few statements', async () => {
   let runs = 0
   const refused = Object.assign(new Error('duplicate key'), { code: '23505' })
   const send = createBatcher<number, number>('test', async (items) => {
@@ -72,86 +72,86 @@ test('one refused item fails alone, and few statements find it', async () => {
     if (items.includes(17)) throw refused
     return items
   })
-  const answers = await Promise.allSettled(Array.from({ length: 100 }, (_, item) => send(item)))
-  expect(answers.filter(({ status }) => status === 'rejected')).toEqual([
+  const results = await Promise.allSettled(Array.from({ length: 100 }, (_, item) => send(item)))
+  expect(results.filter(({ status }) => status === 'rejected')).toEqual([
     { status: 'rejected', reason: refused },
   ])
-  expect(answers[17]!.status).toBe('rejected')
+  expect(results[17]!.status).toBe('rejected')
   expect(runs).toBeLessThanOrEqual(15)
 })
 
-test('a lane has one run at a time: what comes meanwhile is carried together, and others go on', async () => {
-  const ends: (() => void)[] = []
+test('a lane has one run at a time: items that arrive meanwhile share the next run, and other lanes continue', async () => {
+  const finish: (() => void)[] = []
   const runs: string[][] = []
   const send = createBatcher<string, string>(
     'test',
     async (items) => {
       runs.push(items)
-      if (items.includes('hot first')) await new Promise<void>((end) => ends.push(end))
+      if (items.includes('hot first')) await new Promise<void>((resolve) => finish.push(resolve))
       return items
     },
     { lane: (item) => item.split(' ')[0]! },
   )
   const first = send('hot first')
-  await nextRound()
+  await nextTick()
   const next = [send('hot second'), send('hot third')]
   expect(await Promise.all([send('one'), send('other')])).toEqual(['one', 'other'])
   expect(runs).toEqual([['hot first'], ['one', 'other']])
-  ends[0]!()
+  finish[0]!()
   await Promise.all([first, ...next])
   expect(runs.slice(2)).toEqual([['hot second', 'hot third']])
 })
 
-/** Batchers that share their lanes, the first words of their items; a run ends when it is told to. */
-function sharing(count: number) {
+/** Batchers with shared lanes: the first word of an item names its lane. A run ends when `finish` is called for it. */
+function createSharedBatchers(count: number) {
   const runs: string[][] = []
-  const ends: (() => void)[] = []
+  const finish: (() => void)[] = []
   const lanes: Lanes = new Map()
   const sends = Array.from({ length: count }, () =>
     createBatcher<string, string>(
       'test',
       async (items) => {
         runs.push(items)
-        await new Promise<void>((end) => ends.push(end))
+        await new Promise<void>((resolve) => finish.push(resolve))
         return items
       },
       { lane: (item) => item.split(' ')[0]!, lanes, gather_ms: 0 },
     ),
   )
-  const ran = (count_of_runs: number) => vi.waitUntil(() => runs.length === count_of_runs, 10_000)
-  return { runs, ends, sends, ran }
+  const waitForRuns = (expected: number) => vi.waitUntil(() => runs.length === expected, 10_000)
+  return { runs, finish, sends, waitForRuns }
 }
 
-test('what waits for a lane that another batcher uses holds up no other lane', async () => {
-  const { runs, ends, sends, ran } = sharing(2)
+test('an item that waits for a lane of another batcher does not delay other lanes', async () => {
+  const { runs, finish, sends, waitForRuns } = createSharedBatchers(2)
   const [small, large] = [sends[0]!, sends[1]!]
   const sent = [large('hot large')]
-  await ran(1)
+  await waitForRuns(1)
   sent.push(small('hot small'), small('cold small'))
-  await ran(2)
+  await waitForRuns(2)
   expect(runs).toEqual([['hot large'], ['cold small']])
-  ends[1]!()
+  finish[1]!()
   await sent[2]
-  ends[0]!()
-  await ran(3)
+  finish[0]!()
+  await waitForRuns(3)
   expect(runs[2]).toEqual(['hot small'])
-  ends[2]!()
+  finish[2]!()
   await Promise.all(sent)
 })
 
-test('batchers that share a lane use it by turns', async () => {
-  const { runs, ends, sends, ran } = sharing(3)
+test('batchers that share a lane run in round robin', async () => {
+  const { runs, finish, sends, waitForRuns } = createSharedBatchers(3)
   const sent = ['hot 1', 'hot 2', 'hot 3'].flatMap((item) => [sends[0]!(item)])
-  await ran(1)
+  await waitForRuns(1)
   sent.push(sends[1]!('hot large 1'))
-  await nextRound()
+  await nextTick()
   sent.push(sends[0]!('hot 4'))
-  await nextRound()
+  await nextTick()
   sent.push(sends[1]!('hot large 2'), sends[2]!('hot other'))
-  await nextRound()
+  await nextTick()
   for (let nth = 0; nth < runs.length; nth++) {
-    ends[nth]!()
-    if (nth < 3) await ran(nth + 2)
+    finish[nth]!()
+    if (nth < 3) await waitForRuns(nth + 2)
   }
   await Promise.all(sent)
   expect(runs).toEqual([
@@ -162,7 +162,7 @@ test('batchers that share a lane use it by turns', async () => {
   ])
 })
 
-test('a run carries no more bytes than it may: what is larger goes alone, and what is small still fits', async () => {
+test('a run does not exceed its limit of bytes: a larger item runs alone, and small items fill the rest', async () => {
   const runs: string[][] = []
   const send = createBatcher<string, string>(
     'test',

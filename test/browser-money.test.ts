@@ -1,4 +1,4 @@
-// The pages of money in a browser: what moves it, by mouse and by keyboard, and what is not known of it yet.
+// Operators and members move money on the dashboard's pages, by mouse and by keyboard, also while an outcome is unknown.
 import { readFile } from 'node:fs/promises'
 import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -16,16 +16,16 @@ beforeAll(async () => {
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
 
-/** Opens the dialog of an act by its button on the page. */
-async function ask(page: Page, button: string) {
+/** Opens the dialog of an action by its button on the page. */
+async function openDialog(page: Page, button: string) {
   await page.getByRole('main').getByRole('button', { name: button, exact: true }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByRole('button', { name: 'Back' }).waitFor()
   return dialog
 }
 
-/** The dialog says what became of the act, and where that is on record. */
-async function checkOnRecord(page: Page): Promise<void> {
+/** Checks that the dialog links to the audit entry of the action, and closes the dialog. */
+async function checkAuditLink(page: Page): Promise<void> {
   const dialog = page.getByRole('dialog')
   expect(await dialog.getByRole('link', { name: /audit entry/i }).getAttribute('href')).toMatch(
     /^\/settings\/audit\?seq=\d+$/,
@@ -34,7 +34,7 @@ async function checkOnRecord(page: Page): Promise<void> {
   await dialog.waitFor({ state: 'hidden' })
 }
 
-test('a payment is found in the list, captured, and refunded in part', async () => {
+test('a payment is opened from the list, captured and partly refunded', async () => {
   const { client } = dashboard.world
   const { id, processor_reference } = await heldPayment(client, { amount_minor: 4000 })
   const page = await dashboard.open('/payments', { as: 'support' })
@@ -43,17 +43,17 @@ test('a payment is found in the list, captured, and refunded in part', async () 
   await page.getByRole('heading', { level: 1, name: '$40.00 Authorized' }).waitFor()
   await page.getByRole('list', { name: 'Timeline' }).waitFor()
 
-  const capture = await ask(page, 'Capture')
+  const capture = await openDialog(page, 'Capture')
   await capture.getByRole('button', { name: 'Capture' }).click()
   await capture.getByText('$40.00 was captured').waitFor()
-  await checkOnRecord(page)
+  await checkAuditLink(page)
   await page.getByRole('heading', { level: 1, name: '$40.00 Captured' }).waitFor()
 
-  const refund = await ask(page, 'Refund')
+  const refund = await openDialog(page, 'Refund')
   await refund.getByLabel('Amount').fill('12.00')
   await refund.getByText('$28.00 stays captured').waitFor()
   await refund.getByRole('button', { name: 'Refund' }).click()
-  await checkOnRecord(page)
+  await checkAuditLink(page)
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 1200 })
   const effects = await effectsOf(dashboard.world, processor_reference)
   expect(effects.map(({ effect, amount }) => [effect, amount])).toEqual([
@@ -63,31 +63,35 @@ test('a payment is found in the list, captured, and refunded in part', async () 
   ])
 })
 
-test('what is paid out and refunded is what was typed, where the browser knows other decimals of a currency', async () => {
+test('payouts and refunds have the typed amount even if the browser has other decimals for the currency', async () => {
   const client = await dashboard.world.clientOf()
   const { id } = await capturedPayment(client, { amount_minor: 1_000_000, currency: 'HUF' })
-  const to = await recipient(client, 'acct_success', { name: 'Kati', currency: 'huf', country: 'HU' })
+  const recipient_id = await recipient(client, 'acct_success', {
+    name: 'Kati',
+    currency: 'huf',
+    country: 'HU',
+  })
   const owner = await createPerson(dashboard.world, { role: 'owner', tenant_id: client.tenant_id })
-  const page = await dashboard.open(`/recipients/${to}`, { as: owner })
-  const payout = await ask(page, 'New payout')
+  const page = await dashboard.open(`/recipients/${recipient_id}`, { as: owner })
+  const payout = await openDialog(page, 'New payout')
   await payout.getByLabel('Amount').fill('5000')
   await payout.getByRole('heading', { name: 'Pay HUF 5,000.00 to Kati?' }).waitFor()
   await payout.getByRole('button', { name: 'Create payout' }).click()
-  await checkOnRecord(page)
-  const [made] = (await client.get(`/v1/payouts?recipient_id=${to}`)).body
-  expect(made).toMatchObject({ amount_minor: 500_000, currency: 'huf' })
+  await checkAuditLink(page)
+  const [created] = (await client.get(`/v1/payouts?recipient_id=${recipient_id}`)).body
+  expect(created).toMatchObject({ amount_minor: 500_000, currency: 'huf' })
 
   await page.goto(`${dashboard.url}/payments/${id}`)
   await page.getByRole('heading', { level: 1, name: 'HUF 10,000.00' }).waitFor()
-  const refund = await ask(page, 'Refund')
+  const refund = await openDialog(page, 'Refund')
   expect(await refund.getByLabel('Amount').inputValue()).toBe('10000.00')
   await refund.getByLabel('Amount').fill('1000.50')
   await refund.getByRole('button', { name: 'Refund' }).click()
-  await checkOnRecord(page)
+  await checkAuditLink(page)
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 100_050 })
 })
 
-test('a refund offers what no other refund gives back, and none where nothing is left', async () => {
+test('the refund dialog offers the amount that pending refunds leave, and disappears when it is zero', async () => {
   const { client } = dashboard.world
   const { id } = await capturedPayment(client, {
     amount_minor: 4000,
@@ -100,7 +104,7 @@ test('a refund offers what no other refund gives back, and none where nothing is
   expect(pending.body).toMatchObject({ status: 'pending' })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
   await page.getByText('$12.00 is being refunded; $28.00 stays captured.').waitFor()
-  const first = await ask(page, 'Refund')
+  const first = await openDialog(page, 'Refund')
   expect(await first.getByLabel('Amount').inputValue()).toBe('28.00')
   await first.getByText('$12.00 is being refunded.').waitFor()
   await first.getByLabel('Amount').fill('28.01')
@@ -109,31 +113,31 @@ test('a refund offers what no other refund gives back, and none where nothing is
   await first.getByRole('button', { name: 'Back' }).click()
   await first.waitFor({ state: 'hidden' })
 
-  // What was chosen for an act that was not done is not chosen for the next.
-  const second = await ask(page, 'Refund')
+  // The choices of an abandoned dialog do not stay for the next one.
+  const second = await openDialog(page, 'Refund')
   expect(await second.getByLabel('Amount').inputValue()).toBe('28.00')
   expect(await second.getByLabel('Reason').inputValue()).toBe('')
   await second.getByRole('button', { name: 'Refund' }).click()
   await second.getByText('$28.00 is being refunded').waitFor()
-  await checkOnRecord(page)
+  await checkAuditLink(page)
   await page.getByText('$40.00 is being refunded; $0.00 stays captured.').waitFor()
   expect(await page.getByRole('main').getByRole('button', { name: 'Refund', exact: true }).count()).toBe(0)
 })
 
-test('what the API refuses is said in money', async () => {
+test('a refusal by the API shows its amounts as money', async () => {
   const { client } = dashboard.world
   const { id } = await heldPayment(client, { amount_minor: 3300 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support', expects: [/status of 422/] })
   await page.route('**/capture', (route, request) =>
     route.continue({ postData: JSON.stringify({ ...request.postDataJSON(), amount_minor: 3301 }) }),
   )
-  const capture = await ask(page, 'Capture')
+  const capture = await openDialog(page, 'Capture')
   await capture.getByRole('button', { name: 'Capture' }).click()
   const alert = await capture.getByRole('alert').innerText()
   expect(alert).toContain('USD 33.01 is more than the USD 33.00 that can be captured.')
 })
 
-test('a payment with more entries than a page is told from its beginning, and so is its first refund', async () => {
+test('the timeline of a payment with more than one page of entries loads back to its first entry, also for its first refund', async () => {
   const { client } = dashboard.world
   const { id } = await capturedPayment(client, { amount_minor: 9000 })
   const [first] = await Promise.all(
@@ -167,7 +171,7 @@ test('a payment with more entries than a page is told from its beginning, and so
   expect(await timeline.getByText('Refunded $1.00 at Stripe').count()).toBe(1)
 })
 
-test('a page that cannot be read again says so, with a way to try', async () => {
+test('a page that cannot be refreshed shows a notice with a retry button', async () => {
   const { id } = await heldPayment(dashboard.world.client, { amount_minor: 3300 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support', expects: [/ERR_FAILED/] })
   await page.getByRole('heading', { level: 1, name: '$33.00 Authorized' }).waitFor()
@@ -181,7 +185,7 @@ test('a page that cannot be read again says so, with a way to try', async () => 
   await alert.waitFor({ state: 'hidden' })
 }, 180_000)
 
-test('a refund whose answer was lost and whose retry is refused is found again, not made again', async () => {
+test('a refund with a lost response and a refused retry is found, not repeated', async () => {
   const { client, sql, tenant_id } = dashboard.world
   const { id, processor_reference } = await capturedPayment(client, { amount_minor: 4100 })
   const other = await dashboard.world.clientOf()
@@ -193,14 +197,14 @@ test('a refund whose answer was lost and whose retry is refused is found again, 
   })
   const choose = (tenant: string) => fetchInPage(page, 'POST', '/api/session/tenant', { tenant_id: tenant })
   await page.getByRole('heading', { level: 1, name: '$41.00' }).waitFor()
-  // The server has acted, and another tab chooses another tenant, before the SDK asks again.
-  const loseAnswer = async (route: Route) => {
+  // The server completes the refund, and another tab chooses another tenant, before the SDK retries.
+  const loseResponse = async (route: Route) => {
     await route.fetch()
     await choose(other.tenant_id)
     await route.abort('connectionreset')
   }
-  await page.route('**/refunds', loseAnswer, { times: 1 })
-  const refund = await ask(page, 'Refund')
+  await page.route('**/refunds', loseResponse, { times: 1 })
+  const refund = await openDialog(page, 'Refund')
   await refund.getByLabel('Amount').fill('4.00')
   await refund.getByRole('button', { name: 'Refund' }).click()
   await refund.getByText('The outcome is still not known.').waitFor()
@@ -209,9 +213,9 @@ test('a refund whose answer was lost and whose retry is refused is found again, 
 
   await choose(tenant_id)
   await page.reload()
-  const again = await ask(page, 'Refund')
-  await again.getByText(/It was done: refund .* \(Refund \$4\.00\)/).waitFor()
-  expect(await again.getByRole('button', { name: 'Refund' }).count()).toBe(0)
+  const reopened = await openDialog(page, 'Refund')
+  await reopened.getByText(/It was done: refund .* \(Refund \$4\.00\)/).waitFor()
+  expect(await reopened.getByRole('button', { name: 'Refund' }).count()).toBe(0)
   const effects = await effectsOf(dashboard.world, processor_reference)
   expect(effects.map(({ effect, amount }) => [effect, amount])).toEqual([
     ['authorize', 4100],
@@ -220,40 +224,40 @@ test('a refund whose answer was lost and whose retry is refused is found again, 
   ])
 })
 
-test('a payout whose answer was lost in the list is found at its recipient', async () => {
+test('a payout from the list with a lost response is found on the page of its recipient', async () => {
   const { client } = dashboard.world
   await fund(client, 9000)
   const id = await recipient(client, 'ba_success', { name: 'Grace' })
   const page = await dashboard.open('/payouts', { as: 'owner', expects: [/ERR_CONNECTION_RESET/] })
   const payouts = /\/v1\/payouts$/
-  let asked = 0
+  let requests = 0
   await page.route(payouts, async (route) => {
     if (route.request().method() !== 'POST') return await route.continue()
-    asked += 1
-    if (asked === 1) await route.fetch()
+    requests += 1
+    if (requests === 1) await route.fetch()
     await route.abort('connectionreset')
   })
-  // It is not found out either, until the connection is back.
-  const look = '**/v1/idempotency_keys/**'
-  await page.route(look, (route) => route.abort('connectionreset'))
-  const first = await ask(page, 'New payout')
+  // The lookup of the idempotency key also fails until the connection is back.
+  const lookup_path = '**/v1/idempotency_keys/**'
+  await page.route(lookup_path, (route) => route.abort('connectionreset'))
+  const first = await openDialog(page, 'New payout')
   await first.getByRole('combobox', { name: 'Recipient' }).fill('Grace')
   await page.getByRole('option', { name: 'Grace' }).click()
   await first.getByLabel('Amount').fill('40.00')
   await first.getByRole('button', { name: 'Create payout' }).click()
   await first.getByText('The outcome is still not known.').waitFor()
-  expect(asked).toBe(3)
+  expect(requests).toBe(3)
 
-  await page.unroute(look)
+  await page.unroute(lookup_path)
   await page.goto(`${dashboard.url}/recipients/${id}`)
-  const again = await ask(page, 'New payout')
-  await again.getByText(/: payout .* \(Pay \$40\.00 to Grace\)/).waitFor()
-  expect(await again.getByRole('button', { name: 'Create payout' }).count()).toBe(0)
-  const made = (await client.get(`/v1/payouts?recipient_id=${id}`)).body
-  expect(made.map((each: { amount_minor: number }) => each.amount_minor)).toEqual([4000])
+  const reopened = await openDialog(page, 'New payout')
+  await reopened.getByText(/: payout .* \(Pay \$40\.00 to Grace\)/).waitFor()
+  expect(await reopened.getByRole('button', { name: 'Create payout' }).count()).toBe(0)
+  const created = (await client.get(`/v1/payouts?recipient_id=${id}`)).body
+  expect(created.map((each: { amount_minor: number }) => each.amount_minor)).toEqual([4000])
 })
 
-test('what a payment says fits what is held: nothing before there is a card, and who pays has a name', async () => {
+test('a payment without a card shows no money on hold, and shows the name of its customer', async () => {
   const { client } = dashboard.world
   const ada = { idempotency_key: freshKey(), name: 'Ada Byron' }
   const customer_id = (await client.post('/v1/customers', ada)).body.id
@@ -271,37 +275,37 @@ test('what a payment says fits what is held: nothing before there is a card, and
   await page.goBack()
   await expect.poll(() => focused(page)).toBe('$43.00')
 
-  const asked = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
-  const other = await dashboard.open(`/payments/${asked.body.id}`, { as: 'support' })
+  const challenged = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
+  const other = await dashboard.open(`/payments/${challenged.body.id}`, { as: 'support' })
   await other.getByText('The buyer has to confirm the payment with the bank').waitFor()
 })
 
-test('a dialog with an amount that cannot be names no other', async () => {
+test('a dialog with an invalid amount shows no other amount', async () => {
   const { client } = dashboard.world
   const { id } = await heldPayment(client, { amount_minor: 2800 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
-  const dialog = await ask(page, 'Capture')
+  const dialog = await openDialog(page, 'Capture')
   await dialog.getByLabel('Amount').fill('99')
   await dialog.getByRole('heading', { name: 'Capture', exact: true }).waitFor()
   expect(await dialog.getByText('Capture $28.00').count()).toBe(0)
 })
 
-test('a payment is canceled once somebody is sure', async () => {
+test('a payment is canceled only after confirmation', async () => {
   const { client } = dashboard.world
   const { id } = await heldPayment(client, { amount_minor: 777 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'owner' })
-  const first = await ask(page, 'Cancel')
+  const first = await openDialog(page, 'Cancel')
   await first.getByRole('button', { name: 'Back' }).click()
   await first.waitFor({ state: 'hidden' })
   expect((await client.get(`/v1/payments/${id}`)).body.status).toBe('authorized')
-  const second = await ask(page, 'Cancel')
+  const second = await openDialog(page, 'Cancel')
   await second.getByRole('button', { name: 'Cancel payment' }).click()
-  await checkOnRecord(page)
+  await checkAuditLink(page)
   await paymentIn(client, id, 'canceled')
   await expect.poll(() => page.getByRole('button', { name: 'Capture' }).count()).toBe(0)
 })
 
-test('by keyboard alone: sign in, find a payment, capture it; the palette finds it by its id', async () => {
+test('the keyboard alone suffices to sign in, to find and capture a payment, and to open one by its id in the palette', async () => {
   const { client } = dashboard.world
   const other = await heldPayment(client, { amount_minor: 3100 })
   const { id } = await heldPayment(client, { amount_minor: 3200 })
@@ -351,7 +355,7 @@ test('by keyboard alone: sign in, find a payment, capture it; the palette finds 
   await page.waitForURL(`**/payments/${other.id}`)
 })
 
-test('the palette finds by a reference at the processor, and by an email', async () => {
+test('the palette finds a payment by its processor reference and a customer by email', async () => {
   const { client } = dashboard.world
   const payment = await heldPayment(client)
   const email = 'palette@people.example'
@@ -374,20 +378,20 @@ test('the palette finds by a reference at the processor, and by an email', async
   }
 })
 
-test('what the filters show is exported, page after page', async () => {
+test('the export contains all pages of the filtered list', async () => {
   const { client } = dashboard.world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
-  const of = { customer_id: customer.body.id }
-  const first = await heldPayment(client, { ...of, amount_minor: 1250, description: '=1+1, "so"' })
-  const second = await heldPayment(client, { ...of, amount_minor: 900, currency: 'JPY' })
-  await createPayment(client, { ...of, payment_method: 'pm_card_chargeDeclined' })
+  const fields = { customer_id: customer.body.id }
+  const first = await heldPayment(client, { ...fields, amount_minor: 1250, description: '=1+1, "so"' })
+  const second = await heldPayment(client, { ...fields, amount_minor: 900, currency: 'JPY' })
+  await createPayment(client, { ...fields, payment_method: 'pm_card_chargeDeclined' })
   await heldPayment(client)
-  const page = await dashboard.open(`/payments?customer_id=${of.customer_id}`, { as: 'read-only' })
+  const page = await dashboard.open(`/payments?customer_id=${fields.customer_id}`, { as: 'read-only' })
   const rows = page.getByRole('table', { name: 'Payments' }).getByRole('row')
   await expect.poll(() => rows.count()).toBe(4)
   await page.getByLabel('Status', { exact: true }).selectOption('authorized')
   await expect.poll(() => rows.count()).toBe(3)
-  // As where there are more than a page holds.
+  // Pages of one row stand for a list of several pages.
   await page.route(/limit=100/, (route, request) =>
     route.continue({ url: request.url().replace('limit=100', 'limit=1') }),
   )
@@ -397,7 +401,7 @@ test('what the filters show is exported, page after page', async () => {
   ])
   expect(file.suggestedFilename()).toMatch(/^payments-.*authorized.*-\d{4}-\d\d-\d\d\.csv$/)
   const line = (amount: string, description: string, payment: any) =>
-    `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},0.00,${payment.processor_reference},${payment.capture_before}`
+    `${amount},authorized,${description},${fields.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},0.00,${payment.processor_reference},${payment.capture_before}`
   expect((await readFile(await file.path(), 'utf8')).split('\r\n')).toEqual([
     '\u{FEFF}Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Captured,Processor reference,Capture before',
     line('900', '', second).replaceAll(',0.00,', ',0,'),
@@ -406,21 +410,21 @@ test('what the filters show is exported, page after page', async () => {
   ])
 })
 
-test('a payment that was captured in part says how much of it, in lists and in the file', async () => {
+test('a partly captured payment shows its captured amount in lists and in the export', async () => {
   const { client } = dashboard.world
   const email = 'In.Part@people.example'
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Mary', email })
-  const of = { customer_id: customer.body.id }
-  const { id } = await heldPayment(client, { ...of, amount_minor: 1111, metadata: { order: 'A-17' } })
-  await heldPayment(client, { ...of, amount_minor: 2222 })
+  const fields = { customer_id: customer.body.id }
+  const { id } = await heldPayment(client, { ...fields, amount_minor: 1111, metadata: { order: 'A-17' } })
+  await heldPayment(client, { ...fields, amount_minor: 2222 })
   await heldPayment(client, { amount_minor: 1111 })
   await client.post(`/v1/payments/${id}/capture`, { idempotency_key: freshKey(), amount_minor: 500 })
   await client.post(`/v1/payments/${id}/refunds`, { idempotency_key: freshKey(), amount_minor: 150 })
 
-  const page = await dashboard.open(`/customers/${of.customer_id}`, { as: 'support' })
+  const page = await dashboard.open(`/customers/${fields.customer_id}`, { as: 'support' })
   const payments = page.getByRole('table', { name: 'Payments' })
   await payments.getByText('$5.00 of $11.11').waitFor()
-  // An email finds the payments of its customer, in any case.
+  // The search for an email ignores its case and finds the payments of the customer.
   await page.goto(`${dashboard.url}/payments`)
   await page.getByRole('searchbox', { name: 'Search' }).fill('in.part@PEOPLE.example')
   await page.keyboard.press('Enter')
@@ -429,7 +433,7 @@ test('a payment that was captured in part says how much of it, in lists and in t
   await payments.getByText('$1.50').waitFor()
   await expect.poll(() => payments.getByRole('row').count()).toBe(3)
 
-  // And an amount, in the currency that is chosen, or what is in its metadata.
+  // Payments are also found by an amount in the chosen currency and by metadata.
   const amount = page.getByRole('searchbox', { name: 'Amount to' })
   expect(await amount.isDisabled()).toBe(true)
   await page.getByLabel('Currency', { exact: true }).selectOption('USD')
@@ -459,57 +463,59 @@ test('a payment that was captured in part says how much of it, in lists and in t
   await page.getByText('No customer has the email address nobody@people.example.').waitFor()
 })
 
-test('a payout, a top-up and a verification are begun by the pages', async () => {
+test('the pages create a payout, a top-up and a verification', async () => {
   const { client } = dashboard.world
   await fund(client, 5_000)
-  const to = await recipient(client, 'ba_success', { name: 'Ink Brothers' })
+  const recipient_id = await recipient(client, 'ba_success', { name: 'Ink Brothers' })
   const page = await dashboard.open('/payouts', { as: 'admin' })
-  const made = async (what: string) => {
-    const link = page.getByRole('dialog').getByRole('link', { name: `Go to the ${what}` })
+  const openCreated = async (resource: string) => {
+    const link = page.getByRole('dialog').getByRole('link', { name: `Go to the ${resource}` })
     const id = (await link.getAttribute('href'))!.split('/').at(-1)!
     await link.click()
     await page.waitForURL(`**/${id}`)
     return id
   }
-  const payout = await ask(page, 'New payout')
+  const payout = await openDialog(page, 'New payout')
   await payout.getByPlaceholder('Choose a recipient').fill('ink')
   await page.getByRole('option', { name: 'Ink Brothers' }).click()
   await payout.getByLabel('Amount').fill('12.50')
   await payout.getByText('Pay $12.50 to Ink Brothers?').waitFor()
   await payout.getByRole('button', { name: 'Create payout' }).click()
-  expect(await payoutIn(client, await made('payout'), 'paid')).toMatchObject({
+  expect(await payoutIn(client, await openCreated('payout'), 'paid')).toMatchObject({
     amount_minor: 1250,
-    recipient_id: to,
+    recipient_id,
   })
 
   await page.goto(`${dashboard.url}/wallet`)
-  const top_up = await ask(page, 'Top up')
+  const top_up = await openDialog(page, 'Top up')
   await top_up.getByLabel('Amount').fill('30')
   await top_up.getByLabel('Currency').selectOption('usd')
   await top_up.getByLabel('Source').fill('src_success')
   await top_up.getByRole('button', { name: 'Top up' }).click()
-  const topped = await client.get(`/v1/wallet/top_ups/${await made('top-up')}`)
+  const topped = await client.get(`/v1/wallet/top_ups/${await openCreated('top-up')}`)
   expect(topped.body).toMatchObject({ amount_minor: 3000, currency: 'usd', source: 'src_****' })
 
   await page.goto(`${dashboard.url}/compliance`)
-  const start = await ask(page, 'Start verification')
+  const start = await openDialog(page, 'Start verification')
   await start.getByLabel('Subject type').selectOption('recipient')
-  await start.getByLabel('Subject id').fill(to)
+  await start.getByLabel('Subject id').fill(recipient_id)
   await start.getByRole('button', { name: 'Start verification' }).click()
   const link = start.getByLabel('Link for the person')
   expect(await link.inputValue()).toMatch(/^http/)
-  // It is shown once, and a slip of the finger does not lose it.
+  // The link is shown only once, so Escape does not close the dialog.
   await page.keyboard.press('Escape')
   await page.waitForTimeout(300)
   expect(await link.isVisible()).toBe(true)
-  expect(await getVerification(client, await made('verification'))).toMatchObject({ subject_id: to })
+  expect(await getVerification(client, await openCreated('verification'))).toMatchObject({
+    subject_id: recipient_id,
+  })
 })
 
-test('the timelines of payouts, top-ups and verifications are in sentences, and fold what repeats them', async () => {
+test('the timelines of payouts, top-ups and verifications show sentences and hide minor entries', async () => {
   const { client } = dashboard.world
   await fund(client, 5_000)
-  const to = await recipient(client)
-  const paid = await payoutIn(client, (await payOut(client, to)).body.id, 'paid')
+  const recipient_id = await recipient(client)
+  const paid = await payoutIn(client, (await payOut(client, recipient_id)).body.id, 'paid')
   const top_up = await client.post('/v1/wallet/top_ups', {
     idempotency_key: freshKey(),
     amount_minor: 3000,
@@ -519,7 +525,7 @@ test('the timelines of payouts, top-ups and verifications are in sentences, and 
   const checked = await client.post('/v1/compliance/kyc', {
     idempotency_key: freshKey(),
     subject_type: 'recipient',
-    subject_id: to,
+    subject_id: recipient_id,
   })
   await dashboard.world.drain()
   const page = await dashboard.open('/payouts', { as: 'support' })
@@ -551,7 +557,7 @@ test('the timelines of payouts, top-ups and verifications are in sentences, and 
   await page.getByText('$1.00 taken from the balance: the payout').waitFor()
 })
 
-test('while nobody knows whether a capture was done, it is asked again with its key, and done once', async () => {
+test('a capture with an unknown outcome is retried with its key and happens once', async () => {
   const { client } = dashboard.world
   const { id, processor_reference } = await heldPayment(client, { amount_minor: 8800 })
   const page = await dashboard.open(`/payments/${id}`, {
@@ -565,14 +571,14 @@ test('while nobody knows whether a capture was done, it is asked again with its 
     if (arrives) await route.fetch()
     await route.abort('connectionreset')
   })
-  const first = await ask(page, 'Capture')
+  const first = await openDialog(page, 'Capture')
   await first.getByRole('button', { name: 'Capture' }).click()
   await first.getByText('It was never received. Try again.').waitFor()
   await first.getByRole('button', { name: 'Back' }).click()
   await first.waitFor({ state: 'hidden' })
 
-  // Opened again it is the same act. Now it arrives; what becomes of it does not come back.
-  const second = await ask(page, 'Capture')
+  // A reopened dialog retries the same capture. Now the request arrives and its response is lost.
+  const second = await openDialog(page, 'Capture')
   await second.getByText('It was never received. Try again.').waitFor()
   await page.route('**/idempotency_keys/*', (route) => route.abort('connectionreset'))
   arrives = true
@@ -587,48 +593,48 @@ test('while nobody knows whether a capture was done, it is asked again with its 
   expect(effects.map(({ effect }) => effect)).toEqual(['authorize', 'capture'])
 })
 
-test('filters are in the address: they outlive a reload, and Back undoes them', async () => {
+test('filters are in the URL: a reload keeps them, and Back removes them', async () => {
   const { client } = dashboard.world
   await heldPayment(client, { amount_minor: 5100, currency: 'EUR' })
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const page = await dashboard.open('/payments', { as: 'read-only' })
-  const held = page.getByRole('link', { name: '€51.00' })
-  await held.waitFor()
+  const payment_link = page.getByRole('link', { name: '€51.00' })
+  await payment_link.waitFor()
   await page.getByLabel('Status', { exact: true }).selectOption('failed')
-  await held.waitFor({ state: 'hidden' })
+  await payment_link.waitFor({ state: 'hidden' })
   await page.getByLabel('Status', { exact: true }).selectOption('authorized')
   await page.getByLabel('Currency', { exact: true }).selectOption('EUR')
   await page.waitForURL(/status=authorized&currency=EUR/)
   await expect.poll(() => page.getByRole('row').count()).toBe(2)
   await page.reload()
-  await held.waitFor()
+  await payment_link.waitFor()
   expect(await page.getByLabel('Status', { exact: true }).inputValue()).toBe('authorized')
   expect(await page.getByRole('row').count()).toBe(2)
-  await held.click()
+  await payment_link.click()
   await page.getByRole('heading', { level: 1, name: '€51.00' }).waitFor()
   await page.goBack()
-  await held.waitFor()
+  await payment_link.waitFor()
   await page.getByRole('button', { name: 'Remove filter Currency: EUR' }).click()
   await page.waitForURL((url) => url.search === '?status=authorized')
   await page.goBack()
   await page.waitForURL(/status=authorized&currency=EUR/)
 })
 
-test('the id of a payment finds it alone', async () => {
+test('a search for the id of a payment finds only that payment', async () => {
   const { id } = await heldPayment(dashboard.world.client, { amount_minor: 700 })
   const page = await dashboard.open(`/payments?search=${id}`, { as: 'read-only' })
   await page.getByRole('link', { name: '$7.00' }).waitFor()
   expect(await page.getByRole('row').count()).toBe(2)
 })
 
-test('a verification is decided by hand, once', async () => {
+test('a verification is approved by hand once', async () => {
   const { client } = dashboard.world
   const { id } = await verificationOf(client)
   const page = await dashboard.open(`/compliance/${id}`, { as: 'support' })
-  const dialog = await ask(page, 'Approve')
+  const dialog = await openDialog(page, 'Approve')
   await dialog.getByLabel('Reason').fill('Seen in person')
   await dialog.getByRole('button', { name: 'Approve' }).click()
-  await checkOnRecord(page)
+  await checkAuditLink(page)
   expect(await getVerification(client, id)).toMatchObject({
     status: 'approved',
     decided_by: 'manual',
@@ -637,17 +643,17 @@ test('a verification is decided by hand, once', async () => {
   await expect.poll(() => page.getByRole('button', { name: /^(Approve|Reject)$/ }).count()).toBe(0)
 })
 
-test('the overview compares days that are over, shows all amounts, and says what its reader can do', async () => {
+test('the overview compares complete days, shows all currencies, and offers only permitted actions', async () => {
   const { world } = dashboard
   const shop = await world.clientOf()
   const { tenant_id } = shop
   for (const currency of ['USD', 'EUR', 'GBP', 'JPY', 'HUF']) await fund(shop, 123_456, currency)
-  const held = [await heldPayment(shop), await heldPayment(shop), await heldPayment(shop)]
+  const authorized = [await heldPayment(shop), await heldPayment(shop), await heldPayment(shop)]
   await world.sql`
     update payments set capture_before = now() + interval '5 hours'
-    where tenant_id = ${tenant_id} and id in (${held[0].id}, ${held[1].id})`
+    where tenant_id = ${tenant_id} and id in (${authorized[0].id}, ${authorized[1].id})`
   await warnOfExpiry(world.sql, 100)
-  // Today, yesterday, and of the week before the day like yesterday and the one like today.
+  // Today, yesterday, the same two days one week ago, and a day of the previous period.
   await world.sql`
     insert into payment_days (tenant_id, day, currency, kind, count, amount_minor)
     select ${tenant_id}, (now() at time zone 'UTC')::date - ago, 'CHF', 'captured', 1000, minor
@@ -662,7 +668,7 @@ test('the overview compares days that are over, shows all amounts, and says what
     await expect.poll(() => note.innerText()).toMatch(money)
   expect(await note.evaluate((it: any) => it.scrollWidth <= it.clientWidth)).toBe(true)
   await balance.getByRole('img', { name: 'Balance, last 7 days' }).waitFor()
-  // Yesterday in the chart, and the day as long before the period as that is before its end.
+  // The chart shows yesterday and the corresponding day of the previous period.
   const chart = page.getByRole('region', { name: 'Volume by day, CHF' })
   await chart.getByText(/^Last 30 days\s*CHF\s9,030\.01$/).waitFor()
   await chart.getByRole('img', { name: /^Volume by day, CHF: / }).focus()
@@ -672,15 +678,15 @@ test('the overview compares days that are over, shows all amounts, and says what
   await chart.getByRole('img', { name: /^Volume by day, CHF: / }).hover({ position: { x: 60, y: 60 } })
   await chart.getByText(/^Last 30 days\s*CHF\s0\.00$/).waitFor()
 
-  const line = page.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
-  await expect.poll(() => line.innerText()).toMatch(/2\s+holds lapse within a day[^]*Capture or cancel/)
+  const attention = page.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
+  await expect.poll(() => attention.innerText()).toMatch(/2\s+holds lapse within a day[^]*Capture or cancel/)
   const reader = await createPerson(world, { role: 'read-only', tenant_id })
   const other = await dashboard.open('/', { as: reader })
-  const theirs = other.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
-  await theirs.getByRole('link').waitFor()
-  expect(await theirs.innerText()).not.toContain('Capture')
+  const reader_attention = other.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
+  await reader_attention.getByRole('link').waitFor()
+  expect(await reader_attention.innerText()).not.toContain('Capture')
 
-  await line.getByRole('link').click()
+  await attention.getByRole('link').click()
   await page.getByRole('columnheader', { name: 'Capture before' }).waitFor()
   const rows = page.getByRole('table', { name: 'Payments' }).getByRole('row')
   await expect.poll(() => rows.count()).toBe(3)
@@ -688,7 +694,7 @@ test('the overview compares days that are over, shows all amounts, and says what
   await expect.poll(() => rows.count()).toBe(4)
 })
 
-test('a balance of which nothing is left is not said to be for payouts', async () => {
+test('a balance of zero shows that no payout is possible', async () => {
   const { world } = dashboard
   const shop = await world.clientOf()
   const { id } = await capturedPayment(shop)

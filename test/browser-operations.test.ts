@@ -1,4 +1,4 @@
-// Operators in a browser: jobs that fail, queues that are paused, deliveries that are sent again.
+// Operators' pages in a browser: failed jobs, paused queues, replayed deliveries, proposals.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -30,7 +30,7 @@ beforeAll(async () => {
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
 
-/** Opens the dialog of an act and does it, for a reason where one is asked for. */
+/** Opens the dialog of an act and confirms it, with a reason where the dialog requires one. */
 async function perform(page: Page, button: ReturnType<Page['getByRole']>, act: string, reason?: string) {
   await button.click()
   const dialog = page.getByRole('dialog')
@@ -41,11 +41,11 @@ async function perform(page: Page, button: ReturnType<Page['getByRole']>, act: s
   await dialog.waitFor({ state: 'hidden' })
 }
 
-test('a job that the processor turns away is seen, and goes on once it is retried', async () => {
+test('a job that the processor refuses is listed, and succeeds after a retry', async () => {
   const { world } = dashboard
   const { client } = world
   const { id } = await heldPayment(client, { amount_minor: 1900 })
-  // No key of ours is right any more: nothing but a person can mend that.
+  // The processor refuses our API key: only an operator can repair that.
   const refusing = await fault(world, {
     match: { method: 'POST', path: '/capture$' },
     fault: 'refuse_401',
@@ -66,15 +66,15 @@ test('a job that the processor turns away is seen, and goes on once it is retrie
   )
   await paymentIn(client, id, 'captured')
   await page.getByText('The job succeeded.').waitFor()
-  // When the provider answered a call is not known, so the call has no duration.
+  // The time of the provider's response is not recorded, so the call has no duration.
   const call = page
     .getByRole('list', { name: 'Attempts' })
     .getByRole('button', { name: /Call to the provider/ })
   expect(await call.last().locator('.timeline-duration').textContent()).toBe('')
 })
 
-/** A job that no version performs, as it stands in its row; its id. */
-async function strangeJob(row: object): Promise<string> {
+/** Inserts a job that no version performs, with these columns. Returns its id. */
+async function insertUnrecognizedJob(row: object): Promise<string> {
   const { sql, tenant_id } = dashboard.world
   const id = newId()
   const job = { id, tenant_id, name: 'nobody.knows', payload: {}, max_attempts: 1, ...row }
@@ -82,12 +82,12 @@ async function strangeJob(row: object): Promise<string> {
   return id
 }
 
-test('all jobs that the filters find are retried: each says what became of it', async () => {
+test('a bulk retry covers all jobs that match the filters and shows the result of each', async () => {
   const { sql } = dashboard.world
-  const parked = [1, 2].map(() => strangeJob({ queue: 'ai', run_at: 'infinity' }))
+  const parked = [1, 2].map(() => insertUnrecognizedJob({ queue: 'ai', run_at: 'infinity' }))
   const others = [
-    strangeJob({ queue: 'ai', run_at: 'infinity' }),
-    strangeJob({ queue: 'compliance', run_at: 'infinity' }),
+    insertUnrecognizedJob({ queue: 'ai', run_at: 'infinity' }),
+    insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity' }),
   ]
   const [running, elsewhere] = await Promise.all(others)
   await sql`
@@ -115,9 +115,9 @@ test('all jobs that the filters find are retried: each says what became of it', 
   expect(await sql`select from job_interventions where job_id = ${elsewhere!}`).toHaveLength(0)
 })
 
-test('a job that waits runs at once, and is discarded', async () => {
+test('a waiting job can be run at once, and can be discarded', async () => {
   const { sql } = dashboard.world
-  const id = await strangeJob({ queue: 'compliance', run_at: '2100-01-01' })
+  const id = await insertUnrecognizedJob({ queue: 'compliance', run_at: '2100-01-01' })
   const page = await dashboard.open(`/ops/jobs/${id}`, { as: 'operator' })
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
   await page.getByText('The job runs next at').waitFor()
@@ -135,9 +135,9 @@ test('a job that waits runs at once, and is discarded', async () => {
   ])
 })
 
-test('an act about one job that its state does not allow says what was not done, and why', async () => {
+test('an act that the state of a job does not allow is refused with a reason', async () => {
   const { sql } = dashboard.world
-  const id = await strangeJob({ queue: 'compliance', run_at: 'infinity' })
+  const id = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity' })
   const page = await dashboard.open(`/ops/jobs/${id}`, { as: 'operator' })
   await page.getByRole('main').getByRole('button', { name: 'Retry', exact: true }).click()
   const dialog = page.getByRole('dialog')
@@ -148,13 +148,13 @@ test('an act about one job that its state does not allow says what was not done,
   expect(await dialog.getByText(/0 done/).count()).toBe(0)
 })
 
-test('a call that nobody knows about is resolved on the page of its job, in words that say what will happen', async () => {
+test('a call with an unknown outcome is resolved on the page of its job, and the dialog states the consequence', async () => {
   const { client } = dashboard.world
   const { refund_id, job_id } = await unknownRefund(dashboard.world)
   const page = await dashboard.open(`/ops/jobs/${job_id}`, { as: 'operator' })
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
   await button('Retry').waitFor()
-  // Its refusal would be certain.
+  // The API refuses to discard an unknown job, so the page offers no button for it.
   expect(await button('Discard').count()).toBe(0)
   await button('Resolve').click()
   const dialog = page.getByRole('dialog')
@@ -176,7 +176,7 @@ test('a call that nobody knows about is resolved on the page of its job, in word
   await page.getByRole('list', { name: 'Attempts' }).getByText('unknown to failed').waitFor()
 })
 
-test('unknown calls are resolved together on the page of jobs, and only where the filter is for them', async () => {
+test('unknown calls are resolved in bulk on the page of jobs, only with a filter for them', async () => {
   const { client, tenant_id } = dashboard.world
   const refunds = [await unknownRefund(dashboard.world), await unknownRefund(dashboard.world)]
   const page = await dashboard.open(`/ops/jobs?tenant=${tenant_id}`, { as: 'operator' })
@@ -198,16 +198,16 @@ test('unknown calls are resolved together on the page of jobs, and only where th
     expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
 })
 
-test('while no worker counts, the pages of operators say since when, and call nothing healthy', async () => {
+test("without a worker that counts, operators' pages show since when, and report nothing as healthy", async () => {
   const { sql } = dashboard.world
-  await strangeJob({ queue: 'maintenance', run_at: '2020-01-01' })
-  // No run of the clock is under way, and the next is not due.
+  await insertUnrecognizedJob({ queue: 'maintenance', run_at: '2020-01-01' })
+  // No run of the roll-ups is in progress, and the next one is not due.
   await eventually(async () => {
-    const held = await sql`
+    const updated = await sql`
       update recurring_work set due_at = now() + interval '1 hour', ended_at = now() - interval '2 minutes',
         position = position || jsonb_build_object('after', '2026-01-01T00:00:00.000000Z', 'sampled', '2026-01-01T00:00:00.000000Z')
       where name = 'roll-ups' and lease_until is null and position is not null`
-    expect(held.count).toBe(1)
+    expect(updated.count).toBe(1)
   })
   onTestFinished(async () => {
     await sql`update recurring_work set due_at = now() where name = 'roll-ups'`
@@ -225,12 +225,12 @@ test('while no worker counts, the pages of operators say since when, and call no
   }
 })
 
-test('jobs are listed with what they are about, and what is asked for one is said in its row', async () => {
+test('the list of jobs shows the resource of each job and its requested act', async () => {
   const { world } = dashboard
   const { id } = await heldPayment(world.client, { amount_minor: 1900 })
-  // Its act waits until the row is released.
-  const job = await strangeJob({ queue: 'compliance', run_at: 'infinity', subject_id: id })
-  const release = await holdJob(job)
+  // The act waits for the lock on the row.
+  const job = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity', subject_id: id })
+  const release = await lockJob(job)
   await world.sql`
     insert into operator_acts (id, act, job_id, who, reason, matched)
     values (${newId()}, 'retry', ${job}, 'ada@example.com', 'they wait', 1)`
@@ -250,30 +250,30 @@ test('jobs are listed with what they are about, and what is asked for one is sai
   expect(await page.getByRole('heading', { level: 1 }).textContent()).toContain('payment.authorize')
 })
 
-/** Holds the row of a job until it is released. */
-async function holdJob(id: string): Promise<() => Promise<void>> {
+/** Locks the row of a job. Returns a function that releases the lock. */
+async function lockJob(id: string): Promise<() => Promise<void>> {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
-  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
-  const fencing = dashboard.world.sql.begin(async (tx) => {
+  const { promise: locked, resolve: confirmLock } = Promise.withResolvers<void>()
+  const transaction = dashboard.world.sql.begin(async (tx) => {
     await tx`select from jobs where id = ${id} for update`
-    hold()
+    confirmLock()
     await released
   })
-  await held
+  await locked
   return async () => {
     release()
-    await fencing
+    await transaction
   }
 }
 
-test('an act whose answer is lost is said to be perhaps under way, beside the latest acts', async () => {
+test('an act whose response is lost may be in progress: the dialog shows the latest acts', async () => {
   const { sql } = dashboard.world
-  const id = await strangeJob({ queue: 'compliance', run_at: 'infinity' })
+  const id = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity' })
   const page = await dashboard.open(`/ops/jobs/${id}`, {
     as: 'operator',
     expects: [/ERR_FAILED|ERR_CONNECTION/],
   })
-  // It arrives, and its answer does not.
+  // The request arrives, and its response is lost.
   await page.route('**/api/ops/acts', async (route) => {
     if (route.request().method() !== 'POST') return await route.continue()
     await route.fetch()
@@ -294,7 +294,12 @@ test('unknown jobs are listed in pages', async () => {
   const { sql } = dashboard.world
   await Promise.all(
     Array.from({ length: 26 }, () =>
-      strangeJob({ queue: 'maintenance', state: 'unknown', unknown_since: 'now', run_at: 'infinity' }),
+      insertUnrecognizedJob({
+        queue: 'maintenance',
+        state: 'unknown',
+        unknown_since: 'now',
+        run_at: 'infinity',
+      }),
     ),
   )
   onTestFinished(async () => void (await sql`delete from jobs where queue = 'maintenance'`))
@@ -307,48 +312,48 @@ test('unknown jobs are listed in pages', async () => {
   await expect.poll(() => rows.count()).toBe(26)
 })
 
-test('under a pause a call whose answer was lost waits for its end, and a reader is told who may capture', async () => {
+test('a call with a lost response waits while its queue is paused, and a read-only member sees which roles may capture', async () => {
   const { world } = dashboard
   const { client } = world
-  const [lost, held] = await Promise.all([
+  const [lost, authorized] = await Promise.all([
     heldPayment(client, { amount_minor: 1700 }),
     heldPayment(client, { amount_minor: 1800 }),
   ])
-  const reader = await dashboard.open(`/payments/${held.id}`, { as: 'read-only' })
+  const reader = await dashboard.open(`/payments/${authorized.id}`, { as: 'read-only' })
   await reader.getByText('A member with the role owner, admin, or support can capture it').waitFor()
-  const failing = await fault(world, {
+  const dropping = await fault(world, {
     match: { method: 'POST', path: '/capture$' },
     fault: 'drop_before',
     times: 100,
   })
   expect((await client.post(`/v1/payments/${lost.id}/capture`, {}, ASYNC)).status).toBe(202)
-  await failing.hit()
+  await dropping.hit()
   await world.sql`insert into pauses (queue) values ('payments')`
   onTestFinished(async () => void (await world.sql`delete from pauses`))
-  await failing.remove()
+  await dropping.remove()
   const page = await dashboard.open(`/payments/${lost.id}`, { as: 'support' })
   await page.getByText(/The queue is paused\. .+ when it is resumed/).waitFor()
   await world.sql`delete from pauses`
   await paymentIn(client, lost.id, 'captured')
 })
 
-test('a hold that may have been made is not said to have come to nothing, and one that is there is shown', async () => {
+test('an unconfirmed authorization is not shown as failed, and a reported one is shown as on hold', async () => {
   const { world } = dashboard
   const { client } = world
-  const turnedAway = async (first: string, then: string) => {
+  const createUnconfirmed = async (first_fault: string, later_fault: string) => {
     const description = freshKey()
     const match = { contains: description }
-    const lost = await fault(world, { match, fault: first })
+    const lost = await fault(world, { match, fault: first_fault })
     const { body } = await createPayment(client, { description, amount_minor: 1600 }, ASYNC)
     await lost.hit()
-    const later = await fault(world, { match, fault: then, times: 100 })
+    const later = await fault(world, { match, fault: later_fault, times: 100 })
     onTestFinished(() => later.remove())
     await later.hit()
     return { id: body.id as string, later }
   }
-  const [open, held] = await Promise.all([
-    turnedAway('drop_before', 'rate_limited_429'),
-    turnedAway('drop_after', 'conflict_409'),
+  const [open, authorized] = await Promise.all([
+    createUnconfirmed('drop_before', 'rate_limited_429'),
+    createUnconfirmed('drop_after', 'conflict_409'),
   ])
   const page = await dashboard.open(`/payments/${open.id}`, { as: 'operator' })
   await page
@@ -357,18 +362,18 @@ test('a hold that may have been made is not said to have come to nothing, and on
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await timeline.getByText('Stripe did not confirm whether it did authorize $16.00').first().waitFor()
   expect(await page.getByText(/nothing took effect|no money moved/).count()).toBe(0)
-  // A notification has told of this one, and its job does not know yet.
-  await paymentIn(client, held.id, 'authorized')
-  await page.goto(page.url().replace(open.id, held.id))
+  // A notification has reported this authorization, and its job has not settled yet.
+  await paymentIn(client, authorized.id, 'authorized')
+  await page.goto(page.url().replace(open.id, authorized.id))
   await page.getByText(/\$16\.00 is on hold until/).waitFor()
   await timeline.getByText('Stripe did not confirm whether it did authorize $16.00').first().waitFor()
   expect(await page.getByText(/nothing took effect|no money moved|has not confirmed/).count()).toBe(0)
-  await Promise.all([open, held].map(({ later }) => later.remove()))
+  await Promise.all([open, authorized].map(({ later }) => later.remove()))
   await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where finished_at is null and attempt > 1`
   await paymentIn(client, open.id, 'authorized')
 })
 
-test('no payout leaves while payouts are paused, and what waits goes on after', async () => {
+test('no payout is sent while payouts are paused, and waiting payouts continue after the resume', async () => {
   const { world } = dashboard
   const { client } = world
   await fund(client, 5_000)
@@ -378,9 +383,9 @@ test('no payout leaves while payouts are paused, and what waits goes on after', 
   await perform(page, row.getByRole('button', { name: 'Pause' }), 'Pause', 'The bank is closed')
   await page.getByRole('alert').filter({ hasText: 'Paused: queue payouts' }).waitFor()
   const { id } = (await payOut(client, to)).body
-  // Other work goes on, and comes after it.
-  const held = await heldPayment(client)
-  await client.post(`/v1/payments/${held.id}/capture`)
+  // Work of other queues continues. This capture is enqueued after the payout.
+  const authorized = await heldPayment(client)
+  await client.post(`/v1/payments/${authorized.id}/capture`)
   expect((await client.get(`/v1/payouts/${id}`)).body.status).toBe('pending')
   expect(await world.provider('stripe').requests({ method: 'POST', path: '^/v1/payouts$' })).toEqual([])
   await perform(page, row.getByRole('button', { name: 'Resume' }), 'Resume')
@@ -388,16 +393,16 @@ test('no payout leaves while payouts are paused, and what waits goes on after', 
   await page.getByRole('alert').filter({ hasText: 'Paused' }).waitFor({ state: 'hidden' })
 })
 
-test('a delivery that failed is sent again by hand', async () => {
+test('a failed delivery is replayed by hand', async () => {
   const { client } = dashboard.world
-  let well = true
-  const hook = await openHook(() => (well ? 204 : 500))
+  let healthy = true
+  const hook = await openHook(() => (healthy ? 204 : 500))
   onTestFinished(() => hook.close())
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
-  // What it has taken before does not hide that it fails now.
+  // An earlier success does not hide that the endpoint fails now.
   await client.post('/v1/customers', { idempotency_key: 'taken', name: 'Ada' })
   await eventually(async () => expect(hook.arrived.splice(0)).toHaveLength(1))
-  well = false
+  healthy = false
   await client.post('/v1/customers', { idempotency_key: 'replayed', name: 'Ada' })
   await eventually(async () => expect(hook.arrived).toHaveLength(1))
   const page = await dashboard.open(`/webhooks/${endpoint.id}`, { as: 'developer' })
@@ -416,23 +421,23 @@ test('a delivery that failed is sent again by hand', async () => {
   await operators.getByText(/This attempt failed.*The next attempt is/).waitFor()
   expect(await operators.getByText(/for good|Declined/).count()).toBe(0)
   await operators.getByRole('link', { name: 'See the delivery' }).waitFor()
-  well = true
+  healthy = true
   await perform(page, page.getByRole('button', { name: 'Replay', exact: true }), 'Replay')
   await eventually(async () => expect(hook.arrived.length).toBeGreaterThan(1))
   expect(hook.arrived.at(-1)!.headers['webhook-id']).toBe(hook.arrived[0]!.headers['webhook-id'])
   await page.getByRole('heading', { level: 1 }).filter({ hasText: 'Delivered' }).waitFor()
-  // As many as its table counts, and the one that it does not.
+  // The API's number of attempts, and the replay, which it does not count.
   const { attempts } = (await client.get(`/v1/webhook_deliveries/${page.url().split('/').at(-1)}`)).body
   await page.getByText(`${attempts}, and 1 by hand`, { exact: true }).waitFor()
 })
 
-test('once a recovery is completed, what stands below it is read again', async () => {
+test('the statistics of an endpoint are reloaded when its recovery completes', async () => {
   const { client } = dashboard.world
   const hook = await openHook(() => 204)
   onTestFinished(() => hook.close())
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
-  const asked = { idempotency_key: 'recovered', since: endpoint.created_at }
-  const recovery = (await client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, asked)).body
+  const request = { idempotency_key: 'recovered', since: endpoint.created_at }
+  const recovery = (await client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, request)).body
   await eventually(async () =>
     expect((await client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status).toBe('completed'),
   )
@@ -449,14 +454,14 @@ test('once a recovery is completed, what stands below it is read again', async (
   const first = stats(10_000)
   await page.goto(`${dashboard.url}/webhooks/${endpoint.id}?recovery=${recovery.id}`)
   await first
-  // By itself it would be read again after ten seconds.
-  const again = stats(5_000)
+  // The regular reload comes only after ten seconds.
+  const reloaded = stats(5_000)
   complete()
   await page.getByText('0 of 0 deliveries sent again').waitFor()
-  await again
+  await reloaded
 })
 
-test('a dialog that disables an endpoint stays one that disables it, whatever becomes of the endpoint', async () => {
+test('a dialog that disables an endpoint keeps its purpose when the endpoint changes', async () => {
   const { client } = dashboard.world
   const { id } = await makeEndpoint(client, { url: 'http://127.0.0.1:9/switch', types: ['customer.created'] })
   const page = await dashboard.open(`/webhooks/${id}`, { as: 'developer' })
@@ -470,15 +475,15 @@ test('a dialog that disables an endpoint stays one that disables it, whatever be
   expect((await client.get(`/v1/webhook_endpoints/${id}`)).body.status).toBe('disabled')
 }, 180_000)
 
-test('where a table is wider than the page its buttons are in sight, and on a phone they fit a finger', async () => {
+test('buttons of a table wider than the page stay visible, and on a phone they are large enough to tap', async () => {
   const page = await dashboard.open('/ops/queues', { as: 'operator', viewport: { width: 1024, height: 768 } })
   const pause = page.getByRole('row').filter({ hasText: 'payouts' }).getByRole('button', { name: 'Pause' })
-  for (const seen of [1024, 1280]) {
-    await page.setViewportSize({ width: seen, height: 768 })
+  for (const viewport_width of [1024, 1280]) {
+    await page.setViewportSize({ width: viewport_width, height: 768 })
     const { x, width } = (await pause.boundingBox())!
-    expect(x + width).toBeLessThanOrEqual(seen)
+    expect(x + width).toBeLessThanOrEqual(viewport_width)
   }
-  const id = await strangeJob({ queue: 'ai', run_at: 'infinity' })
+  const id = await insertUnrecognizedJob({ queue: 'ai', run_at: 'infinity' })
   onTestFinished(async () => void (await dashboard.world.sql`delete from jobs where id = ${id}`))
   for (const path of ['/ops/queues', '/ops/jobs?state=all', '/ops/providers', '/ops/processes']) {
     await page.goto(`${dashboard.url}${path}`)
@@ -491,19 +496,19 @@ test('where a table is wider than the page its buttons are in sight, and on a ph
   await page.goto(`${dashboard.url}/ops/queues`)
   await page.setViewportSize(PHONE)
   expect((await pause.boundingBox())!.height).toBeGreaterThanOrEqual(44)
-  // All of it is there: there is no page to go to.
+  // All schedules are on one page.
   await page.goto(`${dashboard.url}/ops/schedules`)
   await page.getByRole('table').first().waitFor()
   expect(await page.getByRole('button', { name: /^(Next|Previous)$/ }).count()).toBe(0)
 })
 
-test('an outage of a provider is the first thing that needs attention, and pages of operators name what to check', async () => {
+test("an outage of a provider comes first under needs attention, and operators' pages name the setting to check", async () => {
   const { sql, tenant_id } = dashboard.world
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, attempt, run_at, failing_since)
     select gen_random_uuid(), ${tenant_id}, 'payments', 'payment.capture', '{}', 25, 4, now() + interval '1 hour',
       now() - interval '3 minutes' from generate_series(1, 12)`
-  // By a worker elsewhere: those of this world replace only what they wrote.
+  // Recorded by another worker: the workers of this test replace only their own outages.
   await sql`
     insert into provider_outages (provider, worker, since, outcome, seen_at)
     values ('stripe', 'elsewhere/1', now() - interval '4 minutes', 'retry', now() + interval '1 hour')`
@@ -535,7 +540,7 @@ test('an outage of a provider is the first thing that needs attention, and pages
   await page.getByText('12 jobs are retried.').waitFor()
 })
 
-test('members are told what is paused for them, and of the pages of operators only that these are not theirs', async () => {
+test("members see which queues are paused, and cannot open operators' pages", async () => {
   const { client, sql } = dashboard.world
   await sql`insert into pauses (queue, reason) values ('payments', 'nobody else is told this')`
   onTestFinished(async () => void (await sql`delete from pauses`))
@@ -560,7 +565,7 @@ test('members are told what is paused for them, and of the pages of operators on
   }
 })
 
-test('what is not there is said in the shell, with a way back and nothing to try again', async () => {
+test('a missing page or resource is reported inside the layout, with a link back and no retry button', async () => {
   const page = await dashboard.open('/ops/queues/nonsense', {
     as: 'operator',
     expects: [/404 .*\/api\/ops\/jobs\//],
@@ -579,16 +584,16 @@ test('what is not there is said in the shell, with a way back and nothing to try
   }
 })
 
-test('a payout is marked as failed, and a failure by force is proposed by one operator and confirmed by another', async () => {
+test('an operator marks a payout as failed, and a forced failure needs the confirmation of another operator', async () => {
   const { world } = dashboard
   const { client, tenant_id } = world
   await fund(client, 3_000)
-  const asking = async (destination: string, amount_minor: number): Promise<string> =>
+  const createPayout = async (destination: string, amount_minor: number): Promise<string> =>
     (await payOut(client, await recipient(client, destination), { amount_minor })).body.id
-  // The processor can still stop the first.
-  const [asked, forced] = [await asking('ba_pending', 610), await asking('ba_manual', 620)]
-  await Promise.all([payoutIn(client, asked, 'processing'), payoutIn(client, forced, 'processing')])
-  const page = await dashboard.open(`/payouts/${asked}`, { as: 'operator' })
+  // The processor can still stop the first payout.
+  const [stoppable, forced] = [await createPayout('ba_pending', 610), await createPayout('ba_manual', 620)]
+  await Promise.all([payoutIn(client, stoppable, 'processing'), payoutIn(client, forced, 'processing')])
+  const page = await dashboard.open(`/payouts/${stoppable}`, { as: 'operator' })
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
   const dialog = page.getByRole('dialog')
   await button('Mark as failed').click()
@@ -599,9 +604,9 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await checkAccessible(page)
   await mark.click()
   await dialog.getByRole('link', { name: /audit/i }).waitFor()
-  await payoutIn(client, asked, 'failed')
+  await payoutIn(client, stoppable, 'failed')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
-  // The reason is there from when the failure was asked for.
+  // The page shows the reason of the request to fail.
   await page.getByText('The payout was marked as failed by hand: The account is closed').waitFor()
   expect(await button('Force failure').count()).toBe(0)
 
@@ -633,40 +638,44 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
     `/payouts/${forced}`,
   )
   await rowOf(page, 'Correct -$1.30').filter({ hasText: 'Balance in USD' }).waitFor()
-  // Nobody confirms what they propose; they can take it back.
+  // Operators cannot confirm their own proposals. They can cancel them.
   expect(await page.getByRole('button', { name: 'Confirm', exact: true }).count()).toBe(0)
   await perform(page, rowOf(page, 'Correct -$1.30').getByRole('button', { name: 'Reject' }), 'Reject')
   await rowOf(page, 'Correct -$1.30').filter({ hasText: 'Canceled' }).waitFor()
 
   const other = await createPerson(world, { is_operator: true })
-  const theirs = await dashboard.open('/ops/proposals', { as: other })
-  await rowOf(theirs, 'Fail payout of $6.20').waitFor()
-  await checkAccessible(theirs)
-  await theirs.setViewportSize({ width: 1280, height: 768 })
-  const frame = theirs.locator('.table-frame')
+  const other_page = await dashboard.open('/ops/proposals', { as: other })
+  await rowOf(other_page, 'Fail payout of $6.20').waitFor()
+  await checkAccessible(other_page)
+  await other_page.setViewportSize({ width: 1280, height: 768 })
+  const frame = other_page.locator('.table-frame')
   expect(await frame.evaluate((element: any) => element.scrollWidth - element.clientWidth)).toBe(0)
-  await perform(theirs, rowOf(theirs, 'Correct -$1.40').getByRole('button', { name: 'Reject' }), 'Reject')
-  await rowOf(theirs, 'Correct -$1.40').filter({ hasText: 'Rejected' }).waitFor()
-  await rowOf(theirs, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
-  await theirs.getByRole('dialog').getByText('The bank went down').waitFor()
-  await theirs.getByRole('dialog').getByText('$6.20 is available at once').waitFor()
-  // An operator who is no member of the tenant is asked before its pages are shown.
-  await theirs.getByRole('dialog').getByText(forced).waitFor()
-  await theirs.getByRole('dialog').getByRole('button', { name: 'Open payout' }).click()
-  await theirs.getByRole('dialog').getByRole('button', { name: 'View tenant' }).click()
-  await theirs.waitForURL(`**/payouts/${forced}`)
-  await theirs.goto(`${dashboard.url}/ops/proposals`)
-  await rowOf(theirs, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
-  await theirs.getByRole('dialog').getByRole('button', { name: 'Confirm', exact: true }).click()
-  await theirs.getByRole('dialog').getByText('It is carried out within a second.').waitFor()
-  await rowOf(theirs, 'Fail payout of $6.20').filter({ hasText: 'Done' }).waitFor()
+  await perform(
+    other_page,
+    rowOf(other_page, 'Correct -$1.40').getByRole('button', { name: 'Reject' }),
+    'Reject',
+  )
+  await rowOf(other_page, 'Correct -$1.40').filter({ hasText: 'Rejected' }).waitFor()
+  await rowOf(other_page, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
+  await other_page.getByRole('dialog').getByText('The bank went down').waitFor()
+  await other_page.getByRole('dialog').getByText('$6.20 is available at once').waitFor()
+  // The page asks an operator outside the tenant for confirmation before it shows the tenant's pages.
+  await other_page.getByRole('dialog').getByText(forced).waitFor()
+  await other_page.getByRole('dialog').getByRole('button', { name: 'Open payout' }).click()
+  await other_page.getByRole('dialog').getByRole('button', { name: 'View tenant' }).click()
+  await other_page.waitForURL(`**/payouts/${forced}`)
+  await other_page.goto(`${dashboard.url}/ops/proposals`)
+  await rowOf(other_page, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
+  await other_page.getByRole('dialog').getByRole('button', { name: 'Confirm', exact: true }).click()
+  await other_page.getByRole('dialog').getByText('It is carried out within a second.').waitFor()
+  await rowOf(other_page, 'Fail payout of $6.20').filter({ hasText: 'Done' }).waitFor()
   expect((await client.get(`/v1/payouts/${forced}`)).body).toMatchObject({ status: 'failed' })
-  await theirs.getByLabel('State', { exact: true }).selectOption('rejected')
-  await rowOf(theirs, 'Fail payout of $6.20').waitFor({ state: 'detached' })
-  expect(await rowOf(theirs, 'Correct -$1.40').count()).toBe(1)
+  await other_page.getByLabel('State', { exact: true }).selectOption('rejected')
+  await rowOf(other_page, 'Fail payout of $6.20').waitFor({ state: 'detached' })
+  expect(await rowOf(other_page, 'Correct -$1.40').count()).toBe(1)
 }, 180_000)
 
-test('an operator adds and removes the domains of a tenant, and its members see them', async () => {
+test('an operator adds and removes the email domains of a tenant, and its members see them', async () => {
   const page = await dashboard.open('/settings/email', { as: 'operator', expects: [/status of 400/] })
   await page.getByText("any address but the system's own").waitFor()
   await page.getByRole('button', { name: 'Add domain' }).first().click()

@@ -1,4 +1,4 @@
-// Every page of the dashboard, filled with what people with bad intentions write into every text they can.
+// Every page of the dashboard with hostile text in every field: accessibility, layout, escaping, filters.
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { Page, Request } from 'playwright-core'
@@ -24,8 +24,8 @@ import { createPerson } from '#test/people.ts'
 import { listening } from '#test/receiver.ts'
 
 const HOSTILE = `'><img src=x onerror=alert(1)><b data-hostile>`
-/** Pages that no link of the navigation leads to. */
-const FURTHER = [
+/** Pages without a link in the navigation. */
+const UNLINKED_PATHS = [
   '/disputes',
   '/wallet/top-ups',
   '/messages/templates',
@@ -35,20 +35,20 @@ const FURTHER = [
   '/settings/profile',
   '/settings/audit',
 ]
-/** What an endpoint answers; an excerpt of it is on the page of the delivery. */
+/** An endpoint with a hostile response body. The page of the delivery shows an excerpt of it. */
 const receiver = createServer((request, response) => {
   request.resume().on('end', () => response.writeHead(request.url === '/well' ? 204 : 500).end(HOSTILE))
 })
 
 let dashboard: Dashboard
-/** The pages of single things that hold hostile texts. */
-let details: string[]
+/** The paths of resource pages that contain hostile text. */
+let resource_paths: string[]
 type ListParameters = { route: RegExp; values: Record<string, string[]> }
 let parameters: ListParameters[]
-/** How the texts looked whose contrast was checked, in light and dark. */
-const looks = new Set<string>()
-/** The filters whose values were compared with those parameters. */
-const filters: string[] = []
+/** Text styles whose contrast is already checked, in light and dark. */
+const checked_styles = new Set<string>()
+/** The filters that were compared with the parameters. */
+const checked_filters: string[] = []
 beforeAll(async () => {
   dashboard = await createDashboard({ env: LOOPBACK })
   const { world } = dashboard
@@ -59,7 +59,7 @@ beforeAll(async () => {
     customers: 6,
     payments: 24,
   })
-  details = await fillHostile(url)
+  resource_paths = await fillHostile(url)
   parameters = await parametersOfLists()
 }, BROWSER_TIMEOUT_MS)
 afterAll(async () => {
@@ -67,29 +67,29 @@ afterAll(async () => {
   receiver.close()
 })
 
-test('each page has a title and a heading, is accessible in light and dark, fits a phone, and shows texts as texts', async () => {
+test('each page has a title and a heading, is accessible in light and dark, fits a phone, and escapes texts', async () => {
   const pages = await Promise.all([1, 2].map(() => dashboard.open('/settings', { as: 'operator' })))
-  // Only what is gone to from another page gets the focus.
+  // A page gets the focus only after navigation from another page.
   await Promise.all(pages.map((page) => page.locator('main h1').waitFor()))
   const [first] = pages
   const links = first!.getByRole('navigation', { name: 'Main' }).getByRole('link')
   await links.first().waitFor()
   const [job] = await dashboard.world.sql`select id from jobs limit 1`
-  const paths = [...(await hrefs(links)), ...FURTHER, ...details, `/ops/jobs/${job!['id']}`]
+  const paths = [...(await hrefs(links)), ...UNLINKED_PATHS, ...resource_paths, `/ops/jobs/${job!['id']}`]
   expect(paths.length).toBeGreaterThan(35)
   const visited = new Set<string>()
-  async function walk(page: Page): Promise<void> {
+  async function checkPages(page: Page): Promise<void> {
     for (let path = paths.shift(); path !== undefined; path = paths.shift()) {
       if (visited.has(path)) continue
       visited.add(path)
       await checkPage(page, path)
     }
   }
-  await Promise.all(pages.map((page) => walk(page)))
-  expect(filters.length).toBeGreaterThan(19)
+  await Promise.all(pages.map((page) => checkPages(page)))
+  expect(checked_filters.length).toBeGreaterThan(19)
 }, 180_000)
 
-test('a conversation by SMS is found by who wrote, and its file says who and by which channel', async () => {
+test('the list of messages is filtered by sender, and its export has sender and channel', async () => {
   const { world } = dashboard
   const client = await world.clientOf()
   const owner = await createPerson(world, { role: 'owner', tenant_id: client.tenant_id })
@@ -120,7 +120,7 @@ test('a conversation by SMS is found by who wrote, and its file says who and by 
   expect(line).toMatch(new RegExp(`^,${RegExp.escape(`${person},${ours}`)},received,,.*,sms$`))
 })
 
-test('a row is a link with a name before the name of its party has come', async () => {
+test('the link of a row has an accessible name before the name of its party is loaded', async () => {
   const page = await dashboard.open('/settings', { as: 'operator' })
   await page.route('**/api/v1/customers/*', () => {})
   await page.goto(`${dashboard.url}/compliance`)
@@ -133,12 +133,12 @@ test('a row is a link with a name before the name of its party has come', async 
   await checkAccessible(page, { only: 'link-name' })
 })
 
-test('a part of a page that cannot be read says so in its place', async () => {
+test('a section of a page that fails to load shows its error in place', async () => {
   const failing = /\/(stats|hours|timeline)(\?|$)/
   const page = await dashboard.open('/settings', { as: 'operator', expects: [/status of 500/] })
   const error = { code: 'internal_error', message: 'It broke.', request_id: 'broken-1' }
   await page.route(failing, (route) => route.fulfill({ status: 500, json: { error } }))
-  const parts = details.filter((path) => /^\/(webhooks|messages|payouts)\/[0-9a-f-]{36}$/.test(path))
+  const parts = resource_paths.filter((path) => /^\/(webhooks|messages|payouts)\/[0-9a-f-]{36}$/.test(path))
   expect(parts.length).toBeGreaterThan(1)
   for (const path of parts) {
     await page.goto(`${dashboard.url}${path}`)
@@ -151,7 +151,7 @@ test('a part of a page that cannot be read says so in its place', async () => {
   }
 }, 180_000)
 
-test('on a phone the filters of a list are one button away, which says how many are set', async () => {
+test('on a phone the filters of a list are behind a button with the number of active filters', async () => {
   const page = await dashboard.open('/payments?status=captured', { as: 'support', viewport: PHONE })
   const status = page.getByLabel('Status', { exact: true })
   await page.getByRole('table', { name: 'Payments' }).waitFor()
@@ -165,7 +165,7 @@ test('on a phone the filters of a list are one button away, which says how many 
   expect(await status.isVisible()).toBe(false)
 })
 
-test('a filter that is not set says what its list then shows: `Any` leaves nothing out', async () => {
+test('an unset filter names the default of its list, and `Any` excludes nothing', async () => {
   const { client } = dashboard.world
   const archived = await client.post('/v1/merchants', {
     idempotency_key: freshKey(),
@@ -193,55 +193,60 @@ test('a filter that is not set says what its list then shows: `Any` leaves nothi
 })
 
 async function checkPage(page: Page, path: string): Promise<void> {
-  const asked: string[] = []
-  const listen = (request: Request) => void asked.push(new URL(request.url()).pathname)
+  const requests: string[] = []
+  const listen = (request: Request) => void requests.push(new URL(request.url()).pathname)
   page.on('request', listen)
-  // By the address, as a link does: loading everything anew for each page takes long.
+  // Navigates by the history, as a link does: a full load of each page is slow.
   await page.evaluate((to) => {
     const { document, history } = globalThis as any
     document.activeElement?.blur()
     history.pushState({}, '', to)
   }, path)
-  // Gone to, it has the focus.
+  // After navigation the heading has the focus.
   await page.locator('main h1:focus').waitFor()
   await page.waitForFunction(
     () => (globalThis as any).document.querySelector('main [aria-busy=true]') === null,
   )
   page.off('request', listen)
-  await checkFilters(page, { path, asked })
-  if (details.includes(path)) await shown(page, HOSTILE)
+  await checkFilters(page, { path, requests })
+  if (resource_paths.includes(path)) await checkShown(page, HOSTILE)
   expect.soft(await page.title(), `title of ${path}`).toMatch(/^.+ · Sluice$/)
   expect.soft(await page.locator('[data-hostile], img[src=x]').count(), `elements of ${path}`).toBe(0)
   await checkAccessible(page, { without: ['color-contrast'] })
-  await checkContrast(page, looks)
+  await checkContrast(page, checked_styles)
   await page.emulateMedia({ colorScheme: 'dark' })
-  await checkContrast(page, looks)
-  const usual = page.viewportSize()!
+  await checkContrast(page, checked_styles)
+  const desktop_size = page.viewportSize()!
   await page.setViewportSize(PHONE)
   await checkFitsWidth(page)
-  // A list begins with its rows: its filters are behind a button.
+  // On a phone a list starts with its rows: the filters are behind a button.
   expect.soft(await page.locator('.filter-bar > .filters:visible').count(), `filters of ${path}`).toBe(0)
-  await page.setViewportSize(usual)
+  await page.setViewportSize(desktop_size)
   await page.emulateMedia({ colorScheme: 'light' })
 }
 
-/** A list that is chosen from has every value that the parameter of its route takes, and no other. */
-async function checkFilters(page: Page, { path, asked }: { path: string; asked: string[] }): Promise<void> {
+/** The options of a filter are exactly the values of the parameter of its route. */
+async function checkFilters(
+  page: Page,
+  { path, requests }: { path: string; requests: string[] },
+): Promise<void> {
   for (const select of await page.locator('.filter-bar select').all()) {
     const label = await select.evaluate((element: any) => element.labels[0].textContent as string)
     const name = label.toLowerCase().replaceAll(' ', '_')
-    const taken = parameters.find(({ route, values }) => asked.some((one) => route.test(one)) && values[name])
-    if (taken === undefined) continue
+    const accepted = parameters.find(
+      ({ route, values }) => requests.some((one) => route.test(one)) && values[name],
+    )
+    if (accepted === undefined) continue
     const options: string[] = await select
       .locator('option')
       .evaluateAll((all: any[]) => all.map(({ value }) => value))
     const offered = options.filter((value) => value !== '').toSorted()
-    expect.soft(offered, `${label} of ${path}`).toEqual(taken.values[name]!.toSorted())
-    filters.push(`${path} ${name}`)
+    expect.soft(offered, `${label} of ${path}`).toEqual(accepted.values[name]!.toSorted())
+    checked_filters.push(`${path} ${name}`)
   }
 }
 
-/** The parameters of lists that take only some values, by route, without what holds when they are left out. */
+/** The enumerated parameters of lists, by route, without their default values. */
 async function parametersOfLists(): Promise<ListParameters[]> {
   const document = await readDocument(dashboard.world.client)
   const pattern = (path: string) => new RegExp(`^${path.replaceAll(/\{\w+\}|:\w+/g, '[^/]+')}$`)
@@ -276,8 +281,8 @@ async function parametersOfLists(): Promise<ListParameters[]> {
   return [...api, ...own]
 }
 
-/** The text is on the page, as a text. */
-async function shown(page: Page, text: string): Promise<void> {
+/** The page shows this as text, not as markup. */
+async function checkShown(page: Page, text: string): Promise<void> {
   const found = page.getByRole('main').getByText(text).first()
   await found
     .waitFor({ timeout: 3_000 })
@@ -289,14 +294,14 @@ async function hrefs(links: ReturnType<Page['getByRole']>): Promise<string[]> {
   return found.filter((href) => href !== null)
 }
 
-/** Writes the text wherever it is taken; answers the addresses of the pages that show it. */
+/** Writes the hostile text into every field that accepts it. Returns the paths of the pages that show it. */
 async function fillHostile(receiver_url: string): Promise<string[]> {
   const { world } = dashboard
   const { client, sql, tenant_id } = world
   const post = async (path: string, body: object) => {
-    const answer = await client.post(path, { idempotency_key: freshKey(), ...body })
-    expect([answer.status, answer.text]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.anything()])
-    return answer.body
+    const response = await client.post(path, { idempotency_key: freshKey(), ...body })
+    expect([response.status, response.text]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.anything()])
+    return response.body
   }
   const metadata = { note: HOSTILE }
   const customer = await post('/v1/customers', {

@@ -1,4 +1,4 @@
-// Settings in a browser: who belongs to a tenant, what they may do and did, and how they sign in; templates; areas that are off.
+// Tests the settings pages in a browser: members, roles, sessions, two-factor, the audit log, templates and disabled areas.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fetchInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
@@ -7,15 +7,15 @@ import { codeOf, createBrowser, createPerson, PASSWORD, signIn, tryPassword } fr
 
 let dashboard: Dashboard
 beforeAll(async () => {
-  // Without email an invitation is passed on by hand.
+  // Without email the page shows the link of an invitation.
   dashboard = await createDashboard({ env: { EMAIL_FROM: '', DISABLED_AREAS: 'ai' } })
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
 
-const press = (page: Page, name: string) =>
+const clickButton = (page: Page, name: string) =>
   page.getByRole('main').getByRole('button', { name, exact: true }).click()
 
-/** Does what the dialog that is open asks about, by its button of this name. */
+/** Confirms the open dialog with the button `name` and waits for the link to the audit entry. */
 async function confirm(page: Page, name: string): Promise<void> {
   const dialog = page.getByRole('dialog')
   await dialog.getByRole('button', { name, exact: true }).click()
@@ -28,80 +28,80 @@ async function closeDialog(page: Page): Promise<void> {
   await dialog.waitFor({ state: 'hidden' })
 }
 
-test('somebody is invited by a link, joins, gets another role, and is removed', async () => {
+test('a person is invited by a link, joins, gets another role, and is removed', async () => {
   const { world } = dashboard
   const person = await createPerson(world)
   const page = await dashboard.open('/settings/members', { as: 'owner' })
   const dialog = page.getByRole('dialog')
-  await press(page, 'Invite')
+  await clickButton(page, 'Invite')
   await dialog.getByLabel('Email').fill(person.email)
   await dialog.getByLabel('Role').selectOption('support')
   await confirm(page, 'Send invitation')
   const link = await dialog.getByLabel('Invitation link').inputValue()
   await closeDialog(page)
-  const invited = page.getByRole('table', { name: 'Open invitations' }).getByRole('row')
-  await invited.filter({ hasText: person.email }).waitFor()
+  const invitations = page.getByRole('table', { name: 'Open invitations' }).getByRole('row')
+  await invitations.filter({ hasText: person.email }).waitFor()
 
-  // Their page is refused what it asks for when they are no member any more.
-  const theirs = await dashboard.open(link, { as: person, expects: [/status of 409 .*\/api\//] })
-  const session = async () => (await fetchInPage(theirs, 'GET', '/api/session')).body
-  await theirs.getByRole('heading', { name: 'Join acme' }).waitFor()
-  await theirs.getByRole('button', { name: 'Accept invitation' }).click()
-  await theirs.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-  expect(await session()).toMatchObject({ role: 'support', tenant: { name: 'acme' } })
+  // After the removal, requests of the person's page are refused.
+  const person_page = await dashboard.open(link, { as: person, expects: [/status of 409 .*\/api\//] })
+  const fetchSession = async () => (await fetchInPage(person_page, 'GET', '/api/session')).body
+  await person_page.getByRole('heading', { name: 'Join acme' }).waitFor()
+  await person_page.getByRole('button', { name: 'Accept invitation' }).click()
+  await person_page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  expect(await fetchSession()).toMatchObject({ role: 'support', tenant: { name: 'acme' } })
 
   await page.reload()
   const member = page
     .getByRole('table', { name: 'Members' })
     .getByRole('row')
     .filter({ hasText: person.email })
-  await press(page, `Change role of ${person.email}`)
+  await clickButton(page, `Change role of ${person.email}`)
   await dialog.getByLabel('Role').selectOption('developer')
   await confirm(page, 'Change role')
   await closeDialog(page)
   await member.getByText('developer').waitFor()
-  expect(await session()).toMatchObject({ role: 'developer' })
-  expect(await invited.count()).toBe(0)
+  expect(await fetchSession()).toMatchObject({ role: 'developer' })
+  expect(await invitations.count()).toBe(0)
 
-  await press(page, `Remove ${person.email}`)
+  await clickButton(page, `Remove ${person.email}`)
   await confirm(page, 'Remove')
   await closeDialog(page)
   await member.waitFor({ state: 'hidden' })
-  expect(await session()).toMatchObject({ tenant: null })
-  await theirs.getByText('you no longer have access to this one').first().waitFor()
+  expect(await fetchSession()).toMatchObject({ tenant: null })
+  await person_page.getByText('you no longer have access to this one').first().waitFor()
 })
 
-test('other sessions are ended, one and all', async () => {
+test('other sessions are ended singly and all at once', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'support' })
   const others = [await signIn(url, person), await signIn(url, person), await signIn(url, person)]
-  const alive = async () => {
+  const countActive = async () => {
     const answers = await Promise.all(others.map((other) => other.get('/api/session')))
     return answers.filter(({ status }) => status === 200).length
   }
   const page = await dashboard.open('/settings/profile', { as: person })
   const dialog = page.getByRole('dialog')
   const rows = page.getByRole('table', { name: 'Sessions' }).getByRole('row')
-  const ends = rows.getByRole('button', { name: 'End session' })
+  const end_buttons = rows.getByRole('button', { name: 'End session' })
   await rows.filter({ hasText: 'this one' }).waitFor()
-  expect([await ends.count(), await alive()]).toEqual([3, 3])
-  await ends.first().click()
+  expect([await end_buttons.count(), await countActive()]).toEqual([3, 3])
+  await end_buttons.first().click()
   await dialog.getByRole('button', { name: 'End session' }).click()
-  await expect.poll(() => ends.count()).toBe(2)
-  expect(await alive()).toBe(2)
-  await press(page, 'End all other sessions')
+  await expect.poll(() => end_buttons.count()).toBe(2)
+  expect(await countActive()).toBe(2)
+  await clickButton(page, 'End all other sessions')
   await dialog.getByText('2 sessions are signed out at once').waitFor()
   await dialog.getByRole('button', { name: 'End all other sessions' }).click()
-  await expect.poll(() => ends.count()).toBe(0)
-  expect(await alive()).toBe(0)
+  await expect.poll(() => end_buttons.count()).toBe(0)
+  expect(await countActive()).toBe(0)
   expect((await fetchInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
 })
 
-test('a second factor is turned on, and off again', async () => {
+test('a second factor is enabled and disabled', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'support' })
-  /** Whether the password alone lets somebody in. */
-  const isEnough = async () => {
+  /** True if the password alone signs the person in. */
+  const passwordSuffices = async () => {
     const { status, body } = await tryPassword(createBrowser(url), person.email)
     expect(status).toBe(200)
     return body.twoFactorRedirect !== true
@@ -109,17 +109,17 @@ test('a second factor is turned on, and off again', async () => {
   const page = await dashboard.open('/settings/profile', { as: person, expects: [/status of 401 .*\/api\//] })
   const dialog = page.getByRole('dialog')
   const password = dialog.getByLabel('Password', { exact: true })
-  await press(page, 'Enable two-factor')
+  await clickButton(page, 'Enable two-factor')
   await password.fill(PASSWORD)
   await dialog.getByRole('button', { name: 'Continue' }).click()
   await dialog.getByRole('img', { name: 'QR code for your app' }).waitFor()
   const secret = await dialog.getByLabel('Secret').inputValue()
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(`otpauth://totp/Sluice?secret=${secret}`))
-  expect(await isEnough()).toBe(true)
-  // The answer, which brings the new session, comes after the page was refused with the old one.
+  expect(await passwordSuffices()).toBe(true)
+  // The response with the new session arrives after the page was refused with the old session.
   const answer = Promise.withResolvers<void>()
   await page.route('**/api/auth/two-factor/verify-totp', async (route, request) => {
-    // The browser itself would have the new session at once.
+    // A request of the browser itself would set the new session at once.
     const { status, headers } = await fetch(request.url(), {
       method: 'POST',
       headers: await request.allHeaders(),
@@ -137,20 +137,20 @@ test('a second factor is turned on, and off again', async () => {
   const codes = await dialog.getByLabel('backup codes', { exact: true }).textContent()
   expect(codes!.split('\n').length).toBeGreaterThan(5)
   await closeDialog(page)
-  expect(await isEnough()).toBe(false)
+  expect(await passwordSuffices()).toBe(false)
 
-  await press(page, 'Disable two-factor')
+  await clickButton(page, 'Disable two-factor')
   await password.fill(PASSWORD)
   await dialog.getByRole('button', { name: 'Disable two-factor' }).click()
   await page.getByRole('main').getByRole('button', { name: 'Enable two-factor' }).waitFor()
-  expect(await isEnough()).toBe(true)
+  expect(await passwordSuffices()).toBe(true)
 })
 
-test('nobody does what their role does not include, by the page or by hand', async () => {
+test('a role cannot do what it does not include, neither on the page nor by a direct request', async () => {
   const { client, sql, tenant_id } = dashboard.world
   const { id } = await heldPayment(client, { amount_minor: 6000 })
   const before = await sql`select from api_keys where tenant_id = ${tenant_id}`
-  const acts: [path: string, body: object, roles: string[]][] = [
+  const requests: [path: string, body: object, roles: string[]][] = [
     [`/api/v1/payments/${id}/capture`, {}, ['owner', 'admin', 'support']],
     ['/api/keys', { name: 'Mine', scopes: ['payments:write'] }, ['owner', 'admin', 'developer']],
     ['/api/members/invitations', { email: 'me@people.example', role: 'owner' }, ['owner', 'admin']],
@@ -162,25 +162,27 @@ test('nobody does what their role does not include, by the page or by hand', asy
       expects: [/status of 403/],
     })
     await page.getByRole('heading', { level: 1, name: '$60.00' }).waitFor()
-    const may = role === 'support' || role === 'admin'
-    expect(await page.getByRole('button', { name: 'Capture', exact: true }).count(), role).toBe(may ? 1 : 0)
+    const can_capture = role === 'support' || role === 'admin'
+    expect(await page.getByRole('button', { name: 'Capture', exact: true }).count(), role).toBe(
+      can_capture ? 1 : 0,
+    )
     expect(await page.getByRole('link', { name: 'Queues' }).count(), role).toBe(0)
-    for (const [path, body, roles] of acts) {
+    for (const [path, body, roles] of requests) {
       if (roles.includes(role)) continue
       const { status } = await fetchInPage(page, 'POST', path, body)
       expect(status, `${role} at ${path}`).toBe(403)
     }
     await page.goto(`${dashboard.url}/settings/api-keys`)
     await page.getByRole('table', { name: 'API keys' }).waitFor()
-    const makes = await page.getByRole('button', { name: 'Create key' }).count()
-    expect(makes > 0, role).toBe(role === 'developer' || role === 'admin')
-    if (makes === 0) await page.getByText('owner, admin, or developer').waitFor()
+    const create_buttons = await page.getByRole('button', { name: 'Create key' }).count()
+    expect(create_buttons > 0, role).toBe(role === 'developer' || role === 'admin')
+    if (create_buttons === 0) await page.getByText('owner, admin, or developer').waitFor()
   }
   expect((await client.get(`/v1/payments/${id}`)).body.status).toBe('authorized')
   expect(await sql`select from api_keys where tenant_id = ${tenant_id}`).toHaveLength(before.length)
 }, 180_000)
 
-test('the audit log shows who did what, and with which outcome', async () => {
+test('the audit log shows the actor, the action and the outcome of each entry', async () => {
   const { client } = dashboard.world
   const { id } = await heldPayment(client)
   const { email } = await dashboard.person('support')
@@ -204,7 +206,7 @@ test('the audit log shows who did what, and with which outcome', async () => {
   for (const text of [email, id, 'Refused, 409']) await entry.getByText(text, { exact: true }).waitFor()
   await page.getByRole('dialog').press('Escape')
 
-  // What was lost is not called done, and neither is what an old entry does not say.
+  // An entry without a recorded outcome is not shown as done.
   const { sql, tenant_id } = dashboard.world
   const [user] = await sql`select id as actor_id from users where email = ${email}`
   for (const [action, details] of [
@@ -217,13 +219,13 @@ test('the audit log shows who did what, and with which outcome', async () => {
   await rowOf('Profile: rename').getByText('Not on record').waitFor()
   await rowOf('Two factor: disable').getByText(email).waitFor()
   expect(await rowOf('Two factor: disable').getByText('Done').count()).toBe(0)
-  // Nobody else is in what the filter shows.
+  // A filter for an unknown actor finds no rows.
   await page.getByRole('searchbox', { name: 'Who' }).fill('nobody@people.example')
   await page.keyboard.press('Enter')
   await page.getByText('No rows match these filters').waitFor()
 })
 
-test('the audit log says until when it has looked, and looks further', async () => {
+test('the audit log shows how far it has searched, and searches further on request', async () => {
   const { sql, tenant_id } = dashboard.world
   const { email } = await dashboard.person('support')
   const page = await dashboard.open('/', { as: 'support' })
@@ -233,16 +235,16 @@ test('the audit log says until when it has looked, and looks further', async () 
   await page.goto(`${dashboard.url}/settings/audit?actor=${encodeURIComponent(email)}&action=Sign+in`)
   await page.getByText('No matches so far').waitFor()
   await page.getByRole('status').filter({ hasText: 'Searched back to' }).waitFor()
-  await press(page, 'Search further')
+  await clickButton(page, 'Search further')
   await page.getByRole('table', { name: 'Audit entries' }).getByText(email).first().waitFor()
   expect(await page.getByText('Searched back to').count()).toBe(0)
 })
 
-test('a template is made, changed and seen as a message would be', async () => {
+test('a template is created, changed and previewed as a message', async () => {
   const { client } = dashboard.world
   const page = await dashboard.open('/messages/templates', { as: 'developer' })
   const dialog = page.getByRole('dialog')
-  // The empty list offers it too.
+  // The empty list has this button too.
   await page.getByRole('button', { name: 'Create template' }).first().click()
   await dialog.getByLabel('Name').fill('welcome')
   await dialog.getByLabel('Subject').fill('Welcome')
@@ -265,7 +267,7 @@ test('a template is made, changed and seen as a message would be', async () => {
   await page.getByText('It is good to have you, Ada.').waitFor()
 })
 
-test('pages of an area that is switched off say so', async () => {
+test('pages of a disabled area show that it is switched off', async () => {
   const page = await dashboard.open('/ai-tasks', { as: 'owner' })
   await page.getByRole('heading', { level: 1, name: 'AI tasks' }).waitFor()
   await page.getByRole('heading', { level: 2, name: 'This area is switched off' }).waitFor()

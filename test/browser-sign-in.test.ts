@@ -1,4 +1,4 @@
-// Coming in by a browser: invitations, passwords, one-time codes, passkeys; the keys that are made there; other sites.
+// Sign-in with a browser (invitations, passwords, one-time codes, passkeys), API keys on the dashboard, and requests of other sites.
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import {
@@ -20,10 +20,10 @@ beforeAll(async () => {
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
 
-/** What the browser says of a page that asks who is signed in, when nobody is. */
-const NOBODY = /status of 401 .*\/api\/session$/
+/** The browser's console message for a session request without a session. */
+const NO_SESSION = /status of 401 .*\/api\/session$/
 
-test('somebody who was invited signs up by the link, and is in', async () => {
+test('an invited person signs up with the link and is signed in', async () => {
   const { url, world } = dashboard
   const owner = await signIn(url, await dashboard.person('owner'))
   const email = 'new@people.example'
@@ -35,7 +35,7 @@ test('somebody who was invited signs up by the link, and is in', async () => {
     expect(sent).toBeDefined()
     return /\/invitation\/[\w-]{43}/.exec(sent.text)![0]
   })
-  const page = await dashboard.open(path, { expects: [NOBODY] })
+  const page = await dashboard.open(path, { expects: [NO_SESSION] })
   await page.getByRole('heading', { name: 'Join acme' }).waitFor()
   await checkAccessible(page)
   await page.getByLabel('Name').fill('New Person')
@@ -50,10 +50,10 @@ test('somebody who was invited signs up by the link, and is in', async () => {
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
 
-test('a wrong password is refused in words, and the right one leads to the page that was asked for', async () => {
+test('a wrong password shows an error, and the right one opens the requested page', async () => {
   const developer = await dashboard.person('developer')
   const page = await dashboard.open('/customers?email=ada%40example.com', {
-    expects: [NOBODY, /status of 401 .*\/sign-in\/email$/],
+    expects: [NO_SESSION, /status of 401 .*\/sign-in\/email$/],
   })
   await signInByPage(page, developer, 'not the password')
   await expect
@@ -67,7 +67,7 @@ test('a wrong password is refused in words, and the right one leads to the page 
   expect(await page.getByRole('searchbox', { name: 'Email' }).inputValue()).toBe('ada@example.com')
 })
 
-test('after too many wrong passwords the page says how long to wait', async () => {
+test('after too many wrong passwords the page shows the time to wait', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'support' })
   const browser = createBrowser(url)
@@ -80,7 +80,7 @@ test('after too many wrong passwords the page says how long to wait', async () =
   await page.getByText(/an operator of this installation/).waitFor()
 })
 
-test('who has set up one-time codes is asked for one', async () => {
+test('a person with one-time codes signs in with a password and a code', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'admin' })
   const browser = await signIn(url, person)
@@ -99,7 +99,7 @@ test('who has set up one-time codes is asked for one', async () => {
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
 
-test('a one-time code that was used before leads back to the password, and the next one signs in', async () => {
+test('a used one-time code leads back to the password, and the next code signs in', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'admin' })
   const browser = await signIn(url, person)
@@ -120,7 +120,7 @@ test('a one-time code that was used before leads back to the password, and the n
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
 
-test('a passkey is added, and signs in without a password', async () => {
+test('a new passkey signs in without a password', async () => {
   const person = await createPerson(dashboard.world, { role: 'admin' })
   const page = await dashboard.open('/settings/profile', { as: person })
   const session = await page.context().newCDPSession(page)
@@ -140,7 +140,7 @@ test('a passkey is added, and signs in without a password', async () => {
   await dialog.getByLabel('Password', { exact: true }).fill(PASSWORD)
   await dialog.getByRole('button', { name: 'Add passkey' }).click()
   await page.getByRole('row').filter({ hasText: 'Laptop' }).waitFor()
-  // Away from what is still read of oneself: after the sign-out it is refused.
+  // The profile page may still send requests, which fail after the sign-out.
   await page.goto(`${dashboard.url}/customers`)
   await page.getByText('No customers yet').waitFor()
   await page.getByRole('button', { name: 'Account' }).click()
@@ -150,7 +150,7 @@ test('a passkey is added, and signs in without a password', async () => {
   expect((await fetchInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
 })
 
-test('a key is made, used, rotated and revoked', async () => {
+test('an API key is created, used, rotated and revoked', async () => {
   const api_url = dashboard.world.client.url
   const status = async (key: string, path = '/v1/payments') =>
     (await createClient(api_url, key).get(path)).status
@@ -163,7 +163,7 @@ test('a key is made, used, rotated and revoked', async () => {
   expect(await dialog.getByText('It needs').count()).toBe(0)
   await dialog.getByLabel('Name').fill('Shop')
   await dialog.getByText('Choose at least one scope.').waitFor()
-  // What the role may not do, its keys may not.
+  // A key has no scope that the role of its creator lacks.
   expect(await dialog.getByRole('checkbox', { name: 'payments:write' }).isDisabled()).toBe(true)
   expect(await dialog.getByRole('checkbox', { name: 'webhooks:write' }).isDisabled()).toBe(false)
   await dialog.getByRole('checkbox', { name: 'payments:read' }).check()
@@ -179,7 +179,7 @@ test('a key is made, used, rotated and revoked', async () => {
   expect(await field.evaluate((each: any) => each.scrollWidth <= each.clientWidth)).toBe(true)
   await page.keyboard.press('Escape')
   await page.mouse.click(5, 5)
-  // A dialog that closes is gone within this time.
+  // A dialog closes within this time.
   await page.waitForTimeout(500)
   expect(await field.inputValue()).toBe(secret)
   await dialog.getByRole('button', { name: 'Close' }).last().click()
@@ -212,7 +212,7 @@ test('a key is made, used, rotated and revoked', async () => {
   await expect.poll(() => rows.getByRole('button').count()).toBe(0)
 })
 
-test('a page of another site can do nothing in the name of whoever is signed in', async () => {
+test('a page of another site cannot act or read with the session of a signed-in person', async () => {
   const { url, world } = dashboard
   const other = createServer((_request, response) =>
     response.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><title>Other</title>
@@ -242,14 +242,14 @@ test('a page of another site can do nothing in the name of whoever is signed in'
         { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{}' },
         { credentials: 'include' },
       ] as const
-      const ask = async (init: RequestInit) => {
+      const request = async (init: RequestInit) => {
         try {
           return (await fetch(`${to}/api/session`, init)).type
         } catch {
           return 'refused'
         }
       }
-      return await Promise.all(tries.map((each) => ask(each)))
+      return await Promise.all(tries.map((each) => request(each)))
     }, url)
     expect(fetched).toEqual(['refused', expect.stringMatching(/^(?:refused|opaque)$/), 'refused'])
     await page.goto(`${url}/customers`)
@@ -259,7 +259,7 @@ test('a page of another site can do nothing in the name of whoever is signed in'
   expect(await world.sql`select from api_keys`).toHaveLength(before.length)
 })
 
-test('a page whose tenant is no longer that of the session says so, and does nothing', async () => {
+test('a page with another tenant than the session shows a notice and does nothing', async () => {
   const { world } = dashboard
   const other = await world.clientOf({ tenant: 'second' })
   const person = await createPerson(world, { role: 'owner' })
@@ -272,7 +272,7 @@ test('a page whose tenant is no longer that of the session says so, and does not
   await page.getByRole('status', { name: 'Notices' }).getByText('Another tenant was chosen').waitFor()
   await page.getByRole('button', { name: 'Reload page' }).click()
   await page.getByRole('button', { name: 'Tenant: second' }).waitFor()
-  // The menu leads back, without a complaint.
+  // The menu switches back without a notice.
   await page.getByRole('button', { name: 'Tenant: second' }).click()
   await page.getByRole('menuitem', { name: /acme/ }).click()
   await page.getByRole('button', { name: 'Tenant: acme' }).waitFor()

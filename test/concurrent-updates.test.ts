@@ -1,5 +1,5 @@
-// What a statement writes when the row that it waits for changes meanwhile. PostgreSQL computes such an update twice: first with the
-// columns as they were in the statement's snapshot, and the constraints judge that too; then with the row as it is.
+// Statements write correct rows although a row changes while they wait for its lock. PostgreSQL computes such an update twice: first with
+// the columns of the statement's snapshot, which the constraints also check; then with the current row.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
@@ -30,8 +30,8 @@ import { createDatabase } from '#test/databases.ts'
 const LONG_AGO = '2001-02-03T04:05:06Z'
 const FAILURE = { code: 'refused', message: 'No.' }
 
-/** How an attempt ended: its job waits for the next one. */
-function ofJob({ job_id, lease_token }: CrossedRow): Settlement {
+/** The settlement of an attempt whose job waits for a retry. */
+function retryOf({ job_id, lease_token }: CrossedRow): Settlement {
   return {
     job_id,
     lease_token,
@@ -47,7 +47,7 @@ function ofJob({ job_id, lease_token }: CrossedRow): Settlement {
   }
 }
 
-function asked({ tenant_id }: CrossedRow) {
+function requestFields({ tenant_id }: CrossedRow) {
   const key = { idempotency_key: newId(), route: 'a route', fingerprint: '', request_id: null }
   return { ...key, tenant_id, job_id: newId(), event_id: newId(), will_wake: false }
 }
@@ -66,7 +66,7 @@ const payoutUpdate = (
 })
 const settlePayout = (update: Partial<PayoutUpdate> & Pick<PayoutUpdate, 'reported'>) => ({
   run: async (sql: Sql, row: CrossedRow) =>
-    await settlePayouts(sql, [{ ...ofJob(row), update: payoutUpdate(row, update), notification_id: null }]),
+    await settlePayouts(sql, [{ ...retryOf(row), update: payoutUpdate(row, update), notification_id: null }]),
 })
 
 const payouts: Crossing = {
@@ -143,11 +143,15 @@ const payouts: Crossing = {
     refused: settlePayout({ reported: 'refused', failure: FAILURE }),
     unsent: settlePayout({ reported: 'unsent' }),
     absent: settlePayout({ reported: 'absent' }),
-    kept: settlePayout({ reported: 'cancel_refused' }),
+    'cancel refused': settlePayout({ reported: 'cancel_refused' }),
     'failing by hand': {
       refuses: true,
       run: async (sql, row) => {
-        const accepted = await requestPayoutFail(sql, { ...asked(row), payout_id: row.id, reason: 'by hand' })
+        const accepted = await requestPayoutFail(sql, {
+          ...requestFields(row),
+          payout_id: row.id,
+          reason: 'by hand',
+        })
         return typeof accepted === 'object' ? accepted.accepted : accepted
       },
     },
@@ -162,7 +166,8 @@ const payouts: Crossing = {
     },
     canceling: {
       refuses: true,
-      run: async (sql, row) => await requestPayoutCancels(sql, [{ ...asked(row), payout_id: row.id }]),
+      run: async (sql, row) =>
+        await requestPayoutCancels(sql, [{ ...requestFields(row), payout_id: row.id }]),
     },
     'beginning the call': {
       refuses: true,
@@ -179,7 +184,7 @@ const settlePayment = (
   run: async (sql: Sql, row: CrossedRow) =>
     await settlePayments(sql, [
       {
-        ...ofJob(row),
+        ...retryOf(row),
         notification_id,
         update: {
           tenant_id: row.tenant_id,
@@ -205,7 +210,7 @@ async function makePayment(sql: Sql, { tenant_id, id }: { tenant_id: string; id:
   return {}
 }
 
-const HELD = {
+const AUTHORIZED = {
   status: 'authorized',
   amount_capturable_minor: 100,
   processor_reference: 'pi',
@@ -231,16 +236,16 @@ const payments: Crossing = {
       processor_reference: 'pi',
       failure: FAILURE,
     },
-    authorized: HELD,
-    capturing: { ...HELD, status: 'capturing', capture_expiry_warned_at: LONG_AGO },
+    authorized: AUTHORIZED,
+    capturing: { ...AUTHORIZED, status: 'capturing', capture_expiry_warned_at: LONG_AGO },
     canceling: {
-      ...HELD,
+      ...AUTHORIZED,
       status: 'canceling',
       cancel_requested_at: LONG_AGO,
       cancellation_reason: 'fraudulent',
     },
     captured: {
-      ...HELD,
+      ...AUTHORIZED,
       status: 'captured',
       amount_capturable_minor: 0,
       amount_captured_minor: 100,
@@ -285,13 +290,13 @@ const payments: Crossing = {
     capturing: {
       refuses: true,
       run: async (sql, row) =>
-        await requestCaptures(sql, [{ ...asked(row), payment_id: row.id, amount_minor: null }]),
+        await requestCaptures(sql, [{ ...requestFields(row), payment_id: row.id, amount_minor: null }]),
     },
     canceling: {
       refuses: true,
       run: async (sql, row) =>
         await requestCancels(sql, [
-          { ...asked(row), payment_id: row.id, reason: null, cancellation_reason: null },
+          { ...requestFields(row), payment_id: row.id, reason: null, cancellation_reason: null },
         ]),
     },
     refunding: {
@@ -314,7 +319,7 @@ const payments: Crossing = {
 }
 
 const refundOf = (row: CrossedRow, amount_minor: number | null, payment_id = row.id) => ({
-  ...asked(row),
+  ...requestFields(row),
   payment_id,
   refund_id: newId(),
   amount_minor,
@@ -326,7 +331,7 @@ const settleRefund = (status: RefundUpdate['status']) => ({
   run: async (sql: Sql, row: CrossedRow) =>
     await settleRefunds(sql, [
       {
-        ...ofJob(row),
+        ...retryOf(row),
         notification_id: null,
         update: {
           tenant_id: row.tenant_id,
@@ -355,7 +360,7 @@ const refunds: Crossing = {
   },
   states: {
     pending: {},
-    known: { processor_reference: 're' },
+    'with a reference': { processor_reference: 're' },
     succeeded: {
       status: 'succeeded',
       processor_reference: 're',
@@ -363,7 +368,7 @@ const refunds: Crossing = {
       out_minor: 60,
     },
     failed: { status: 'failed', failure: FAILURE },
-    'failed and made': {
+    'failed after success': {
       status: 'failed',
       failure: FAILURE,
       processor_reference: 're',
@@ -384,17 +389,17 @@ const refunds: Crossing = {
   steps: { failed: settleRefund('failed'), pending: settleRefund('pending') },
 }
 
-/** A refund of a payment whose amounts change. */
+/** Refunds of a payment whose amounts change. */
 const refundsOfPayments: Crossing = {
   table: 'payments',
   async make(sql, { tenant_id, id }) {
     await makePayment(sql, { tenant_id, id })
-    const [one, other] = [newId(), newId()]
+    const [first, second] = [newId(), newId()]
     await sql`
       insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, processor)
-      values (${tenant_id}, ${one}, ${id}, ${one}, 60, 'USD', 'stripe'),
-        (${tenant_id}, ${other}, ${id}, ${other}, 40, 'USD', 'stripe')`
-    return { one, other }
+      values (${tenant_id}, ${first}, ${id}, ${first}, 60, 'USD', 'stripe'),
+        (${tenant_id}, ${second}, ${id}, ${second}, 40, 'USD', 'stripe')`
+    return { first, second }
   },
   states: {
     'both pending': capturedWith(100, 0),
@@ -411,14 +416,14 @@ const refundsOfPayments: Crossing = {
         run: async (sql: Sql, row: CrossedRow) =>
           await settleRefund(status).run(sql, {
             ...row,
-            id: row.others['one']!,
+            id: row.others['first']!,
             others: { payment: row.id },
           }),
       },
     ]),
   ),
 }
-refundsOfPayments.steps['all that is left'] = {
+refundsOfPayments.steps['refunding the remaining amount'] = {
   refuses: true,
   run: async (sql, row) => await requestRefunds(sql, [refundOf(row, null)]),
 }
@@ -436,7 +441,7 @@ const settleTopUp = (reported: TopUpUpdate['reported']) => ({
   run: async (sql: Sql, row: CrossedRow) =>
     await settleTopUps(sql, [
       {
-        ...ofJob(row),
+        ...retryOf(row),
         notification_id: null,
         update: {
           tenant_id: row.tenant_id,
@@ -459,7 +464,7 @@ const topUps: Crossing = {
   },
   states: {
     pending: {},
-    known: { processor_reference: 'tu', processor_status: 'pending' },
+    'with a reference': { processor_reference: 'tu', processor_status: 'pending' },
     succeeded: {
       status: 'succeeded',
       processor_reference: 'tu',
@@ -500,7 +505,7 @@ const settleVerification = (update: Partial<VerificationUpdate> & Pick<Verificat
   run: async (sql: Sql, row: CrossedRow) =>
     await settleVerifications(sql, [
       {
-        ...ofJob(row),
+        ...retryOf(row),
         notification_id: null,
         update: {
           tenant_id: row.tenant_id,
@@ -515,7 +520,7 @@ const settleVerification = (update: Partial<VerificationUpdate> & Pick<Verificat
     ]),
 })
 
-const WAITS = { status: 'requires_input', provider_reference: 'vs', reported_as_of: LONG_AGO }
+const REQUIRES_INPUT = { status: 'requires_input', provider_reference: 'vs', reported_as_of: LONG_AGO }
 
 const verifications: Crossing = {
   table: 'verifications',
@@ -530,10 +535,10 @@ const verifications: Crossing = {
   },
   states: {
     pending: {},
-    requires_input: WAITS,
-    linked: { ...WAITS, links: { a: { sealed: 'x', until: LONG_AGO } }, links_until: LONG_AGO },
+    requires_input: REQUIRES_INPUT,
+    linked: { ...REQUIRES_INPUT, links: { a: { sealed: 'x', until: LONG_AGO } }, links_until: LONG_AGO },
     abandoned: {
-      ...WAITS,
+      ...REQUIRES_INPUT,
       cancel_requested_at: LONG_AGO,
       cancellation_reason: 'abandoned',
       failure: FAILURE,
@@ -569,21 +574,21 @@ const verifications: Crossing = {
     verified: settleVerification({ reported: 'verified' }),
     canceled: settleVerification({ reported: 'canceled' }),
     refused: settleVerification({ reported: 'refused', failure: FAILURE }),
-    kept: settleVerification({ reported: 'cancel_refused' }),
+    'cancel refused': settleVerification({ reported: 'cancel_refused' }),
     'deciding by hand': {
       refuses: true,
       run: async (sql, row) =>
         await decideVerification(sql, {
-          ...asked(row),
+          ...requestFields(row),
           kyc_id: row.id,
           key_id: newId(),
           decision: 'rejected',
           reason: 'by hand',
         }),
     },
-    'asking for a link': {
+    'requesting a link': {
       refuses: true,
-      run: async (sql, row) => await requestVerificationLink(sql, { ...asked(row), kyc_id: row.id }),
+      run: async (sql, row) => await requestVerificationLink(sql, { ...requestFields(row), kyc_id: row.id }),
     },
   },
 }
@@ -593,14 +598,14 @@ const settleMessage = (update: Partial<MessageUpdate> & Pick<MessageUpdate, 'rep
   run: async (sql: Sql, row: CrossedRow) =>
     await settleMessages(sql, [
       {
-        ...ofJob(row),
+        ...retryOf(row),
         notification_id: null,
         happened_at: null,
         update: { ...emptyMessageUpdate, tenant_id: row.tenant_id, message_id: row.id, ...update },
       },
     ]),
 })
-const NOT_TAKEN = { code: 'provider_error', message: 'No.', provider_code: null } as const
+const NOT_ACCEPTED = { code: 'provider_error', message: 'No.', provider_code: null } as const
 
 const messages: Crossing = {
   table: 'messages',
@@ -616,7 +621,7 @@ const messages: Crossing = {
     queued: { status: 'queued', recipients: TO, content: 'text' },
     scheduled: { status: 'scheduled', recipients: TO, content: 'text' },
     sending: { status: 'sending', recipients: TO, content: 'text', begun_at: LONG_AGO },
-    unknown: { status: 'unknown', recipients: TO, failure: NOT_TAKEN, begun_at: LONG_AGO },
+    unknown: { status: 'unknown', recipients: TO, failure: NOT_ACCEPTED, begun_at: LONG_AGO },
     sent: {
       status: 'sent',
       recipients: [{ ...TO[0], status: 'accepted' }],
@@ -640,9 +645,9 @@ const messages: Crossing = {
       provider_reference: 'SM',
       provider_status: 'undelivered',
       sent_at: LONG_AGO,
-      failure: NOT_TAKEN,
+      failure: NOT_ACCEPTED,
     },
-    failed: { status: 'failed', recipients: TO, failure: NOT_TAKEN, redacted_at: LONG_AGO },
+    failed: { status: 'failed', recipients: TO, failure: NOT_ACCEPTED, redacted_at: LONG_AGO },
     canceled: { status: 'canceled', recipients: TO },
   },
   fixed: [
@@ -660,13 +665,13 @@ const messages: Crossing = {
   ],
   steps: {
     queued: settleMessage({ reported: 'queued' }),
-    refused: settleMessage({ reported: 'refused', failure: NOT_TAKEN }),
-    unknown: settleMessage({ reported: 'unknown', failure: NOT_TAKEN }),
-    unresolved: settleMessage({ reported: 'unresolved', failure: NOT_TAKEN }),
+    refused: settleMessage({ reported: 'refused', failure: NOT_ACCEPTED }),
+    unknown: settleMessage({ reported: 'unknown', failure: NOT_ACCEPTED }),
+    unresolved: settleMessage({ reported: 'unresolved', failure: NOT_ACCEPTED }),
     sent: settleMessage({ reported: 'sent', provider_status: 'queued' }),
     delivered: settleMessage({ reported: 'delivered', provider_status: 'delivered' }),
-    undelivered: settleMessage({ reported: 'undelivered', failure: NOT_TAKEN }),
-    failed: settleMessage({ reported: 'failed', failure: NOT_TAKEN }),
+    undelivered: settleMessage({ reported: 'undelivered', failure: NOT_ACCEPTED }),
+    failed: settleMessage({ reported: 'failed', failure: NOT_ACCEPTED }),
     beginning: {
       refuses: true,
       run: async (sql, { tenant_id, id, job_id, lease_token }) =>
@@ -674,21 +679,21 @@ const messages: Crossing = {
     },
     canceling: {
       refuses: true,
-      run: async (sql, row) => await cancelMessage(sql, { ...asked(row), message_id: row.id }),
+      run: async (sql, row) => await cancelMessage(sql, { ...requestFields(row), message_id: row.id }),
     },
   },
 }
 
-type Told = AiTaskUpdate extends infer Each
+type TaskUpdate = AiTaskUpdate extends infer Each
   ? Each extends unknown
     ? Omit<Each, 'tenant_id' | 'ai_task_id'>
     : never
   : never
-const settleTask = (update: Told) => ({
+const settleTask = (update: TaskUpdate) => ({
   refuses: true,
   run: async (sql: Sql, row: CrossedRow) =>
     await settleAiTasks(sql, [
-      { ...ofJob(row), update: { tenant_id: row.tenant_id, ai_task_id: row.id, ...update } },
+      { ...retryOf(row), update: { tenant_id: row.tenant_id, ai_task_id: row.id, ...update } },
     ]),
 })
 
@@ -736,7 +741,7 @@ const aiTasks: Crossing = {
     }),
     canceling: {
       refuses: true,
-      run: async (sql, row) => await cancelAiTask(sql, { ...asked(row), ai_task_id: row.id }),
+      run: async (sql, row) => await cancelAiTask(sql, { ...requestFields(row), ai_task_id: row.id }),
     },
   },
 }
@@ -755,20 +760,23 @@ beforeAll(async () => {
 afterAll(async () => await ends?.disposeAsync())
 
 describe.each(Object.entries(CROSSINGS))('%s', (_name, crossing) => {
-  test.each(Object.keys(crossing.steps))('that change before "%s" gets their lock', async (step) => {
-    const crossings = await crossingsOf(sql, crossing, step)
-    expect(crossings.map(({ change, crossed }) => ({ change, crossed }))).toEqual(
-      crossings.map(({ change, allowed }) => ({ change, crossed: allowed })),
-    )
-  })
+  test.each(Object.keys(crossing.steps))(
+    'the step "%s" gives a correct result for rows that change before they are locked',
+    async (step) => {
+      const crossings = await crossingsOf(sql, crossing, step)
+      expect(crossings.map(({ change, crossed }) => ({ change, crossed }))).toEqual(
+        crossings.map(({ change, allowed }) => ({ change, crossed: allowed })),
+      )
+    },
+  )
 })
 
-test('when a payout arrives is said by the attempt that began later, whichever answer comes later', async () => {
+test('the arrival date of a payout is that of the attempt that began last, in any order of responses', async () => {
   const tenant_id = newId()
   const id = newId()
   await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
   await payouts.make(sql, { tenant_id, id })
-  const tell = async (began_s: number, arrival_date: string) => {
+  const reportArrival = async (began_s: number, arrival_date: string) => {
     const row = { tenant_id, id, job_id: newId(), lease_token: newId(), others: {} }
     await sql`
       insert into jobs (id, tenant_id, queue, name, subject_id, payload, state, attempt, max_attempts, worker, started_at,
@@ -779,13 +787,13 @@ test('when a payout arrives is said by the attempt that began later, whichever a
     const [payout] = await sql<{ arrival_date: string }[]>`select arrival_date from payouts where id = ${id}`
     return payout!.arrival_date
   }
-  expect(await tell(1, '2026-11-24')).toBe('2026-11-24')
-  expect(await tell(3, '2026-11-26')).toBe('2026-11-26')
-  expect(await tell(2, '2026-11-25')).toBe('2026-11-26')
-  expect(await tell(4, '2026-11-27')).toBe('2026-11-27')
+  expect(await reportArrival(1, '2026-11-24')).toBe('2026-11-24')
+  expect(await reportArrival(3, '2026-11-26')).toBe('2026-11-26')
+  expect(await reportArrival(2, '2026-11-25')).toBe('2026-11-26')
+  expect(await reportArrival(4, '2026-11-27')).toBe('2026-11-27')
 })
 
-test('every resource with calls to a provider has its crossings, and every column that may change does so there', async () => {
+test('every resource with provider calls has crossings that change each of its mutable columns', async () => {
   const calling = new Set(CALLS.map(({ job }) => RESOURCES[job.split('.')[0] as CallingResource].table))
   expect(new Set(Object.values(CROSSINGS).map(({ table }) => table))).toEqual(calling)
   for (const [name, crossing] of Object.entries(CROSSINGS)) {

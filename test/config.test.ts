@@ -1,4 +1,4 @@
-// Starting a process: what is misconfigured is said, by name and with an example.
+// The configuration of a process: an invalid variable is reported by name, with an example.
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import { testIn } from '#test/world.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
 import type { WebhooksContext } from '#webhooks/context.ts'
 
-/** What a process of the world needs. */
+/** The environment of a process of the world. */
 let env: Record<string, string>
 
 const test = testIn({ parts: [] })
@@ -23,15 +23,15 @@ test.beforeAll(async ({ world }) => {
   env = { ...world.env, WEBHOOKS_PORT: '0', LOG_LEVEL: 'silent' }
 })
 
-test('the worker reads all that the API judges senders of email by: it judges them again', () => {
+test('the worker reads the same variables about senders of email as the API', () => {
   for (const name of ['EMAIL_FROM', 'EMAIL_FROM_DOMAINS', 'SYSTEM_EMAIL_FROM'] as const)
     for (const process of ['api', 'worker'] as const)
       expect([name, process, isReadBy(name, process)]).toEqual([name, process, true])
 })
 
-test('the system writes from an address of its own', () => {
-  const systemFrom = (given: Record<string, string>) =>
-    loadConfig({ ...env, EMAIL_FROM: '', ...given }).SYSTEM_EMAIL_FROM
+test('the system sends email from an address of its own', () => {
+  const systemFrom = (changes: Record<string, string>) =>
+    loadConfig({ ...env, EMAIL_FROM: '', ...changes }).SYSTEM_EMAIL_FROM
   expect(systemFrom({})).toBe(undefined)
   for (const [from, system] of [
     ['mail@shop.example', 'system@shop.example'],
@@ -49,14 +49,14 @@ test('the system writes from an address of its own', () => {
     expect(() => systemFrom({ EMAIL_FROM: from, SYSTEM_EMAIL_FROM: system })).toThrow(
       /SYSTEM_EMAIL_FROM: must differ from EMAIL_FROM/,
     )
-  // Nobody named the system's address, so the error is about what was set.
+  // SYSTEM_EMAIL_FROM is unset, so the error is about EMAIL_FROM.
   for (const from of ['System <system@shop.example>', 'System@Shop.example'])
     expect(() => systemFrom({ EMAIL_FROM: from })).toThrow(
       /^ {2}EMAIL_FROM: must not be system@\S+, .* unless SYSTEM_EMAIL_FROM names another address\. Example: EMAIL_FROM=/im,
     )
 })
 
-test('a wrong value is refused with the name of its variable and an example', () => {
+test('an invalid value is refused with the name of its variable and an example', () => {
   for (const [name, value] of [
     ['NODE_ENV', 'staging'],
     ['API_PORT', 'http'],
@@ -113,15 +113,18 @@ test('a wrong value is refused with the name of its variable and an example', ()
       new RegExp(`^The configuration is invalid:\\n  ${name}: .+\\. Example: ${name}=.+$`),
     )
     expect(refusal).not.toMatch(/Invalid|expected|received|NaN/)
-    // What was given may be a secret.
+    // The value may be a secret.
     expect(refusal).not.toContain(`${name}=${value}`)
   }
 })
 
-test('in production events are not sent to half the internet, nor to what a machine tells about itself', () => {
-  const refused = (networks: string) => refusalOf({ NODE_ENV: 'production', WEBHOOKS_ALLOW_CIDRS: networks })
+test('in production WEBHOOKS_ALLOW_CIDRS refuses wide networks and metadata addresses', () => {
+  const refusalOfNetworks = (networks: string) =>
+    refusalOf({ NODE_ENV: 'production', WEBHOOKS_ALLOW_CIDRS: networks })
   for (const network of ['0.0.0.0/0', '10.0.0.0/7', '::/0', 'fd00::/15', '::ffff:0:0/103'])
-    expect(refused(network)).toContain(`  WEBHOOKS_ALLOW_CIDRS: in production ${network} is too wide: `)
+    expect(refusalOfNetworks(network)).toContain(
+      `  WEBHOOKS_ALLOW_CIDRS: in production ${network} is too wide: `,
+    )
   for (const network of [
     '169.254.169.254/32',
     '169.254.0.0/16',
@@ -136,10 +139,12 @@ test('in production events are not sent to half the internet, nor to what a mach
     '2002:a9fe:a9fe::/48',
     'fd00:ec2::254/128',
   ])
-    expect(refused(`10.0.0.0/8,${network}`)).toContain(
+    expect(refusalOfNetworks(`10.0.0.0/8,${network}`)).toContain(
       `  WEBHOOKS_ALLOW_CIDRS: in production ${network} may not be allowed: `,
     )
-  expect(refused('0.0.0.0/0')).toContain('Example: WEBHOOKS_ALLOW_CIDRS=10.1.0.0/16,fd12:3456:789a::/48')
+  expect(refusalOfNetworks('0.0.0.0/0')).toContain(
+    'Example: WEBHOOKS_ALLOW_CIDRS=10.1.0.0/16,fd12:3456:789a::/48',
+  )
   const allowed = [
     '10.0.0.0/8',
     '127.0.0.0/8',
@@ -154,13 +159,13 @@ test('in production events are not sent to half the internet, nor to what a mach
   expect(loadConfig({ WEBHOOKS_ALLOW_CIDRS: '0.0.0.0/0' }).WEBHOOKS_ALLOW_CIDRS).toEqual(['0.0.0.0/0'])
 })
 
-test('how long events are kept has a variable of its own, which the old place names', () => {
+test('RETENTION_DAYS with events is refused with the name of EVENT_RETENTION_DAYS', () => {
   expect(refusalOf({ RETENTION_DAYS: 'jobs:90,events:400' })).toContain('EVENT_RETENTION_DAYS')
 })
 
-test('an example can be used as it is, or says how to make one', () => {
-  const made = ['ENCRYPTION_KEY', 'ADDRESS_KEY', 'EMAIL_WEBHOOK_SECRET', 'DKIM_PRIVATE_KEY']
-  for (const { name, example } of variables().filter(({ name }) => !made.includes(name)))
+test('an example is a valid value or a command that generates one', () => {
+  const generated = ['ENCRYPTION_KEY', 'ADDRESS_KEY', 'EMAIL_WEBHOOK_SECRET', 'DKIM_PRIVATE_KEY']
+  for (const { name, example } of variables().filter(({ name }) => !generated.includes(name)))
     expect(loadConfig({ [name]: example })[name], name).toBeDefined()
   for (const name of ['ENCRYPTION_KEY', 'ADDRESS_KEY'])
     expect(refusalOf({ [name]: '$(openssl rand -base64 32)' })).toContain(
@@ -168,13 +173,13 @@ test('an example can be used as it is, or says how to make one', () => {
     )
 })
 
-test('everything that is wrong is named at once, and an empty variable counts as unset', () => {
+test('all invalid variables are reported at once, and an empty variable counts as unset', () => {
   const refusal = refusalOf({ API_PORT: 'x', LOG_LEVEL: 'x' })
   expect(refusal.split('\n')).toHaveLength(3)
   expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
 })
 
-test('misspelt names in .env are warned of; other names, and the environment, are not', async () => {
+test('a misspelt name in .env is warned about; other names and the environment are not', async () => {
   const { path, remove } = await makeFolder()
   onTestFinished(remove)
   await writeFile(
@@ -203,19 +208,19 @@ test('misspelt names in .env are warned of; other names, and the environment, ar
   ])
 })
 
-test('an unknown option is refused by every command', async () => {
+test('every command refuses an unknown option', async () => {
   const files = ['api/main', 'webhooks/main', 'workers/main', 'start/main']
   const commands = ['migrate', 'keys', 'jobs', 'audit'].map((name) => `commands/${name}`)
-  const ran = await Promise.all(
+  const results = await Promise.all(
     [...files, ...commands].map((file) => runCommand(`src/${file}.ts`, ['--x', '-y'], env)),
   )
-  for (const { code, stderr } of ran) {
+  for (const { code, stderr } of results) {
     expect(stderr).toBe('There is no option --x. See --help.\n')
     expect(code).toBeGreaterThan(0)
   }
 })
 
-test('a process does not start with a wrong variable, and says why without a stack', async () => {
+test('a process does not start with an invalid variable, and its error has no stack', async () => {
   const files = ['src/api/main.ts', 'src/start/main.ts', 'src/commands/migrate.ts']
   for (const { code, stderr } of await Promise.all(
     files.map((file) => runCommand(file, [], { ...env, DATABASE_POOL: 'ten' })),
@@ -227,7 +232,7 @@ test('a process does not start with a wrong variable, and says why without a sta
   }
 })
 
-test('a process says which variable it cannot do without', async () => {
+test('a process reports a required variable that is not set', async () => {
   const cases: [string, NodeJS.ProcessEnv, string][] = [
     ['src/api/main.ts', { DATABASE_URL: '' }, 'DATABASE_URL is not set. Example: DATABASE_URL=postgres://'],
     ['src/api/main.ts', { ENCRYPTION_KEY: '' }, 'ENCRYPTION_KEY is not set. Example: '],
@@ -256,9 +261,7 @@ test('a process says which variable it cannot do without', async () => {
   )
 })
 
-test('the webhooks host does not believe what a word signs that the API is content with', async ({
-  world,
-}) => {
+test('the webhooks host refuses a short TWILIO_AUTH_TOKEN that the API accepts', async ({ world }) => {
   for (const TWILIO_AUTH_TOKEN of ['set', `${'a'.repeat(32)},set`])
     await expect(
       buildWebhooks({
@@ -268,7 +271,7 @@ test('the webhooks host does not believe what a word signs that the API is conte
     ).rejects.toThrow('TWILIO_AUTH_TOKEN: is shorter')
 })
 
-test('a worker starts without the credentials of Stripe where no job of its queues calls it', () => {
+test('a worker needs no credentials of Stripe if no job of its queues calls Stripe', () => {
   const withoutKey = (queue: string) =>
     requireVariables(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
   const others = ['ai', 'deliveries', 'messages']
@@ -277,7 +280,7 @@ test('a worker starts without the credentials of Stripe where no job of its queu
     expect(() => withoutKey(queue), queue).toThrow('STRIPE_SECRET_KEY is not set')
 })
 
-test('a port that is taken is refused with a way out', async () => {
+test('a port in use is refused with an alternative', async () => {
   const holder = createServer().listen(0, '127.0.0.1')
   await once(holder, 'listening')
   const port = String((holder.address() as AddressInfo).port)
@@ -299,7 +302,7 @@ test('a port that is taken is refused with a way out', async () => {
   }
 })
 
-test('migrating twice changes nothing the second time', async () => {
+test('a second migration changes nothing', async () => {
   const { code, stdout } = await runCommand('src/commands/migrate.ts', [], env)
   expect([code, stdout]).toEqual([0, 'The database is up to date.\n'])
 })
@@ -313,7 +316,7 @@ function refusalOf(variables: Record<string, string>): string {
   throw new Error('nothing was refused')
 }
 
-test('in production the dashboard is reached by https, or on this machine', () => {
+test('in production DASHBOARD_URL uses https or names this machine', () => {
   const load = (DASHBOARD_URL: string, NODE_ENV = 'production') =>
     loadConfig({ ...env, NODE_ENV, DASHBOARD_URL }).DASHBOARD_URL
   for (const url of [

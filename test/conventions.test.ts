@@ -1,4 +1,4 @@
-// What holds for every request: ids, limits, authentication before routing, timestamps, methods.
+// Tests the rules for every request: ids, rate limits, authentication before routing, connections, timestamps, methods.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -35,20 +35,22 @@ afterAll(async () => {
   for (const part of parts) await part.close()
 })
 
-test('a valid x-request-id comes back, also in errors; any other is replaced', async ({ world }) => {
-  const given = await world.client.get('/v1/customers', { 'x-request-id': 'order-17.a_B' })
-  expect(given.headers.get('x-request-id')).toBe('order-17.a_B')
+test('a valid x-request-id is returned, also in errors; an invalid one is replaced', async ({ world }) => {
+  const accepted = await world.client.get('/v1/customers', { 'x-request-id': 'order-17.a_B' })
+  expect(accepted.headers.get('x-request-id')).toBe('order-17.a_B')
   const refused = await world.client.get('/v1/nope', { 'x-request-id': 'order-18' })
   expect(refused.body.error.request_id).toBe('order-18')
-  for (const strange of ['with space', 'a'.repeat(65), '<script>', 'a,b']) {
-    const answer = await world.client.get('/v1/customers', { 'x-request-id': strange })
+  for (const invalid of ['with space', 'a'.repeat(65), '<script>', 'a,b']) {
+    const answer = await world.client.get('/v1/customers', { 'x-request-id': invalid })
     expect(answer.headers.get('x-request-id')).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/)
   }
   const outside = await createClient(world.client.url, '').get('/healthz')
   expect(outside.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('every answer of /v1 says what the limit is and what is left of it', async ({ world }) => {
+test('every response of /v1 has headers with the rate limit and its remaining requests', async ({
+  world,
+}) => {
   const answers = [
     await world.client.get('/v1/customers'),
     await world.client.get('/v1/nope'),
@@ -62,21 +64,21 @@ test('every answer of /v1 says what the limit is and what is left of it', async 
   }
 })
 
-test('a key over its rate limit is told when to come back, and other keys are not limited', async ({
+test('a key over its rate limit receives a time for a retry, and other keys are not limited', async ({
   world,
 }) => {
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
   const greedy = createClient(url, world.client.key)
-  // Not a list: the time of these counts as well.
+  // A single resource is read, because a list is also charged for its time.
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
-  const left: string[] = []
+  const remaining: string[] = []
   for (let i = 0; i < 3; i++) {
     const answer = await greedy.get(`/v1/customers/${id}`)
     expect(answer.status).toBe(200)
-    left.push(answer.headers.get('ratelimit')!)
+    remaining.push(answer.headers.get('ratelimit')!)
   }
-  expect(left[0]).toMatch(/r=2;/)
-  expect(left[2]).toMatch(/r=[01];/)
+  expect(remaining[0]).toMatch(/r=2;/)
+  expect(remaining[2]).toMatch(/r=[01];/)
   const refused = await untilRefused(() => greedy.get(`/v1/customers/${id}`))
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
@@ -89,20 +91,22 @@ test('a key over its rate limit is told when to come back, and other keys are no
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('all keys of a tenant together have a limit, and its people another; other tenants are not limited', async ({
+test('all keys of a tenant share a limit, separate from the limit of its people; other tenants are not limited', async ({
   world,
 }) => {
   const keys = await Promise.all(Array.from({ length: 30 }, () => world.clientOf({ tenant: 'many-keys' })))
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
-  const nothing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
+  const missing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
   const answers = []
   for (const { key } of keys.slice(0, 4))
-    for (let n = 0; n < 3; n++) answers.push(await createClient(url, key).get(nothing))
+    for (let n = 0; n < 3; n++) answers.push(await createClient(url, key).get(missing))
   expect(answers[0]!.headers.get('ratelimit')).toMatch(/^"default";r=2;t=\d+, "tenant";r=11;t=\d+$/)
   expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(404))
-  // Each key has enough left of its own, however much of the tenant's has come back by now.
-  let asked = 12
-  const refused = await untilRefused(() => createClient(url, keys[Math.floor(asked++ / 3)]!.key).get(nothing))
+  // Each key stays within its own limit, also if tokens of the tenant were restored meanwhile.
+  let requests = 12
+  const refused = await untilRefused(() =>
+    createClient(url, keys[Math.floor(requests++ / 3)]!.key).get(missing),
+  )
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
     message:
@@ -112,41 +116,41 @@ test('all keys of a tenant together have a limit, and its people another; other 
   expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3, "tenant";q=12;w=3')
   expect(refused.headers.get('ratelimit')).toMatch(/, "tenant";r=0;t=1$/)
   const other = await world.clientOf()
-  expect((await createClient(url, other.key).get(nothing)).status).toBe(404)
+  expect((await createClient(url, other.key).get(missing)).status).toBe(404)
 
-  // Unless the operator chose otherwise.
-  const own = await startedApi(world, {
+  // The operator can set the limit of a tenant.
+  const custom = await startApiWith(world, {
     RATE_LIMIT_RPS: 1,
     RATE_LIMIT_TENANT_RPS: 1,
     RATE_LIMIT_TENANT_BURST: 2,
   })
   const [first, second] = keys
-  expect((await createClient(own, first!.key).get(nothing)).status).toBe(404)
-  expect((await createClient(own, first!.key).get(nothing)).status).toBe(404)
-  expect((await createClient(own, second!.key).get(nothing)).status).toBe(429)
+  expect((await createClient(custom, first!.key).get(missing)).status).toBe(404)
+  expect((await createClient(custom, first!.key).get(missing)).status).toBe(404)
+  expect((await createClient(custom, second!.key).get(missing)).status).toBe(429)
 })
 
-test('what a key owes, its tenant and the other keys of it do not', async ({ world }) => {
-  const [weak, other] = await Promise.all([0, 1].map(() => world.clientOf({ tenant: 'one-in-debt' })))
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 20 })
+test('the debt of a key does not limit the other keys of its tenant', async ({ world }) => {
+  const [indebted, other] = await Promise.all([0, 1].map(() => world.clientOf({ tenant: 'one-in-debt' })))
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 20 })
   const body = `"${'x'.repeat(250 * 1024)}`
   const headers = { 'content-type': 'application/json' }
-  const flood = createClient(url, weak!.key)
+  const flood = createClient(url, indebted!.key)
   await Promise.all(Array.from({ length: 18 }, () => flood.send('POST', '/v1/customers', { body, headers })))
-  const nothing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
-  expect((await flood.get(nothing)).status).toBe(429)
-  expect((await createClient(url, other!.key).get(nothing)).status).toBe(404)
+  const missing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
+  expect((await flood.get(missing)).status).toBe(429)
+  expect((await createClient(url, other!.key).get(missing)).status).toBe(404)
 })
 
-/** A limit whose time passes only when the test says so. */
-function limitInSlowMotion(world: World): CallerLimit {
+/** A limit whose time passes only by fake timers. */
+function limitWithFakeTime(world: World): CallerLimit {
   vi.useFakeTimers({ toFake: ['performance'] })
   onTestFinished(() => void vi.useRealTimers())
   return createCallerLimit({ ...world.config, RATE_LIMIT_RPS: 500, RATE_LIMIT_BURST: 2000 })
 }
 
-/** Whether a request of a key of the tenant is admitted, which then costs so many more. */
-function asks(limit: CallerLimit, key_id: string, extra = 0): boolean {
+/** True if a request of the key is admitted. An admitted request is charged `extra` in addition. */
+function isAdmitted(limit: CallerLimit, key_id: string, extra = 0): boolean {
   const caller = { key_id, tenant_id: 'one' }
   try {
     limit(caller)
@@ -158,14 +162,14 @@ function asks(limit: CallerLimit, key_id: string, extra = 0): boolean {
 }
 
 test.for([959, 1])(
-  'all keys of a tenant together get what it may have, with %s extra each',
+  'all keys of a tenant together receive its full rate, with a charge of %s extra for each request',
   (extra, { world }) => {
-    const limit = limitInSlowMotion(world)
+    const limit = limitWithFakeTime(world)
     let cost = 0
     const seconds = 150
     for (let second = 0; second < seconds; second++) {
       for (let key = 0; key < 200; key++)
-        for (let nth = 0; nth < 40 && asks(limit, `${key}`, extra); nth++) cost += 1 + extra
+        for (let nth = 0; nth < 40 && isAdmitted(limit, `${key}`, extra); nth++) cost += 1 + extra
       vi.advanceTimersByTime(1000)
     }
     const allowed = 8000 + seconds * 2000
@@ -175,33 +179,33 @@ test.for([959, 1])(
   },
 )
 
-test('the largest debt of one key has no other key of its tenant refused, and is paid back at its own rate', ({
+test("the largest debt of one key causes no refusal of other keys of its tenant, and is repaid at the key's rate", ({
   world,
 }) => {
-  const limit = limitInSlowMotion(world)
+  const limit = limitWithFakeTime(world)
   const in_debt = { key_id: 'weak', tenant_id: 'one' }
   for (let nth = 0; nth < 2000; nth++) limit(in_debt)
   for (let nth = 0; nth < 2000; nth++) limit.charge(in_debt, 960)
   const others = ['a', 'b', 'c']
-  for (let nth = 0; nth < 2000; nth++) for (const key of others) expect(asks(limit, key)).toBe(true)
+  for (let nth = 0; nth < 2000; nth++) for (const key of others) expect(isAdmitted(limit, key)).toBe(true)
   for (let second = 0; second < 20; second++) {
     vi.advanceTimersByTime(1000)
-    expect(asks(limit, 'weak')).toBe(false)
-    for (let nth = 0; nth < 500; nth++) for (const key of others) expect(asks(limit, key)).toBe(true)
-    // The tenant has no more than that.
-    expect(asks(limit, 'd')).toBe(false)
+    expect(isAdmitted(limit, 'weak')).toBe(false)
+    for (let nth = 0; nth < 500; nth++) for (const key of others) expect(isAdmitted(limit, key)).toBe(true)
+    // The other keys use the whole rate of the tenant.
+    expect(isAdmitted(limit, 'd')).toBe(false)
   }
   vi.advanceTimersByTime(3_819_000)
-  expect(asks(limit, 'weak')).toBe(false)
+  expect(isAdmitted(limit, 'weak')).toBe(false)
   vi.advanceTimersByTime(1100)
-  expect(asks(limit, 'weak')).toBe(true)
+  expect(isAdmitted(limit, 'weak')).toBe(true)
 })
 
-test('who is refused because keys of its tenant are in debt is told when there is room again', ({
+test('a key that is refused because of debts of other keys receives the time until capacity is free', ({
   world,
 }) => {
-  const limit = limitInSlowMotion(world)
-  // Five keys pay more than the tenant gets back, until the first two of them have paid.
+  const limit = limitWithFakeTime(world)
+  // Five keys repay more than the rate of the tenant, until the first two have repaid.
   for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
     limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
   let retry_after_s = 0
@@ -210,18 +214,18 @@ test('who is refused because keys of its tenant are in debt is told when there i
   } catch (error) {
     retry_after_s = (error as AppError).retry_after_s!
   }
-  // 2,000 too many; 500 a second more for ten seconds, and from then on 500 a second less.
+  // 2,000 over the limit: it grows by 500 a second for ten seconds and then shrinks by 500 a second.
   expect(retry_after_s).toBe(25)
   vi.advanceTimersByTime(23_900)
-  expect(asks(limit, 'other')).toBe(false)
+  expect(isAdmitted(limit, 'other')).toBe(false)
   vi.advanceTimersByTime(1100)
-  expect(asks(limit, 'other')).toBe(true)
+  expect(isAdmitted(limit, 'other')).toBe(true)
 })
 
-test('a large answer counts as several requests', async ({ world }) => {
+test('a large response counts as several requests', async ({ world }) => {
   const greedy = await world.clientOf()
   const client = createClient(
-    await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }),
+    await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }),
     greedy.key,
   )
   const metadata = 'x'.repeat(16_000)
@@ -231,8 +235,8 @@ test('a large answer counts as several requests', async ({ world }) => {
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
   expect(statuses[5]).toBe(429)
 
-  // Also when they come at once: few are under way before the first is counted.
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
+  // The same holds for concurrent requests: few are in progress before the first is counted.
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
   const flood = createClient(url, greedy.key)
   const answers = await Promise.all(Array.from({ length: 90 }, () => flood.get('/v1/customers')))
   expect(answers.filter(({ status }) => status === 200).length).toBeLessThan(25)
@@ -244,7 +248,7 @@ test('a large body counts as several requests, also when it is refused; without 
 }) => {
   const greedy = await world.clientOf()
   const client = createClient(
-    await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }),
+    await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }),
     greedy.key,
   )
   const body = `"${'x'.repeat(200 * 1024)}`
@@ -256,14 +260,14 @@ test('a large body counts as several requests, also when it is refused; without 
   expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
 })
 
-test('what came of a body counts as well when it breaks off or turns out to be above the limit', async ({
+test('the received bytes of a body count too if the body is incomplete or above the limit', async ({
   world,
 }) => {
   const head =
     'POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n'
   const half = `content-length: 250000\r\n\r\n${' '.repeat(200_000)}`
   const large = `transfer-encoding: chunked\r\n\r\n${`10000\r\n${' '.repeat(0x10000)}\r\n`.repeat(5)}0\r\n\r\n`
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 })
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 })
   for (const rest of [half, large]) {
     const { key } = await world.clientOf()
     for (let n = 0; n < 4; n++)
@@ -271,117 +275,122 @@ test('what came of a body counts as well when it breaks off or turns out to be a
         if (rest === half) socket.once('connect', () => socket.end())
         return () => {}
       })
-    let asked = 0
-    await until('the key has to wait', async () => {
-      asked += 1
+    let requests = 0
+    await until('the key is limited', async () => {
+      requests += 1
       return (await createClient(url, key).get('/v1/nope')).status === 429
     })
-    expect(asked).toBeLessThan(20)
+    expect(requests).toBeLessThan(20)
   }
 })
 
-test('pipelined requests are charged like any others, each before the next is answered', async ({
+test('pipelined requests are charged as separate requests, each before the next response', async ({
   world,
 }) => {
-  const greedy = await largeLists(world)
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
-  const flood = pipelined(url, greedy.key, 200)
+  const greedy = await createLargeTenant(world)
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
+  const flood = sendPipelined(url, greedy.key, 200)
   const statuses = await flood.statuses()
   expect(statuses).toHaveLength(200)
-  // Each answer is a hundred times the smallest: three use it up, and those under way with them.
+  // Each response costs a hundred requests: three use up the burst, in addition to those in progress.
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
 })
 
-test('a list counts as under way until its answer is received: a client that does not read gets no more lists', async ({
+test('a list counts as in progress until its response is received: a client that does not read is refused further lists', async ({
   world,
 }) => {
-  const greedy = await largeLists(world)
-  const flood = pipelined(world.client.url, greedy.key, 300)
+  const greedy = await createLargeTenant(world)
+  const flood = sendPipelined(world.client.url, greedy.key, 300)
   flood.socket.pause()
-  await until('its other lists are refused', async () => {
+  await until('further lists are refused', async () => {
     const { status, body } = await greedy.get('/v1/customers')
     return status === 429 && body.error.message.includes('Too many lists at once')
   })
   expect((await greedy.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
   expect((await world.client.get('/v1/customers')).status).toBe(200)
   flood.socket.destroy()
-  await until('they go on', async () => (await greedy.get('/v1/customers?limit=1')).status === 200)
+  await until(
+    'lists are accepted again',
+    async () => (await greedy.get('/v1/customers?limit=1')).status === 200,
+  )
 })
 
-test('lists leave connections for other requests and other tenants; one that takes too long is ended and charged for its time', async ({
+test('lists leave connections for other requests and tenants; a list that takes too long is aborted and charged for its time', async ({
   world,
 }) => {
   const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
-  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
+  const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
   const other = createClient(url, world.client.key)
   expect((await other.get('/v1/payments')).status).toBe(200)
   await world.sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
-    const asked = clients.flatMap(({ key }) => pipelined(url, key, 4))
+    const connections = clients.flatMap(({ key }) => sendPipelined(url, key, 4))
     await until('lists wait for the table', async () => {
       const [row] = await tx<{ waiting: number }[]>`
         select count(*)::int as waiting from pg_locks where relation = 'customers'::regclass and not granted`
       return row!.waiting >= 2
     })
-    // What long lists have is in use; neither the quick ones of others nor the rest of the API are held up.
+    // All connections for long lists are in use; quick lists of other tenants and other requests do not wait.
     expect((await other.get('/v1/payments')).status).toBe(200)
     expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
-    for (const { socket } of asked) socket.destroy()
+    for (const { socket } of connections) socket.destroy()
   })
   const greedy = await world.clientOf()
   const client = createClient(url, greedy.key)
   await world.sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
-    const { socket } = pipelined(url, clients[0]!.key, 4)
+    const { socket } = sendPipelined(url, clients[0]!.key, 4)
     onTestFinished(() => void socket.destroy())
-    const ended = await client.get('/v1/customers')
-    expect([ended.status, ended.body.error.code]).toEqual([503, 'overloaded'])
-    expect(ended.body.error.message).toContain('filter it')
+    const aborted = await client.get('/v1/customers')
+    expect([aborted.status, aborted.body.error.code]).toEqual([503, 'overloaded'])
+    expect(aborted.body.error.message).toContain('filter it')
   })
   expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
 })
 
-test('requests beyond what the database can keep up with are refused, with few log lines, and the others are answered', async ({
+test('requests beyond the capacity of the database are refused with few log lines, and the others are answered', async ({
   world,
 }) => {
   const folder = await makeFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
-  const url = await startedApi(world, { DATABASE_POOL: 1 }, createLog('error', 'test', openSync(file, 'a')))
+  const url = await startApiWith(world, { DATABASE_POOL: 1 }, createLog('error', 'test', openSync(file, 'a')))
   const client = createClient(url, world.client.key)
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
-  const logged = () => readFileSync(file, 'utf8').split('a request failed').length - 1
+  const countLogged = () => readFileSync(file, 'utf8').split('a request failed').length - 1
   const refused: unknown[] = []
-  // Updates are statements of their own; what only reads is gathered.
+  // Each update is its own statement; reads share statements.
   const body = '{"name":"Ada"}'
   const patch = `PATCH /v1/customers/${id} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`
   const statuses: number[] = []
-  let sent: ReturnType<typeof pipelined>[] = []
-  let asked: Promise<unknown>[] = []
+  let pipelines: ReturnType<typeof sendPipelined>[] = []
+  let requests: Promise<unknown>[] = []
   await world.sql.begin(async (tx) => {
     await tx`lock table customers in access exclusive mode`
-    sent = Array.from({ length: 4 }, () => pipelined(url, world.client.key, 124, { head: patch, body }))
-    asked = Array.from({ length: 80 }, async () => {
+    pipelines = Array.from({ length: 4 }, () =>
+      sendPipelined(url, world.client.key, 124, { head: patch, body }),
+    )
+    requests = Array.from({ length: 80 }, async () => {
       const answer = await client.patch(`/v1/customers/${id}`, { name: 'Ada' })
       statuses.push(answer.status)
       if (answer.status !== 200) refused.push([answer.status, answer.body.error.code])
     })
-    await until('some are refused', () => refused.length > 20)
+    await until('more than 20 requests are refused', () => refused.length > 20)
   })
-  await Promise.all(asked)
+  await Promise.all(requests)
   expect(refused).toEqual(refused.map(() => [503, 'overloaded']))
-  for (const each of sent) statuses.push(...(await each.statuses()))
+  for (const each of pipelines) statuses.push(...(await each.statuses()))
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(300)
-  expect(logged()).toBeLessThan(refused.length / 4)
+  expect(countLogged()).toBeLessThan(refused.length / 4)
 })
 
-test('of an error with a long message the log has the beginning, and where it was thrown', async () => {
+test('the log of an error with a long message has its beginning and its stack', async () => {
   const folder = await makeFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
   const log = createLog('info', 'test', openSync(file, 'a'))
   log.info({ err: new Error('a request failed', { cause: new Error('long '.repeat(30_000)) }) })
-  const line = await until('it is written', () => readFileSync(file, 'utf8') || false)
+  const line = await until('the log line is written', () => readFileSync(file, 'utf8') || false)
   expect(line.length).toBeLessThan(10_000)
   const { cause } = JSON.parse(line).err
   expect(cause.message).toMatch(/^long /)
@@ -408,25 +417,25 @@ test('requests that time out together are logged once', async () => {
     response_timeout_ms: 1,
   })
   onTestFinished(() => app.close())
-  const { promise: late, resolve: go } = Promise.withResolvers<void>()
-  app.get('/answers', () => late.then(() => 'at last'))
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  app.get('/answers', () => released.then(() => 'at last'))
   app.get('/fails', async () => {
-    await late
+    await released
     throw new Error('too late')
   })
   const url = await app.listen({ port: 0 })
   for (const path of ['/answers', '/fails']) {
-    const asked = Array.from({ length: 10 }, () => fetch(url + path))
-    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([503]))
+    const requests = Array.from({ length: 10 }, () => fetch(url + path))
+    expect(new Set((await Promise.all(requests)).map(({ status }) => status))).toEqual(new Set([503]))
   }
   lines.length = 0
-  go()
-  await late
+  release()
+  await released
   await app.close()
   expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
 })
 
-test('a path without its id, or with a slash at its end, is no route', async ({ world }) => {
+test('a path without its id, or with a trailing slash, has no route', async ({ world }) => {
   for (const path of [
     '/v1/customers/',
     '/v1/customers/?limit=1',
@@ -437,14 +446,14 @@ test('a path without its id, or with a slash at its end, is no route', async ({ 
       path,
       { code: 'route_not_found', message: `There is no route GET ${path.split('?')[0]}.` },
     ])
-  const nobody = await world.clientOf({ scopes: [] })
-  expect((await nobody.get('/v1/payments/')).status).toBe(404)
+  const without_scopes = await world.clientOf({ scopes: [] })
+  expect((await without_scopes.get('/v1/payments/')).status).toBe(404)
 })
 
-test('the time of an answer is counted from when its request is there', async () => {
+test('the time limit of a response starts when its request is complete', async () => {
   const app = createListener('test', { ...LISTENER, response_timeout_ms: 200 })
   onTestFinished(() => app.close())
-  const { promise: come, resolve: arrived } = Promise.withResolvers<void>()
+  const { promise: arrival, resolve: arrived } = Promise.withResolvers<void>()
   app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', (_request, _reply, done) => {
     arrived()
@@ -457,15 +466,15 @@ test('the time of an answer is counted from when its request is there', async ()
     url,
     'POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 8\r\n\r\nhalf',
     (socket) => {
-      // One that came later is already refused.
-      void come.then(() => fetch(url)).then(({ status }) => socket.write(status === 503 ? 'half' : 'none'))
+      // A request that arrives later is already refused.
+      void arrival.then(() => fetch(url)).then(({ status }) => socket.write(status === 503 ? 'half' : 'none'))
       return () => {}
     },
   )
   expect(await answer).toMatchObject({ status: 200, text: 'halfhalf' })
 })
 
-test('a caller who leaves is forgotten: nothing is refused or logged for them', async () => {
+test('a client that disconnects is not answered: no error is handled for its request', async () => {
   const refused: string[] = []
   const app = createListener('test', { ...LISTENER, response_timeout_ms: 200 })
   onTestFinished(() => app.close())
@@ -473,22 +482,22 @@ test('a caller who leaves is forgotten: nothing is refused or logged for them', 
     refused.push(request.url)
     return reply.code(503).send()
   })
-  const { promise: come, resolve: arrived } = Promise.withResolvers<void>()
+  const { promise: arrival, resolve: arrived } = Promise.withResolvers<void>()
   app.get('/:name', ({ url }) => {
     if (url === '/leaves') arrived()
     return new Promise(() => {})
   })
   const url = await app.listen({ port: 0 })
-  const leaving = new AbortController()
-  const left = fetch(`${url}/leaves`, { signal: leaving.signal }).catch(() => 'left')
-  await come
-  leaving.abort()
-  expect(await left).toBe('left')
+  const disconnect = new AbortController()
+  const disconnected = fetch(`${url}/leaves`, { signal: disconnect.signal }).catch(() => 'left')
+  await arrival
+  disconnect.abort()
+  expect(await disconnected).toBe('left')
   expect((await fetch(`${url}/stays`)).status).toBe(503)
   expect(refused).toEqual(['/stays'])
 })
 
-test('a request that never ends keeps nothing from being closed', async () => {
+test('an incomplete request does not prevent closing', async () => {
   const app = createListener('test', { ...LISTENER, closing_ms: 200 })
   app.post('/', () => 'never')
   const { port, hostname } = new URL(await app.listen({ port: 0 }))
@@ -499,7 +508,7 @@ test('a request that never ends keeps nothing from being closed', async () => {
     socket.on('error', () => {})
     await new Promise<void>((resolve) => socket.write(half, () => resolve()))
   }
-  await until('they are connected', async () => {
+  await until('both halves are connected', async () => {
     const count = await new Promise<number>((resolve) => app.server.getConnections((_error, n) => resolve(n)))
     return count === halves.length
   })
@@ -507,16 +516,16 @@ test('a request that never ends keeps nothing from being closed', async () => {
   expect(app.server.listening).toBe(false)
 })
 
-/** A connection from an address of this machine, `127.0.0.1` unless said otherwise, and what has come over it. */
+/** A connection from an address of this machine, with the text it has received. Default address: `127.0.0.1`. */
 function rawConnection(url: string, localAddress = '127.0.0.1') {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress })
-  const reported = { text: '', closed: once(socket, 'close') }
-  socket.on('error', () => {}).on('data', (bytes) => (reported.text += bytes.toString('latin1')))
+  const received = { text: '', closed: once(socket, 'close') }
+  socket.on('error', () => {}).on('data', (bytes) => (received.text += bytes.toString('latin1')))
   onTestFinished(() => void socket.destroy())
-  return { socket, reported }
+  return { socket, received }
 }
 
-test('of a connection that is refused nothing is handled', async () => {
+test('requests of a refused connection are not handled', async () => {
   const app = createListener('test', {
     ...LISTENER,
     trusted_proxies: ['127.0.0.1'],
@@ -524,61 +533,63 @@ test('of a connection that is refused nothing is handled', async () => {
     errorBody: (code) => ({ code }),
   })
   const handled: string[] = []
-  const { promise: late, resolve: go } = Promise.withResolvers<void>()
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
   app.get('/:name', ({ url }) => {
     handled.push(url)
-    return late.then(() => 'at last')
+    return released.then(() => 'at last')
   })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
   const request = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
-  const under_way = ['/first', '/second'].map((path) => {
+  const accepted = ['/first', '/second'].map((path) => {
     const connection = rawConnection(url)
     connection.socket.write(request(path))
     return connection
   })
-  await until('both are under way', () => handled.length === 2)
+  await until('both requests are in progress', () => handled.length === 2)
   const refused = rawConnection(url)
   refused.socket.write(request('/third') + request('/fourth'))
-  await refused.reported.closed
-  expect(refused.reported.text).toMatch(/^HTTP\/1.1 503 [^]*"overloaded"/)
-  go()
-  await until('both are answered', () => under_way.every(({ reported }) => reported.text.endsWith('at last')))
+  await refused.received.closed
+  expect(refused.received.text).toMatch(/^HTTP\/1.1 503 [^]*"overloaded"/)
+  release()
+  await until('both requests are answered', () =>
+    accepted.every(({ received }) => received.text.endsWith('at last')),
+  )
   expect(handled.toSorted()).toEqual(['/first', '/second'])
 })
 
-test('idle connections make room for new ones, the longest idle first; those with a request stay', async () => {
+test('idle connections are closed for new ones, the longest idle first; connections with a request stay open', async () => {
   const app = createListener('test', { ...LISTENER, max_connections: 8 })
-  const { promise: late, resolve: go } = Promise.withResolvers<void>()
-  app.get('/slow', () => late.then(() => 'at last'))
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  app.get('/slow', () => released.then(() => 'at last'))
   app.get('/', () => 'here')
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => app.close())
-  const answered = async (address: string) => {
-    const { socket, reported } = rawConnection(url, address)
+  const openIdle = async (address: string) => {
+    const { socket, received } = rawConnection(url, address)
     socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
-    await until('it is answered', () => reported.text.endsWith('here'))
+    await until('the request is answered', () => received.text.endsWith('here'))
     return socket
   }
-  const closed = (sockets: Socket[]) => sockets.map((socket) => socket.closed || socket.destroyed)
+  const areClosed = (sockets: Socket[]) => sockets.map((socket) => socket.closed || socket.destroyed)
   const busy = rawConnection(url)
   busy.socket.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n')
   const idle: Socket[] = []
-  for (let n = 0; n < 3; n++) idle.push(await answered('127.0.0.1'))
-  // One network has half of them.
-  idle.push(await answered('127.0.0.1'))
-  await until('the longest idle is closed', () => closed(idle)[0])
-  for (let n = 0; n < 4; n++) idle.push(await answered('127.0.0.2'))
-  expect(closed(idle)).toEqual([true, ...Array(7).fill(false)])
-  // All are full, and there is room for a third.
-  idle.push(await answered('127.0.0.3'))
-  await until('the next is closed', () => closed(idle)[1])
-  expect(closed(idle)).toEqual([true, true, ...Array(7).fill(false)])
-  go()
-  await until('the busy one is answered', () => busy.reported.text.endsWith('at last'))
+  for (let n = 0; n < 3; n++) idle.push(await openIdle('127.0.0.1'))
+  // One network may have half of the connections.
+  idle.push(await openIdle('127.0.0.1'))
+  await until('the longest idle connection is closed', () => areClosed(idle)[0])
+  for (let n = 0; n < 4; n++) idle.push(await openIdle('127.0.0.2'))
+  expect(areClosed(idle)).toEqual([true, ...Array(7).fill(false)])
+  // All connections are in use; another network is accepted.
+  idle.push(await openIdle('127.0.0.3'))
+  await until('the next longest idle connection is closed', () => areClosed(idle)[1])
+  expect(areClosed(idle)).toEqual([true, true, ...Array(7).fill(false)])
+  release()
+  await until('the busy connection is answered', () => busy.received.text.endsWith('at last'))
 })
 
-test('a body in chunks of one byte takes the memory of its bytes', async () => {
+test('a body in chunks of one byte uses no more memory than its bytes', async () => {
   const app = createListener('test', LISTENER)
   onTestFinished(() => app.close())
   const readBody = createBodyReader()
@@ -591,12 +602,12 @@ test('a body in chunks of one byte takes the memory of its bytes', async () => {
   const before = memoryInUse().heapUsed
   const half = openUnfinished(url, 1, bytes)
   const [socket] = await accepted
-  await until('it has arrived', () => socket.bytesRead === bytes.length)
+  await until('all bytes have arrived', () => socket.bytesRead === bytes.length)
   expect(memoryInUse().heapUsed - before).toBeLessThan(10 * 1024 * 1024)
   await half.reset()
 })
 
-test('a body is read as it was sent, at once or in pieces, with a known length or without', async () => {
+test('a body is read as it was sent, whole or in pieces, with a content length or chunked', async () => {
   const app = createListener('test', LISTENER)
   onTestFinished(() => app.close())
   const readBody = createBodyReader()
@@ -620,13 +631,13 @@ test('a body is read as it was sent, at once or in pieces, with a known length o
     )
     const chunks = pieces.flatMap((each) => [`${each.length.toString(16)}\r\n`, each, '\r\n'])
     const chunked = [`${head}transfer-encoding: chunked\r\n\r\n`, ...chunks, '0\r\n\r\n']
-    const known = `${head}content-length: ${bytes}\r\n\r\n`
+    const with_length = `${head}content-length: ${bytes}\r\n\r\n`
     const answers = [
       await sendBytes(url, Buffer.concat(chunked.map((each) => Buffer.from(each as Buffer)))),
-      await sendBytes(url, Buffer.concat([Buffer.from(known), body])),
-      await sendBytes(url, known, (socket) => {
-        const left = [...pieces]
-        const timer = setInterval(() => left.length > 0 && socket.write(left.shift()!), 5)
+      await sendBytes(url, Buffer.concat([Buffer.from(with_length), body])),
+      await sendBytes(url, with_length, (socket) => {
+        const remaining = [...pieces]
+        const timer = setInterval(() => remaining.length > 0 && socket.write(remaining.shift()!), 5)
         return () => clearInterval(timer)
       }),
     ]
@@ -634,8 +645,8 @@ test('a body is read as it was sent, at once or in pieces, with a known length o
   }
 })
 
-/** A tenant whose page of 100 customers has 1.6 MB. */
-async function largeLists(world: World): ReturnType<World['clientOf']> {
+/** Creates a tenant with 100 customers, whose list has 1.6 MB. */
+async function createLargeTenant(world: World): ReturnType<World['clientOf']> {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key, metadata)
@@ -643,8 +654,8 @@ async function largeLists(world: World): ReturnType<World['clientOf']> {
   return client
 }
 
-/** Sends so many requests, lists by default, over one connection, without waiting for an answer. */
-function pipelined(
+/** Sends `count` requests over one connection without waiting for responses. Default: lists of customers. */
+function sendPipelined(
   url: string,
   key: string,
   count: number,
@@ -666,10 +677,12 @@ function pipelined(
   }
 }
 
-test('an address has a budget for what needs no key; probes and keys do not share it', async ({ world }) => {
-  const url = await startedApi(world, {})
+test('an address has a budget for requests without a key; probes and requests with a key do not use it', async ({
+  world,
+}) => {
+  const url = await startApiWith(world, {})
   const outside = createClient(url, '')
-  // A large answer counts as several.
+  // A large response counts as several requests.
   let answered = 0
   let refused = await outside.get('/openapi.json')
   for (; answered < 1_000 && refused.status === 200; answered += 1)
@@ -681,17 +694,17 @@ test('an address has a budget for what needs no key; probes and keys do not shar
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('the first request of a key leaves the rest of its burst, whatever the clock says', () => {
+test('the first request of a key leaves the rest of its burst at any time of the clock', () => {
   const limit = createLimit({ rps: 1, burst: 3 })
-  const left = new Set<string>()
-  const reply = { header: (name: string, value: string) => name === 'ratelimit' && left.add(value) }
+  const remaining = new Set<string>()
+  const reply = { header: (name: string, value: string) => name === 'ratelimit' && remaining.add(value) }
   for (let key = 0; key < 20_000; key++) limit(String(key), reply as unknown as FastifyReply)
-  expect([...left].filter((value) => !value.includes('r=2;'))).toEqual([])
+  expect([...remaining].filter((value) => !value.includes('r=2;'))).toEqual([])
 })
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 const guess = (n: number) => `sk_live_acme_${String(n).padStart(32, '0')}`
-const lookUps = async (world: World, sql: Sql) => {
+const countKeyLookups = async (world: World, sql: Sql) => {
   const [row] = await sql<{ calls: number }[]>`
     select coalesce(sum(calls), 0)::int as calls from pg_stat_statements s
     where s.dbid = (select oid from pg_database where datname = ${new URL(world.config.DATABASE_URL!).pathname.slice(1)})
@@ -699,15 +712,15 @@ const lookUps = async (world: World, sql: Sql) => {
   return row!.calls
 }
 
-test('a caller who guesses keys is soon refused, with few look-ups; a valid key at the same address is not', async ({
+test('a client that guesses keys is refused after few lookups; a valid key at the same address is accepted', async ({
   world,
 }) => {
   const statistics = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => statistics.end())
-  const url = await startedApi(world, {})
+  const url = await startApiWith(world, {})
   const owner = createClient(url, world.client.key)
   expect((await owner.get('/v1/customers')).status).toBe(200)
-  const before = await lookUps(world, statistics)
+  const before = await countKeyLookups(world, statistics)
   const began_at = performance.now()
   const answers = await Promise.all(
     Array.from({ length: 260 }, (_, n) => createClient(url, guess(n)).get('/v1/customers')),
@@ -720,24 +733,22 @@ test('a caller who guesses keys is soon refused, with few look-ups; a valid key 
     message: expect.stringContaining('this address'),
   })
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-  // 20 at once, 5 more a second, those under way when the budget ran out and those that took their places before that was
-  // counted, the slow lane's, and the owner's own.
-  expect(await lookUps(world, statistics)).toBeLessThan(
+  // The limits: 20 at once and 5 a second, requests in progress when the budget ran out and their successors before it was
+  // counted, the lookups of the slow lane, and those of the owner.
+  expect(await countKeyLookups(world, statistics)).toBeLessThan(
     before + 20 + 5 * seconds + 2 * 16 + (2 + 10 * seconds) + (2 + seconds),
   )
-  // Its cached look-up expires meanwhile: the next one does not pass the gate.
+  // The owner's cached lookup expires meanwhile; the next one does not use the budget of guesses.
   await sleep(900)
   expect((await owner.get('/v1/customers')).status).toBe(200)
 })
 
-test('a valid key that a process has not seen yet is accepted while its address sends guesses', async ({
-  world,
-}) => {
-  const url = await startedApi(world, {})
+test('a valid key without a cached lookup is accepted while its address sends guesses', async ({ world }) => {
+  const url = await startApiWith(world, {})
   let guessed = 0
-  const over = new AbortController()
+  const stop = new AbortController()
   const guessers = Array.from({ length: 50 }, async () => {
-    while (!over.signal.aborted) await createClient(url, guess(guessed++)).get('/v1/customers')
+    while (!stop.signal.aborted) await createClient(url, guess(guessed++)).get('/v1/customers')
   })
   await until(
     'the address is refused',
@@ -747,12 +758,12 @@ test('a valid key that a process has not seen yet is accepted while its address 
     const fresh = await Promise.all(Array.from({ length: 5 }, () => world.clientOf()))
     for (const { key } of fresh) expect((await createClient(url, key).get('/v1/customers')).status).toBe(200)
   } finally {
-    over.abort()
+    stop.abort()
     await Promise.all(guessers)
   }
 })
 
-test('when too many keys of one address wait, a random one is refused, so that late ones are looked up too', async () => {
+test('when too many keys of one address wait, a random key is refused, so that late keys are looked up too', async () => {
   const first = Promise.withResolvers<void>()
   const served: number[] = []
   const slowly = createSlowLane(
@@ -763,15 +774,17 @@ test('when too many keys of one address wait, a random one is refused, so that l
     },
     () => new Error('refused'),
   )
-  const asked = Promise.allSettled(Array.from({ length: 2_000 }, (_, n) => slowly('192.0.2.1', `${n}`)))
-  await until('the first is looked up', () => served.length > 0)
+  const requests = Promise.allSettled(Array.from({ length: 2_000 }, (_, n) => slowly('192.0.2.1', `${n}`)))
+  await until('the first key is looked up', () => served.length > 0)
   first.resolve()
-  const answered = (await asked).flatMap(({ status }, n) => (status === 'fulfilled' ? [n] : []))
+  const answered = (await requests).flatMap(({ status }, n) => (status === 'fulfilled' ? [n] : []))
   expect(answered.toSorted((a, b) => a - b)).toEqual(served.toSorted((a, b) => a - b))
   expect(answered.some((n) => n > 1_000)).toBe(true)
 })
 
-test('an untrusted proxy is warned of, with the variable to set', async ({ world }) => {
+test('a forwarded address of an untrusted proxy logs a warning with the variable to set', async ({
+  world,
+}) => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   const api = await startApi({ ...world.config, TRUSTED_PROXIES: ['10.0.0.0/8'] }, log)
@@ -785,53 +798,53 @@ test('an untrusted proxy is warned of, with the variable to set', async ({ world
   ])
 })
 
-test('look-ups of unknown keys are limited over all addresses: a caller who would wait too long is told to come again', async ({
+test('lookups of unknown keys are limited over all addresses: a client that would wait too long receives 503', async ({
   world,
 }) => {
-  const url = await startedApi(world, { TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
+  const url = await startApiWith(world, { TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
   const answers: string[] = []
-  let asked: Promise<unknown>[] = []
+  let requests: Promise<unknown>[] = []
   await world.sql.begin(async (tx) => {
     await tx`lock table api_keys in access exclusive mode`
-    asked = Array.from({ length: 300 }, async (_, n) => {
+    requests = Array.from({ length: 300 }, async (_, n) => {
       const headers = { ...bearer(guess(n)), 'x-forwarded-for': `192.0.2.${n % 250}` }
       const { status, body } = await createClient(url, '').get('/v1/customers', headers)
       answers.push(`${status} ${body.error.code}`)
     })
-    await until('all but those under way are refused', () => answers.length >= 284)
+    await until('all requests except those in progress are refused', () => answers.length >= 284)
     const [row] = await tx<{ waiting: number }[]>`
       select count(*)::int as waiting from pg_locks where relation = 'api_keys'::regclass and not granted`
     expect(row!.waiting).toBe(16)
   })
-  await Promise.all(asked)
+  await Promise.all(requests)
   expect(answers.filter((answer) => answer === '503 overloaded')).toHaveLength(284)
   expect(answers.filter((answer) => answer === '401 unauthorized')).toHaveLength(16)
 })
 
-test('the address of a caller is taken from X-Forwarded-For only if the proxy is trusted', async ({
+test('the address of a client is read from X-Forwarded-For only if the proxy is trusted', async ({
   world,
 }) => {
-  const [open, behind] = [
-    await startedApi(world, {}),
-    await startedApi(world, { TRUSTED_PROXIES: ['10.0.0.0/8', '127.0.0.1'] }),
+  const [open, proxied] = [
+    await startApiWith(world, {}),
+    await startApiWith(world, { TRUSTED_PROXIES: ['10.0.0.0/8', '127.0.0.1'] }),
   ]
   const guesses = async (url: string, from: (n: number) => string) => {
-    const asked = Array.from({ length: 60 }, (_, n) =>
+    const requests = Array.from({ length: 60 }, (_, n) =>
       createClient(url, '').get('/v1/customers', { ...bearer(guess(n)), 'x-forwarded-for': from(n) }),
     )
-    return new Set((await Promise.all(asked)).map(({ status }) => status))
+    return new Set((await Promise.all(requests)).map(({ status }) => status))
   }
   expect(await guesses(open, (n) => `192.0.2.${n}`)).toEqual(new Set([401, 429]))
-  expect(await guesses(behind, (n) => `192.0.2.${n}, 10.1.2.3`)).toEqual(new Set([401]))
-  // What a client writes in front of its own address counts for nothing; and a network of IPv6 is one address.
-  expect(await guesses(behind, (n) => `192.0.2.${n}, 198.51.100.7`)).toEqual(new Set([401, 429]))
-  expect(await guesses(behind, (n) => `2001:db8:1:2::${n + 1}`)).toEqual(new Set([401, 429]))
-  // Some proxies forward the port too.
-  expect(await guesses(behind, (n) => `198.51.100.9:${40_000 + n}`)).toEqual(new Set([401, 429]))
-  expect(await guesses(behind, (n) => `[2001:db8::${n + 1}]:${40_000 + n}`)).toEqual(new Set([401, 429]))
+  expect(await guesses(proxied, (n) => `192.0.2.${n}, 10.1.2.3`)).toEqual(new Set([401]))
+  // Addresses that a client writes in front of its own are ignored. A network of IPv6 counts as one address.
+  expect(await guesses(proxied, (n) => `192.0.2.${n}, 198.51.100.7`)).toEqual(new Set([401, 429]))
+  expect(await guesses(proxied, (n) => `2001:db8:1:2::${n + 1}`)).toEqual(new Set([401, 429]))
+  // The address may have a port.
+  expect(await guesses(proxied, (n) => `198.51.100.9:${40_000 + n}`)).toEqual(new Set([401, 429]))
+  expect(await guesses(proxied, (n) => `[2001:db8::${n + 1}]:${40_000 + n}`)).toEqual(new Set([401, 429]))
 })
 
-test('without a valid key every path under /v1 is 401, whether it exists, can be decoded or not', async ({
+test('without a valid key every path under /v1 is 401, also a missing path and a path that cannot be decoded', async ({
   world,
 }) => {
   const paths = [
@@ -845,13 +858,13 @@ test('without a valid key every path under /v1 is 401, whether it exists, can be
     '/v1/%ff',
     '/v1/customers/%zz',
   ]
-  const disguised = [
+  const encoded_paths = [
     '/%76%31/customers',
     'http://elsewhere/v1/customers',
     '/v1/customers?email=%00',
     '/v1/customers?%ff',
   ]
-  for (const path of [...paths, ...disguised]) {
+  for (const path of [...paths, ...encoded_paths]) {
     const answer = await sendBytes(world.client.url, requestBytes('GET', path, {}))
     expect([path, answer.status, answer.body?.error.code]).toEqual([path, 401, 'unauthorized'])
     expect(answer.headers.get('www-authenticate')).toBe('Bearer')
@@ -870,12 +883,12 @@ test('without a valid key every path under /v1 is 401, whether it exists, can be
   }
 })
 
-test('a request without a valid key is refused with what is wrong with its header, and never with what it holds', async ({
+test('the error of a request without a valid key names the mistake in the header and never repeats the key', async ({
   world,
 }) => {
   const { key } = world.client
   const SEND = 'Send `Authorization: Bearer <API_KEY>`'
-  for (const [authorization, what] of [
+  for (const [authorization, reason] of [
     [undefined, 'No API key was sent: the header `Authorization` is missing.'],
     ['Bearer', 'The header `Authorization` has no key after `Bearer`'],
     [`Basic ${Buffer.from(`${key}:`).toString('base64')}`, 'is `Basic`, not `Bearer`'],
@@ -895,14 +908,16 @@ test('a request without a valid key is refused with what is wrong with its heade
     expect([authorization, response.status, error]).toMatchObject([
       authorization,
       401,
-      { code: 'unauthorized', message: expect.stringContaining(what) },
+      { code: 'unauthorized', message: expect.stringContaining(reason) },
     ])
     expect(error.message).toContain(SEND)
     expect(text).not.toContain(key.slice(-32, -4))
   }
 })
 
-test('with a valid key, a path that does not exist or cannot be decoded is 404 or 400', async ({ world }) => {
+test('with a valid key, a missing path is 404 and a path that cannot be decoded is 400', async ({
+  world,
+}) => {
   const authorization = `Bearer ${world.client.key}`
   for (const [path, status] of [
     ['/v1', 404],
@@ -918,14 +933,14 @@ test('with a valid key, a path that does not exist or cannot be decoded is 404 o
   }
 })
 
-test('the scheme `Bearer` is read in upper or lower case', async ({ world }) => {
+test('the scheme `Bearer` is accepted in upper and lower case', async ({ world }) => {
   const answer = await createClient(world.client.url, '').get('/v1/customers', {
     authorization: `bearer ${world.client.key}`,
   })
   expect(answer.status).toBe(200)
 })
 
-test('a missing scope is named', async ({ world }) => {
+test('a refusal names the missing scope', async ({ world }) => {
   const reader = await world.clientOf({ tenant: 'acme', scopes: ['payments:read'] })
   const refused = await reader.post('/v1/customers', { idempotency_key: freshKey() })
   expect(refused.status).toBe(403)
@@ -956,9 +971,7 @@ test('an empty body with a content type is accepted where no body is required', 
   }
 })
 
-test('a method that a path does not have is 404, and one that HTTP does not have is 400', async ({
-  world,
-}) => {
+test('a method without a route is 404, and a method that is unknown to HTTP is 400', async ({ world }) => {
   const authorization = `Bearer ${world.client.key}`
   for (const method of ['OPTIONS', 'PUT', 'TRACE', 'PROPFIND', 'M-SEARCH']) {
     const answer = await sendBytes(world.client.url, requestBytes(method, '/v1/customers', { authorization }))
@@ -973,7 +986,7 @@ test('a method that a path does not have is 404, and one that HTTP does not have
   expect(tunnel.status).toBeLessThan(500)
 })
 
-async function startedApi(
+async function startApiWith(
   world: World,
   changes: Partial<World['config']>,
   log = createLog('silent', 'test'),
@@ -983,16 +996,16 @@ async function startedApi(
   return api.url
 }
 
-// A token may have come back between two requests on a slow machine, so the first refusal is waited for.
-async function untilRefused<T extends { status: number }>(ask: () => Promise<T>): Promise<T> {
+// On a slow machine a token may be restored between two requests, so this waits for the first refusal.
+async function untilRefused<T extends { status: number }>(send: () => Promise<T>): Promise<T> {
   for (let i = 0; i < 100; i++) {
-    const answer = await ask()
+    const answer = await send()
     if (answer.status === 429) return answer
   }
   throw new Error('nothing was refused')
 }
 
-test('every address answers HEAD where it answers GET, without a body, and says at /healthz that it runs', async () => {
+test('every listener answers HEAD like GET, without a body, and answers /healthz', async () => {
   const world = await createWorld({ parts: ['api', 'webhooks', 'dashboard'] })
   onTestFinished(() => world.close())
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, () =>
@@ -1023,22 +1036,22 @@ test('every address answers HEAD where it answers GET, without a body, and says 
   const probes: string[] = []
   for (const [origin, paths, headers = ''] of cases)
     for (const path of paths) {
-      const ask = async (method: string) => {
+      const send = async (method: string) => {
         const [head = '', ...body] = (await exchange(origin, `${method} ${path}`, headers)).split('\r\n\r\n')
         const type = /^content-type: .*$/im.exec(head)?.[0]
         return { status: /^HTTP\/1.1 (\d+)/.exec(head)?.[1], type, body: body.join('') }
       }
-      const [get, head] = [await ask('GET'), await ask('HEAD')]
+      const [get, head] = [await send('GET'), await send('HEAD')]
       expect([path, head]).toEqual([path, { ...get, body: '' }])
       if (path === '/healthz') probes.push(`${get.status} ${get.body.includes('ok')}`)
     }
   expect(probes).toEqual(Array(4).fill('200 true'))
-  // A stream has no end of its own.
+  // The response of a stream ends for HEAD, although the stream itself does not end.
   const stream = await exchange(world.dashboard_url, 'HEAD /api/ops/stream', cookie)
   expect(stream).toMatch(/^HTTP\/1.1 200 .*text\/event-stream.*\r\n\r\n$/s)
 })
 
-/** All that comes back until the connection is closed. */
+/** Sends a request; returns all text until the connection is closed. */
 async function exchange(origin: string, line: string, headers: string): Promise<string> {
   const { hostname, port, host } = new URL(origin)
   const socket = connect(Number(port), hostname)

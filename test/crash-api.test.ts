@@ -1,4 +1,4 @@
-// APIs that are killed or stopped: what was accepted is done, and the same key leads back to it.
+// APIs that are killed or stopped finish all accepted work, and the idempotency key returns its result.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { onlyWithQueue } from '#test/backends.ts'
@@ -11,7 +11,7 @@ import { startProxy } from '#test/proxy.ts'
 
 const withConnection = { concurrent: false, timeout: 180_000 }
 
-describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
+describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => {
   let deployment: Deployment
   const paid: CapturedPayment[] = []
 
@@ -22,15 +22,15 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   afterAll(async () => await deployment.close())
 
   test(
-    'an API killed between its commit and its bell: the job is found, and the key leads to it',
+    'a job of an API killed between its commit and its wake-up runs, and its key replays the result',
     withConnection,
     async ({ onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
       onTestFinished(() => proxy.close())
-      const doomed = await deployment.startApi({ DATABASE_URL: proxy.url })
+      const killed_api = await deployment.startApi({ DATABASE_URL: proxy.url })
       const key = freshKey()
       proxy.withholdAnswersTo(key)
-      const unanswered = deployment.client
+      const lost_response = deployment.client
         .post('/v1/payments', {
           idempotency_key: key,
           amount_minor: 1500,
@@ -38,16 +38,16 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
           method: 'card',
           payment_method: 'pm_card_visa',
         })
-        .catch(() => 'no answer')
-      const payment_id = await until('the row is there', async () => {
+        .catch(() => 'no response')
+      const payment_id = await until('the payment is stored', async () => {
         const [row] = await deployment.sql<
           { id: string }[]
         >`select id from payments where idempotency_key = ${key}`
         return row?.id
       })
-      await doomed.end()
-      expect(await unanswered).toBe('no answer')
-      await until('it is authorized without anybody asking', async () => {
+      await killed_api.end()
+      expect(await lost_response).toBe('no response')
+      await until('the payment is authorized without a request', async () => {
         const rows =
           await deployment.sql`select from payments where id = ${payment_id} and status = 'authorized'`
         return rows.length > 0
@@ -55,9 +55,9 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
 
       const api = await deployment.startApi()
       const body = { amount_minor: 1500, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-      const again = await deployment.client.post('/v1/payments', { idempotency_key: key, ...body })
-      expect(again).toMatchObject({ status: 201, body: { id: payment_id, status: 'authorized' } })
-      expect(again.headers.get('idempotent-replayed')).toBe('true')
+      const replayed = await deployment.client.post('/v1/payments', { idempotency_key: key, ...body })
+      expect(replayed).toMatchObject({ status: 201, body: { id: payment_id, status: 'authorized' } })
+      expect(replayed.headers.get('idempotent-replayed')).toBe('true')
       const captured = await deployment.client.post(`/v1/payments/${payment_id}/capture`)
       expect(captured).toMatchObject({ status: 200, body: { status: 'captured' } })
       paid.push({ key, payment_id, amount_minor: 1500, answers: [] })
@@ -67,7 +67,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'connections to Postgres lost between a commit and its answer: 503, and the key leads to the payment',
+    'loss of all PostgreSQL connections between a commit and its response answers 503, and the key replays the payment',
     withConnection,
     async (_, { onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
@@ -76,7 +76,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
       const key = freshKey()
       proxy.withholdAnswersTo(key)
       const paying = pay(deployment.client, key)
-      await until('the row is there', async () => {
+      await until('the payment is stored', async () => {
         const rows = await deployment.sql`select from payments where idempotency_key = ${key}`
         return rows.length > 0
       })
@@ -91,7 +91,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'APIs killed again and again under 50 clients: one payment a key, each captured once',
+    'APIs killed repeatedly under 50 clients store one payment per key and capture each once',
     withConnection,
     async () => {
       let api = await deployment.startApi()
@@ -109,40 +109,40 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
   )
 
   test(
-    'an API told to stop answers waiting callers, exits with 0 and leaves nothing behind',
+    'a stopped API answers waiting callers, exits with 0 and closes its sessions',
     withConnection,
     async () => {
       const api = await deployment.startApi()
       const payment = await authorize(deployment)
-      // Before the effect: else the processor's notification would settle it and answer who waits.
+      // Hold before the effect: the processor's notification would settle the job and answer the caller.
       const hold = await holdCaptures(deployment, payment, 'before')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
       api.signal('SIGTERM')
-      expect(await answer).toMatchObject({ status: 202, body: { id: payment.payment_id } })
+      expect(await response).toMatchObject({ status: 202, body: { id: payment.payment_id } })
       expect(await api.ended).toEqual({ code: 0, signal: null })
-      await until('its sessions have ended', async () => {
+      await until('the sessions of the API are closed', async () => {
         const sessions = await deployment.sql`
         select from pg_stat_activity where datname = current_database() and application_name like 'sluice-api%'`
         return sessions.length === 0
       })
       await hold.release()
       await until(
-        'the work goes on',
+        'the capture succeeds',
         async () => (await captureJob(deployment, payment)).state === 'succeeded',
       )
       expect(await captureAttempts(deployment, payment)).toHaveLength(1)
 
-      const next = await deployment.startApi()
+      const next_api = await deployment.startApi()
       expect(await capture(deployment, payment)).toMatchObject({ status: 200, body: { status: 'captured' } })
       paid.push(payment)
       await expectNothingLost(deployment, paid)
-      await next.end()
+      await next_api.end()
     },
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'an API told to stop under load finishes every request that it has begun; a second one beside it is refused',
+    'an API stopped under load finishes every started request, and a second API on its port does not start',
     withConnection,
     async () => {
       const api = await deployment.startApi()
@@ -150,10 +150,10 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
       const load = startLoad(deployment.client, { clients: 20, pause_ms: 400 })
       await load.untilPaid(20)
       expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
-      const next = await deployment.startApi()
+      const next_api = await deployment.startApi()
       paid.push(...(await load.stop()))
       await expectNothingLost(deployment, paid)
-      await next.end()
+      await next_api.end()
     },
   )
 })

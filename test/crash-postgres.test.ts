@@ -1,4 +1,4 @@
-// A Postgres that crashes, or is not there: 503 and come again, nothing half done.
+// Crashes and outages of Postgres: requests get 503 with Retry-After, and no write is partial.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -17,7 +17,7 @@ import { postgresUrl } from '#test/suite.ts'
 
 const withConnection = { concurrent: false, timeout: 180_000 }
 
-describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with bells on %s', (queue) => {
+describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with wake-ups on %s', (queue) => {
   let postgres: EmbeddedPostgres
   let removeFolder: () => Promise<void>
 
@@ -35,7 +35,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   })
 
   test(
-    'it restarts under load and the same keys lead to one payment each',
+    'Postgres restarts under load and each idempotency key leads to one payment',
     withConnection,
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
@@ -48,10 +48,10 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
         await load.untilPaid(15)
       }
       const paid = await load.stop()
-      // The API itself never went away, so nobody was left without an answer.
-      const answers = new Set(paid.flatMap((each) => each.answers))
-      expect([...answers].filter((status) => ![200, 201, 202, 503].includes(status))).toEqual([])
-      expect([...answers]).toContain(503)
+      // The API process keeps running, so every request gets a response.
+      const statuses = new Set(paid.flatMap((each) => each.answers))
+      expect([...statuses].filter((status) => ![200, 201, 202, 503].includes(status))).toEqual([])
+      expect([...statuses]).toContain(503)
       await expectNothingLost(deployment, paid)
       expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
       expect(await worker.end('SIGTERM')).toEqual({ code: 0, signal: null })
@@ -59,7 +59,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'it is away while everything starts: not ready, 503 and a warning in the log, until it is there',
+    'Postgres is unavailable at the start: the API is not ready, answers 503 and logs a warning until Postgres is up',
     withConnection,
     async (_, { onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url })
@@ -82,7 +82,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
 })
 
 test.concurrent(
-  'all connections fall silent under load: they are replaced, and work goes on',
+  'connections that stop responding under load are replaced, and work continues',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })
@@ -103,7 +103,7 @@ test.concurrent(
 )
 
 test.concurrent(
-  'a pool outlives crashes: every query resolves or rejects, none waits for ever',
+  'a pool survives crashes: every query resolves or rejects, none waits forever',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const folder = await makeFolder()
@@ -118,17 +118,17 @@ test.concurrent(
     const stopping = new AbortController()
     const refusals: unknown[] = []
     const wrong: unknown[] = []
-    async function ask(): Promise<void> {
-      for (let asked = 0; !stopping.signal.aborted; asked++) {
-        const rows = await sql`select ${asked}::integer as asked`.catch((error: unknown) => {
+    async function runQueries(): Promise<void> {
+      for (let sequence = 0; !stopping.signal.aborted; sequence++) {
+        const rows = await sql`select ${sequence}::integer as sequence`.catch((error: unknown) => {
           refusals.push(error)
-          return [{ asked }]
+          return [{ sequence }]
         })
-        if (rows[0]?.asked !== asked) wrong.push({ asked, rows })
+        if (rows[0]?.sequence !== sequence) wrong.push({ sequence, rows })
         await new Promise((resolve) => setImmediate(resolve))
       }
     }
-    const all = Promise.all(Array.from({ length: 40 }, ask))
+    const all = Promise.all(Array.from({ length: 40 }, runQueries))
     for (let crashes = 1; crashes <= 3; crashes++) {
       await sleep(300)
       await postgres.restart('immediate')
@@ -141,7 +141,7 @@ test.concurrent(
   },
 )
 
-test('a connection that closes while the driver is about to write to it, or while nobody listens, does not end the process', async ({
+test('a connection that closes before a write, or without a listener, does not end the process', async ({
   onTestFinished,
 }) => {
   const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
@@ -160,7 +160,7 @@ test('any other uncaught error ends the process', async ({ onTestFinished }) => 
   expect(process.output()).toContain('nobody expects it')
 })
 
-test('processes without a database in their configuration say which variable is missing', async () => {
+test('processes without a database in their configuration name the missing variable', async () => {
   for (const file of ['src/api/main.ts', 'src/workers/main.ts', 'src/webhooks/main.ts']) {
     const started = startProcess(file, { env: { METRICS_PORT: '0' }, ready: 'never said' })
     await expect(started).rejects.toThrow(/DATABASE_URL is not set. Example: DATABASE_URL=postgres:/)

@@ -1,4 +1,4 @@
-// A Redis that forgets everything or was never there: it costs moments and no work.
+// Tests that work survives a wiped, killed or missing Redis.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
@@ -6,14 +6,14 @@ import { expectNothingLost, pay, startLoad, type CapturedPayment } from '#test/l
 import { until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 
-/** No broken connection, no 503: a Redis is nobody's reason to refuse. */
-function strangeAnswers(paid: CapturedPayment[]): number[] {
+/** Statuses of failed requests and broken connections. */
+function failedStatuses(paid: CapturedPayment[]): number[] {
   return paid.flatMap(({ answers }) => answers).filter((status) => ![200, 201, 202].includes(status))
 }
 
 describe.concurrent('Redis', () => {
   test(
-    'is wiped again and again under load: every client is answered',
+    'is wiped repeatedly under load, and every request succeeds',
     { timeout: 180_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true })
@@ -28,13 +28,13 @@ describe.concurrent('Redis', () => {
         await redis.flushall()
       }
       const paid = await load.stop()
-      expect(strangeAnswers(paid)).toEqual([])
+      expect(failedStatuses(paid)).toEqual([])
       await expectNothingLost(deployment, paid)
     },
   )
 
   test(
-    'is killed and comes back empty, again and again under load',
+    'is killed and restarts empty repeatedly under load, and every request succeeds',
     { timeout: 180_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true })
@@ -48,13 +48,13 @@ describe.concurrent('Redis', () => {
         await deployment.redis!.start()
       }
       const paid = await load.stop()
-      expect(strangeAnswers(paid)).toEqual([])
+      expect(failedStatuses(paid)).toEqual([])
       await expectNothingLost(deployment, paid)
     },
   )
 
   test(
-    'is not there when everything starts, and is started later',
+    'is absent at the start of all processes, and wake-ups work after it starts',
     { timeout: 180_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true, redis_up: false })
@@ -71,14 +71,14 @@ describe.concurrent('Redis', () => {
         api.waitForLine('the queue is up again'),
         worker.waitForLine('the queue is up again'),
       ])
-      // Bells work again as soon as a worker has taken one: nothing else publishes on this channel but who performed a job.
+      // Wake-ups work once a worker receives one: only a worker that performed a job publishes on this channel.
       const redis = new Redis(deployment.redis!.url)
       onTestFinished(() => redis.disconnect())
-      const heard: string[] = []
+      const published: string[] = []
       await redis.subscribe('sluice:outcomes')
-      redis.on('message', (_channel, message) => heard.push(message))
+      redis.on('message', (_channel, message) => published.push(message))
       paid.push(await pay(deployment.client))
-      await until('states are heard', () => heard.length > 0)
+      await until('an outcome is published', () => published.length > 0)
       await expectNothingLost(deployment, paid)
     },
   )

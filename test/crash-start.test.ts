@@ -1,4 +1,4 @@
-// `npm start` on a folder of its own: stopped in the middle of a capture, refused, killed, and started again on its data.
+// `npm start` is interrupted during a capture, fails, is killed, and starts again on the data of one folder.
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { readFile, stat } from 'node:fs/promises'
@@ -38,7 +38,7 @@ type Started = {
 const started = async (): Promise<Started> =>
   JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Started
 
-/** The processes that have written that they stop. */
+/** Names of the processes that have logged their stop. */
 async function stopping(): Promise<string[]> {
   return (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
     .split('\n')
@@ -49,7 +49,7 @@ async function stopping(): Promise<string[]> {
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 
 test(
-  'a start that is interrupted during a capture answers it, the next knows of it, and what is killed leaves no part behind',
+  'an interrupted start completes its capture, the next start has the capture, and a killed start leaves no process',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const first = await start()
@@ -64,7 +64,7 @@ test(
       emulators: { stripe_url: expect.stringMatching(/^http:/) },
       webhook_secrets: { stripe: expect.stringMatching(/^whsec_/) },
     })
-    // What tells of requests, secrets and payments is for nobody else to read.
+    // Only their owner can read files with requests, secrets and payments.
     for (const file of [
       'dev.json',
       'secrets.json',
@@ -80,21 +80,21 @@ test(
     const payment_id = created.body.id as string
 
     const match = { method: 'POST', path: '/capture$' }
-    const held = await handleOf('stripe', { url: before.emulators.stripe_url }).fault({
+    const capture_hold = await handleOf('stripe', { url: before.emulators.stripe_url }).fault({
       match,
       fault: 'hold',
     })
     const answer = client.post(`/v1/payments/${payment_id}/capture`)
-    await held.hit()
+    await capture_hold.hit()
     const ended = first.end('SIGINT')
     await until('the API stops', async () => (await stopping()).includes('api'))
-    await held.release()
+    await capture_hold.release()
     expect([200, 202]).toContain((await answer).status)
     expect(await ended).toEqual({ code: 0, signal: null })
     await expect(fetch(before.api_url)).rejects.toThrow('fetch failed')
     await expect(fetch(before.emulators.stripe_url)).rejects.toThrow('fetch failed')
 
-    // What cannot start leaves nothing behind that the next start would meet.
+    // A failed start leaves nothing that prevents the next start.
     const occupant = createServer().listen(0, '127.0.0.1')
     onTestFinished(() => void occupant.close())
     await once(occupant, 'listening')
@@ -105,35 +105,35 @@ test(
     onTestFinished(async () => void (await second.end('SIGKILL')))
     const after = await started()
     expect(after).toMatchObject({ api_key: before.api_key, tenant_id: before.tenant_id })
-    const again = createClient(after.api_url, after.api_key)
-    const replayed = await again.post('/v1/payments', { idempotency_key: key, ...PAYMENT })
+    const restarted = createClient(after.api_url, after.api_key)
+    const replayed = await restarted.post('/v1/payments', { idempotency_key: key, ...PAYMENT })
     expect(replayed, replayed.text).toMatchObject({ status: 201, body: { id: payment_id } })
-    await until('it is captured', async () => {
-      const { body } = await again.get(`/v1/payments/${payment_id}`)
+    await until('the payment is captured', async () => {
+      const { body } = await restarted.get(`/v1/payments/${payment_id}`)
       return body.status === 'captured'
     })
     const effects = await fetch(`${after.emulators.stripe_url}/_emulator/effects?effect=capture`)
     expect(await effects.json()).toMatchObject({ count: 1, amount: PAYMENT.amount_minor })
 
-    const late = await again.post(
+    const late_payment = await restarted.post(
       '/v1/payments',
       { idempotency_key: freshKey(), ...PAYMENT },
       { prefer: 'respond-async' },
     )
-    expect(late.status, late.text).toBe(202)
+    expect(late_payment.status, late_payment.text).toBe(202)
     const parts = Object.values(await partsOf(folder.path))
     expect(parts).toHaveLength(['api', 'webhooks', 'worker', 'dashboard', ...Object.keys(EMULATORS)].length)
     expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await second.end('SIGKILL')
-    await until('its parts are gone', () =>
+    await until('the processes of the killed start have ended', () =>
       parts.every(({ pid, started }) => processStarted(pid) !== started),
     )
 
     const third = await start()
     onTestFinished(async () => void (await third.end('SIGTERM')))
     const { api_url, api_key } = await started()
-    await until('the late one is authorized', async () => {
-      const { body } = await createClient(api_url, api_key).get(`/v1/payments/${late.body.id}`)
+    await until('the late payment is authorized', async () => {
+      const { body } = await createClient(api_url, api_key).get(`/v1/payments/${late_payment.body.id}`)
       return body.status === 'authorized'
     })
     expect(await third.end('SIGTERM')).toEqual({ code: 0, signal: null })

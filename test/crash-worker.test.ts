@@ -1,4 +1,4 @@
-// Workers that are killed or frozen at the worst moments: the job goes on, and the money moves once.
+// Workers that are killed or frozen during a job: another worker completes it, and the money moves once.
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -12,8 +12,8 @@ const BACKENDS = ['redis', 'postgres'] as const
 const withConnection = { concurrent: false, timeout: 180_000 }
 const done = { status: 200, body: { status: 'captured' } }
 
-// Side by side: these stories mostly wait for leases to lapse.
-describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
+// Concurrent: these scenarios mostly wait for leases to lapse.
+describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   let deployment: Deployment
   const paid: CapturedPayment[] = []
 
@@ -25,68 +25,74 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   afterAll(async () => await deployment.close())
 
   test.for(onlyWithQueue('redis', queue))(
-    'a worker killed before its call reaches the processor: another makes it',
+    'a worker is killed before its call reaches the processor: another worker makes the call',
     withConnection,
     async (_, { onTestFinished }) => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
       await worker.end()
-      // Takes what it is sent and passes nothing on.
-      const nowhere = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, '127.0.0.1')
-      onTestFinished(() => void nowhere.close())
-      await once(nowhere, 'listening')
-      const called = once(nowhere, 'connection')
-      const doomed = await deployment.startWorker({
-        STRIPE_API_BASE: `http://127.0.0.1:${(nowhere.address() as AddressInfo).port}`,
+      // Accepts connections and forwards nothing.
+      const black_hole = createServer((socket) => socket.on('error', () => {}).resume()).listen(
+        0,
+        '127.0.0.1',
+      )
+      onTestFinished(() => void black_hole.close())
+      await once(black_hole, 'listening')
+      const called = once(black_hole, 'connection')
+      const killed = await deployment.startWorker({
+        STRIPE_API_BASE: `http://127.0.0.1:${(black_hole.address() as AddressInfo).port}`,
       })
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await called
-      await doomed.end()
-      // A slow machine has given it back meanwhile.
+      await killed.end()
+      // On a slow machine the lease has already lapsed.
       expect(['running', 'ready']).toContain((await captureJob(deployment, payment)).state)
       await lapse(deployment, payment)
       await deployment.startWorker()
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       paid.push(payment)
       await expectNothingLost(deployment, paid)
     },
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'a worker killed during its call: the next worker sends it with the same key',
+    'a worker is killed during its call: the next worker sends it with the same idempotency key',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
       const hold = await holdCaptures(deployment, payment, 'before')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
       await worker.end()
       await lapse(deployment, payment)
       await deployment.startWorker()
-      // The processor refuses the second call while the first is under way, so the next worker tries again.
-      await until('the heir tried', async () => (await captureJob(deployment, payment)).attempt >= 2)
+      // The processor refuses the second call while the first is in progress, so the next worker retries.
+      await until(
+        'the next worker makes an attempt',
+        async () => (await captureJob(deployment, payment)).attempt >= 2,
+      )
       await hold.release()
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       paid.push(payment)
       await expectNothingLost(deployment, paid)
     },
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'a worker killed after the effect and before its commit: another worker finishes',
+    'a worker is killed after the effect and before its commit: another worker completes the job',
     withConnection,
     async () => {
       const workers = [await deployment.startWorker(), await deployment.startWorker()]
       const payment = await authorize(deployment)
       const hold = await holdCaptures(deployment, payment, 'after')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
       const [attempt] = await captureAttempts(deployment, payment)
       await workers.find(({ pid }) => attempt!.worker.endsWith(`/${pid}`))!.end()
       await lapse(deployment, payment)
       await hold.release()
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       const attempts = await captureAttempts(deployment, payment)
       expect(attempts.map(({ outcome }) => outcome)).toEqual([null, 'done'])
       paid.push(payment)
@@ -95,21 +101,24 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   )
 
   test(
-    'a worker killed right after its commit: the waiting request is still answered',
+    'a worker is killed right after its commit: the waiting request is still answered',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
       const hold = await holdCaptures(deployment, payment, 'after')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
-      // A frozen Redis takes neither the published state nor the end of the bell.
+      // A frozen Redis accepts neither the published state nor the acknowledgment of the wake-up.
       deployment.redis?.signal('SIGSTOP')
       await hold.release()
-      await until('the commit', async () => (await captureJob(deployment, payment)).state === 'succeeded')
+      await until(
+        'the job is committed',
+        async () => (await captureJob(deployment, payment)).state === 'succeeded',
+      )
       await worker.end()
       deployment.redis?.signal('SIGCONT')
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       await deployment.startWorker()
       paid.push(payment, await pay(deployment.client))
       await expectNothingLost(deployment, paid)
@@ -119,27 +128,27 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   )
 
   test(
-    'a worker frozen past its lease wakes up too late: its write changes nothing',
+    'a worker that is frozen past its lease writes nothing when it continues',
     withConnection,
     async () => {
       const frozen = await deployment.startWorker()
       const payment = await authorize(deployment)
       const hold = await holdCaptures(deployment, payment, 'after')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
       frozen.signal('SIGSTOP')
       await lapse(deployment, payment)
       await hold.release()
       await deployment.startWorker()
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       const { sql } = deployment
-      const everything = async () => [
+      const readState = async () => [
         await sql`select * from payments where id = ${payment.payment_id}`,
         await sql`select * from jobs where subject_id = ${payment.payment_id} order by id`,
         await sql`select id, type from events where subject_id = ${payment.payment_id} order by id`,
         await captureAttempts(deployment, payment),
       ]
-      const before = await everything()
+      const before = await readState()
       frozen.signal('SIGCONT')
       expect(JSON.parse(await frozen.waitForLine('a late write was fenced'))).toMatchObject({
         job: 'payment.capture',
@@ -148,45 +157,45 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
         tenant_id: deployment.tenant_id,
         payment_id: payment.payment_id,
       })
-      expect(await everything()).toEqual(before)
+      expect(await readState()).toEqual(before)
       paid.push(payment)
       await expectNothingLost(deployment, paid)
     },
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'the only worker, frozen past its lease, claims its own job again',
+    'the only worker, frozen past its lease, claims its own job again after it continues',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
       const hold = await holdCaptures(deployment, payment, 'after')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
       worker.signal('SIGSTOP')
       await hold.release()
-      await until('the lease lapsed', async () => (await captureJob(deployment, payment)).lapsed === true)
+      await until('the lease is lapsed', async () => (await captureJob(deployment, payment)).lapsed === true)
       worker.signal('SIGCONT')
       await worker.waitForLine('a late write was fenced')
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       paid.push(payment)
       await expectNothingLost(deployment, paid)
     },
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'a worker told to stop finishes what it performs and leaves nothing behind',
+    'a worker that receives SIGTERM completes its job and closes its database sessions',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
       const hold = await holdCaptures(deployment, payment, 'after')
-      const answer = capture(deployment, payment)
+      const response = capture(deployment, payment)
       await hold.hit()
       worker.signal('SIGTERM')
       await worker.waitForLine('stopping')
       await hold.release()
-      expect(await answer).toMatchObject(done)
+      expect(await response).toMatchObject(done)
       expect(await worker.ended).toEqual({ code: 0, signal: null })
       const attempts = await captureAttempts(deployment, payment)
       expect(attempts.map(({ outcome }) => outcome)).toEqual(['done'])
@@ -200,9 +209,9 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   )
 })
 
-// On one backend: what the torture does on both.
+// On one backend only: the torture covers both.
 test.concurrent(
-  'five workers are killed over one job: it is finished, and took effect once',
+  'a job that kills five workers in a row completes and takes effect once',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })
@@ -221,9 +230,9 @@ test.concurrent(
     }
     expect(await capture(deployment, payment)).toMatchObject(done)
     const attempts = await captureAttempts(deployment, payment)
-    // A slow machine gives back a claim that came too late: nothing was tried then.
-    const tried = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
-    expect(tried).toEqual([...Array<null>(5).fill(null), 'done'])
+    // A slow machine returns a late claim without an attempt.
+    const attempted = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
+    expect(attempted).toEqual([...Array<null>(5).fill(null), 'done'])
     await expectNothingLost(deployment, [payment])
   },
 )

@@ -1,4 +1,4 @@
-// Customers as an integrator sees them: created, found, changed, erased.
+// Tests the customers of the API: creation, lookup, change and erasure.
 import { expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { freshKey } from '#test/client.ts'
@@ -10,10 +10,10 @@ import { startWorker } from '#workers/main.ts'
 
 const test = testIn({ parts: ['api'] })
 
-async function created(world: World, fields: Record<string, unknown> = {}): Promise<any> {
-  const answer = await world.client.post('/v1/customers', { idempotency_key: freshKey(), ...fields })
-  expect(answer.status).toBe(201)
-  return answer.body
+async function createCustomer(world: World, fields: Record<string, unknown> = {}): Promise<any> {
+  const response = await world.client.post('/v1/customers', { idempotency_key: freshKey(), ...fields })
+  expect(response.status).toBe(201)
+  return response.body
 }
 
 test('a customer comes back with every documented field', async ({ world }) => {
@@ -25,10 +25,10 @@ test('a customer comes back with every documented field', async ({ world }) => {
     external_id: 'crm-17',
     metadata: { plan: 'gold' },
   }
-  const answer = await world.client.post('/v1/customers', fields)
-  expect(answer.status).toBe(201)
-  expect(answer.headers.get('content-type')).toMatch(/^application\/json/)
-  expect(answer.body).toEqual({
+  const response = await world.client.post('/v1/customers', fields)
+  expect(response.status).toBe(201)
+  expect(response.headers.get('content-type')).toMatch(/^application\/json/)
+  expect(response.body).toEqual({
     ...fields,
     id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
     tenant_id: world.tenant_id,
@@ -37,16 +37,16 @@ test('a customer comes back with every documented field', async ({ world }) => {
     updated_at: expect.any(String),
     deleted_at: null,
   })
-  expect((await world.client.get(`/v1/customers/${answer.body.id}`)).body).toEqual(answer.body)
-  expect((await world.client.get('/v1/customers')).body).toContainEqual(answer.body)
+  expect((await world.client.get(`/v1/customers/${response.body.id}`)).body).toEqual(response.body)
+  expect((await world.client.get('/v1/customers')).body).toContainEqual(response.body)
 })
 
-test('only the key is required; the rest may be null or left out', async ({ world }) => {
+test('only the idempotency key is required; other fields may be null or absent', async ({ world }) => {
   const empty = { name: null, email: null, phone: null, external_id: null, metadata: {} }
-  expect(await created(world)).toMatchObject(empty)
-  expect(await created(world, { name: null, email: null, phone: null, external_id: null })).toMatchObject(
-    empty,
-  )
+  expect(await createCustomer(world)).toMatchObject(empty)
+  expect(
+    await createCustomer(world, { name: null, email: null, phone: null, external_id: null }),
+  ).toMatchObject(empty)
 })
 
 test('metadata is any JSON value and comes back as sent', async ({ world }) => {
@@ -65,13 +65,13 @@ test('metadata is any JSON value and comes back as sent', async ({ world }) => {
     { constructor: { prototype: {} }, toString: 1, '': '', 'a.b': { $ref: '#' } },
     { ключ: ['значение'], nested: { deep: { deeper: [false, { x: null }] } } },
   ]) {
-    const customer = await created(world, { metadata })
+    const customer = await createCustomer(world, { metadata })
     expect(customer.metadata).toEqual(metadata)
     expect((await world.client.get(`/v1/customers/${customer.id}`)).body.metadata).toEqual(metadata)
   }
 })
 
-test('text may be as long as the limits say, in any script', async ({ world }) => {
+test('the limits of texts count characters in any script', async ({ world }) => {
   const fields = {
     idempotency_key: `${freshKey()}-${'k'.repeat(255)}`.slice(0, 255),
     name: '名'.repeat(256),
@@ -80,7 +80,7 @@ test('text may be as long as the limits say, in any script', async ({ world }) =
     external_id: 'x'.repeat(255),
     metadata: 'm'.repeat(16 * 1024 - 2),
   }
-  expect(await created(world, fields)).toMatchObject(fields)
+  expect(await createCustomer(world, fields)).toMatchObject(fields)
   for (const [field, value] of Object.entries(fields)) {
     const refused = await world.client.post('/v1/customers', {
       idempotency_key: freshKey(),
@@ -91,21 +91,21 @@ test('text may be as long as the limits say, in any script', async ({ world }) =
 })
 
 test('a customer that does not exist is not found', async ({ world }) => {
-  const nobody = '0198f6f0-0000-7000-8000-000000000000'
-  for (const answer of [
-    await world.client.get(`/v1/customers/${nobody}`),
-    await world.client.patch(`/v1/customers/${nobody}`, { name: 'x' }),
-    await world.client.delete(`/v1/customers/${nobody}`),
+  const missing_id = '0198f6f0-0000-7000-8000-000000000000'
+  for (const response of [
+    await world.client.get(`/v1/customers/${missing_id}`),
+    await world.client.patch(`/v1/customers/${missing_id}`, { name: 'x' }),
+    await world.client.delete(`/v1/customers/${missing_id}`),
   ]) {
-    expect(answer.status).toBe(404)
-    expect(answer.body.error).toMatchObject({ code: 'customer_not_found', message: 'Customer not found.' })
+    expect(response.status).toBe(404)
+    expect(response.body.error).toMatchObject({ code: 'customer_not_found', message: 'Customer not found.' })
   }
   const malformed = await world.client.get('/v1/customers/17')
   expect([malformed.status, malformed.body.error.param]).toEqual([400, 'id'])
 })
 
-test('a change sets the fields that it names, and null empties a field', async ({ world }) => {
-  const before = await created(world, { name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
+test('a change sets its fields, and null empties a field', async ({ world }) => {
+  const before = await createCustomer(world, { name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
   const changed = await world.client.patch(`/v1/customers/${before.id}`, {
     name: 'Ada L.',
     email: null,
@@ -136,9 +136,9 @@ test('a change sets the fields that it names, and null empties a field', async (
   }
 })
 
-test('a change of nothing leaves it as it was, and nothing is announced', async ({ world }) => {
+test('a change without new values changes nothing and creates no event', async ({ world }) => {
   const fields = { name: 'Ada', phone: null, metadata: { a: [1, null], b: 2 } }
-  const before = await created(world, fields)
+  const before = await createCustomer(world, fields)
   for (const body of [undefined, {}, fields, { email: null }]) {
     const { status, body: after } = await world.client.patch(`/v1/customers/${before.id}`, body)
     expect([status, after]).toEqual([200, before])
@@ -148,13 +148,13 @@ test('a change of nothing leaves it as it was, and nothing is announced', async 
   expect(await eventsOf()).toEqual([{ type: 'customer.created' }])
   await world.client.patch(`/v1/customers/${before.id}`, { metadata: { a: [1, null] } })
   expect(await eventsOf()).toEqual([{ type: 'customer.created' }, { type: 'customer.updated' }])
-  const deleted = await created(world)
+  const deleted = await createCustomer(world)
   await world.client.delete(`/v1/customers/${deleted.id}`)
   expect((await world.client.patch(`/v1/customers/${deleted.id}`, {})).status).toBe(404)
 })
 
-test('changes made at the same time to different fields both stay', async ({ world }) => {
-  const { id } = await created(world)
+test('concurrent changes of different fields are all kept', async ({ world }) => {
+  const { id } = await createCustomer(world)
   const fields = { name: 'n', email: 'e@example.com', phone: 'p', external_id: 'x' }
   await Promise.all(
     Array.from({ length: 40 }, (_, i) => {
@@ -165,14 +165,14 @@ test('changes made at the same time to different fields both stay', async ({ wor
   expect((await world.client.get(`/v1/customers/${id}`)).body).toMatchObject(fields)
 })
 
-test('deleting erases personal data and keeps the id for the books', async ({ world }) => {
+test('a deletion erases personal data and keeps the id for the ledger', async ({ world }) => {
   const personal = {
     name: 'Secret Name',
     email: 'secret@example.com',
     phone: '555-secret',
     metadata: { note: 'secret' },
   }
-  const before = await created(world, { ...personal, external_id: 'kept' })
+  const before = await createCustomer(world, { ...personal, external_id: 'kept' })
   await world.client.patch(`/v1/customers/${before.id}`, { name: 'Secret Change' })
   const deleted = await world.client.delete(`/v1/customers/${before.id}`)
   expect(deleted.status).toBe(200)
@@ -195,21 +195,19 @@ test('deleting erases personal data and keeps the id for the books', async ({ wo
   expect(await ids('&email=secret@example.com&deleted=true')).toEqual([])
 })
 
-test('personal data of a deleted customer is erased from its events too, however many there are', async ({
-  world,
-}) => {
-  const { id } = await created(world, { name: 'Secret Name' })
+test('a deletion erases personal data from 12,000 events of the customer', async ({ world }) => {
+  const { id } = await createCustomer(world, { name: 'Secret Name' })
   await world.sql`
     insert into events (tenant_id, type, subject_id, data, created_at)
     select ${world.tenant_id}, 'customer.updated', ${id}, '{"id": "kept", "name": "Secret", "metadata": {"note": "secret"}}',
       now() - n % 7 * interval '1 second'
     from generate_series(1, 12000) n`
-  const told = async () =>
+  const eventData = async () =>
     (
       await world.sql<{ data: string }[]>`
         select data::text from events where tenant_id = ${world.tenant_id} and subject_id = ${id}`
     ).map(({ data }) => data)
-  // Who deletes waits for none of them.
+  // The deletion does not wait for locked events.
   await world.sql.begin(async (tx) => {
     await tx`select from events where tenant_id = ${world.tenant_id} and subject_id = ${id} for update`
     expect((await world.client.delete(`/v1/customers/${id}`)).body).toMatchObject({ name: null })
@@ -218,33 +216,35 @@ test('personal data of a deleted customer is erased from its events too, however
   const config = { ...world.config, DATABASE_URL: urlAs('worker', world.config.DATABASE_URL!) }
   const worker = await startWorker(config, createLog('silent', 'test'))
   onTestFinished(() => worker.close())
-  await eventually(async () => expect((await told()).join()).not.toMatch(/secret/i))
-  expect((await told()).filter((data) => data.includes('kept'))).toHaveLength(12_000)
+  await eventually(async () => expect((await eventData()).join()).not.toMatch(/secret/i))
+  expect((await eventData()).filter((data) => data.includes('kept'))).toHaveLength(12_000)
   await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
 })
 
-test('a second deletion joins the one under way and takes no connection from others', async ({ world }) => {
-  const { id } = await created(world)
-  let answers: Promise<any[]> | undefined
+test('concurrent deletions of one customer use one connection', async ({ world }) => {
+  const { id } = await createCustomer(world)
+  let responses: Promise<any[]> | undefined
   await world.sql.begin(async (tx) => {
     await tx`select from customers where tenant_id = ${world.tenant_id} and id = ${id} for update`
-    answers = Promise.all(Array.from({ length: 20 }, () => world.client.delete(`/v1/customers/${id}`)))
+    responses = Promise.all(Array.from({ length: 20 }, () => world.client.delete(`/v1/customers/${id}`)))
     const waiting = () =>
       world.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    await until('one waits', async () => (await waiting()).length > 0)
+    await until('one deletion waits', async () => (await waiting()).length > 0)
     for (let n = 0; n < 5; n++) expect((await world.client.get(`/v1/customers/${id}`)).status).toBe(200)
     expect(await waiting()).toHaveLength(1)
   })
-  expect(new Set((await answers!).map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
+  expect(new Set((await responses!).map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
 })
 
-test('deleting twice answers the same, and a deleted customer no longer changes', async ({ world }) => {
-  const { id } = await created(world, { name: 'Ada' })
-  const answers = await Promise.all(
+test('repeated deletions have the same response, and a deleted customer does not change', async ({
+  world,
+}) => {
+  const { id } = await createCustomer(world, { name: 'Ada' })
+  const responses = await Promise.all(
     Array.from({ length: 10 }, () => world.client.delete(`/v1/customers/${id}`)),
   )
-  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
-  expect((await world.client.delete(`/v1/customers/${id}`)).body).toEqual(answers[0]!.body)
+  expect(new Set(responses.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
+  expect((await world.client.delete(`/v1/customers/${id}`)).body).toEqual(responses[0]!.body)
   const changed = await world.client.patch(`/v1/customers/${id}`, { name: 'Back' })
   expect(changed.body.error.code).toBe('customer_not_found')
   const events = await world.sql`
@@ -252,14 +252,16 @@ test('deleting twice answers the same, and a deleted customer no longer changes'
   expect(events).toHaveLength(1)
 })
 
-test('a payment can name an existing customer, not a deleted or unknown one', async ({ world }) => {
+test('a payment accepts an existing customer and refuses a deleted or unknown customer', async ({
+  world,
+}) => {
   const payment = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-  const { id } = await created(world)
-  const async_ = { prefer: 'respond-async' }
+  const { id } = await createCustomer(world)
+  const ASYNC = { prefer: 'respond-async' }
   const accepted = await world.client.post(
     '/v1/payments',
     { ...payment, customer_id: id, idempotency_key: freshKey() },
-    async_,
+    ASYNC,
   )
   expect([accepted.status, accepted.body.customer_id]).toEqual([202, id])
   await world.client.delete(`/v1/customers/${id}`)
@@ -267,7 +269,7 @@ test('a payment can name an existing customer, not a deleted or unknown one', as
     const refused = await world.client.post(
       '/v1/payments',
       { ...payment, customer_id, idempotency_key: freshKey() },
-      async_,
+      ASYNC,
     )
     expect(refused.status).toBe(404)
     expect(refused.body.error).toMatchObject({ code: 'customer_not_found', param: 'customer_id' })

@@ -1,4 +1,4 @@
-// What operators ask for in the dashboard: workers carry it out once for each job, whatever happens to them meanwhile.
+// Operator acts of the dashboard: workers carry out each act once for each job, also after a crash.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newIdsInOrder } from '#core/ids.ts'
@@ -24,7 +24,7 @@ import { until } from '#test/process.ts'
 import { urlAs } from '#test/users.ts'
 
 let deployment: Deployment
-/** As the dashboard connects. */
+/** A connection with the database role of the dashboard. */
 let dashboard: Sql
 beforeAll(async () => {
   deployment = await createDeployment({ queue: 'redis' })
@@ -38,8 +38,8 @@ afterAll(async () => {
   await deployment?.close()
 })
 
-/** Jobs that no version performs, parked in this queue; their ids in order. */
-async function parked(count: number, queue: string, run_at = 'infinity'): Promise<string[]> {
+/** Inserts parked jobs that no version performs. Returns their ids in order. */
+async function insertParkedJobs(count: number, queue: string, run_at = 'infinity'): Promise<string[]> {
   const ids = newIdsInOrder(count)
   await deployment.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -47,11 +47,11 @@ async function parked(count: number, queue: string, run_at = 'infinity'): Promis
   return ids
 }
 
-async function ask(asked: RequestedAct): Promise<string> {
-  return await requestAct(dashboard, asked, { who: 'ada@example.com', matched: 1 })
+async function request(act: RequestedAct): Promise<string> {
+  return await requestAct(dashboard, act, { who: 'ada@example.com', matched: 1 })
 }
 
-async function reaches(id: string, expected: Partial<OperatorAct>): Promise<OperatorAct> {
+async function awaitAct(id: string, expected: Partial<OperatorAct>): Promise<OperatorAct> {
   let act: OperatorAct | undefined
   await until(`the act is ${JSON.stringify(expected)}`, async () => {
     act = await findAct(dashboard, id)
@@ -61,49 +61,49 @@ async function reaches(id: string, expected: Partial<OperatorAct>): Promise<Oper
   return act!
 }
 
-/** Holds the row of a job until it is released. */
-async function hold(id: string): Promise<{ release(): Promise<void> }> {
+/** Locks the row of a job. `release` ends the lock. */
+async function lockJob(id: string): Promise<{ release(): Promise<void> }> {
   let release = () => {}
-  const held = new Promise<void>((resolve) => {
+  const released = new Promise<void>((resolve) => {
     release = resolve
   })
-  let taken = () => {}
-  const has_it = new Promise<void>((resolve) => {
-    taken = resolve
+  let confirmLock = () => {}
+  const locked = new Promise<void>((resolve) => {
+    confirmLock = resolve
   })
-  const fencing = deployment.sql.begin(async (tx) => {
+  const transaction = deployment.sql.begin(async (tx) => {
     await tx`select from jobs where id = ${id} for update`
-    taken()
-    await held
+    confirmLock()
+    await released
   })
-  await has_it
+  await locked
   return {
     async release() {
       release()
-      await fencing
+      await transaction
     },
   }
 }
 
-test('300 parked jobs are retried once each, although the worker is killed in the middle', async () => {
-  const ids = await parked(300, 'compliance')
-  const held = await hold(ids[150]!)
+test('300 parked jobs are retried once each when the worker is killed during the act', async () => {
+  const ids = await insertParkedJobs(300, 'compliance')
+  const lock = await lockJob(ids[150]!)
   const worker = await deployment.startWorker()
-  const id = await ask({
+  const id = await request({
     act: 'retry',
     filter: { state: 'parked', queue: 'compliance' },
     reason: 'the provider is back',
   })
-  expect(await reaches(id, { done: 100 })).toMatchObject({ state: 'running', found: 300, more: false })
+  expect(await awaitAct(id, { done: 100 })).toMatchObject({ state: 'running', found: 300, more: false })
 
-  // Another act goes on although this one cannot.
-  const [other] = await parked(1, 'ai')
-  await reaches(await ask({ act: 'retry', job_id: other!, reason: 'alone' }), { state: 'done', done: 1 })
+  // Another act continues while this one is blocked.
+  const [other] = await insertParkedJobs(1, 'ai')
+  await awaitAct(await request({ act: 'retry', job_id: other!, reason: 'alone' }), { state: 'done', done: 1 })
 
   await worker.end()
-  await held.release()
+  await lock.release()
   await deployment.startWorker()
-  expect(await reaches(id, { state: 'done' })).toMatchObject({
+  expect(await awaitAct(id, { state: 'done' })).toMatchObject({
     done: 300,
     refused: 0,
     who: 'ada@example.com',
@@ -120,14 +120,18 @@ test('300 parked jobs are retried once each, although the worker is killed in th
   expect((await listActs(dashboard, { limit: 5, before: id })).map((act) => act.id)).not.toContain(id)
 })
 
-test('a canceled act stops, and what it has done stays', async () => {
-  const ids = await parked(300, 'messages')
-  const held = await hold(ids[150]!)
-  const id = await ask({ act: 'discard', filter: { state: 'open', queue: 'messages' }, reason: 'by mistake' })
-  await reaches(id, { done: 100 })
+test('a canceled act stops and keeps its completed items', async () => {
+  const ids = await insertParkedJobs(300, 'messages')
+  const lock = await lockJob(ids[150]!)
+  const id = await request({
+    act: 'discard',
+    filter: { state: 'open', queue: 'messages' },
+    reason: 'by mistake',
+  })
+  await awaitAct(id, { done: 100 })
   expect(await cancelAct(dashboard, id, 'grace@example.com')).toBe(true)
-  await held.release()
-  const act = await reaches(id, { state: 'canceled' })
+  await lock.release()
+  const act = await awaitAct(id, { state: 'canceled' })
   expect(act).toMatchObject({ found: 300, canceled_by: 'grace@example.com' })
   expect(act.done).toBeLessThan(300)
   expect(await findActItems(dashboard, id, { outcome: 'waiting', limit: 300 })).toHaveLength(300 - act.done)
@@ -135,45 +139,53 @@ test('a canceled act stops, and what it has done stays', async () => {
   expect(await cancelAct(dashboard, id, 'grace@example.com')).toBe(false)
 })
 
-test('what no longer matches is left alone', async () => {
-  const ids = await parked(150, 'deliveries')
-  const held = await hold(ids[100]!)
-  const id = await ask({ act: 'discard', filter: { state: 'parked', queue: 'deliveries' }, reason: 'old' })
-  await reaches(id, { done: 100 })
-  // A colleague has another plan for the last one, before the act comes to it.
+test('an act refuses jobs that no longer match its filter', async () => {
+  const ids = await insertParkedJobs(150, 'deliveries')
+  const lock = await lockJob(ids[100]!)
+  const id = await request({
+    act: 'discard',
+    filter: { state: 'parked', queue: 'deliveries' },
+    reason: 'old',
+  })
+  await awaitAct(id, { done: 100 })
+  // Another operator reschedules the last job before the act reaches it.
   await deployment.sql`update jobs set run_at = '2100-01-01' where id = ${ids[149]!}`
-  await held.release()
-  expect(await reaches(id, { state: 'done' })).toMatchObject({ done: 149, refused: 1 })
+  await lock.release()
+  expect(await awaitAct(id, { state: 'done' })).toMatchObject({ done: 149, refused: 1 })
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 2 })
   expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'It no longer matches the filter.' }])
   expect((await findJob(dashboard, ids[149]!))!.state).toBe('ready')
 })
 
-test('what somebody has discarded meanwhile is not opened again', async () => {
-  const ids = await parked(120, 'notifications')
-  const held = await hold(ids[100]!)
-  const id = await ask({
+test('a retry does not reopen jobs that were discarded after its request', async () => {
+  const ids = await insertParkedJobs(120, 'notifications')
+  const lock = await lockJob(ids[100]!)
+  const id = await request({
     act: 'retry',
     filter: { state: 'open', queue: 'notifications' },
     reason: 'they wait',
   })
-  await reaches(id, { done: 100 })
+  await awaitAct(id, { done: 100 })
   await discardJob(deployment.sql, { job_id: ids[119]!, who: 'bob@example.com', reason: 'must never run' })
-  await held.release()
-  expect(await reaches(id, { state: 'done' })).toMatchObject({ done: 119, refused: 1 })
+  await lock.release()
+  expect(await awaitAct(id, { state: 'done' })).toMatchObject({ done: 119, refused: 1 })
   expect((await findJob(dashboard, ids[119]!))!.state).toBe('discarded')
 })
 
-test('a job that waits for its time runs now; each of the others says why not', async () => {
-  const [later] = await parked(1, 'payouts', '2100-01-01')
-  const [is_parked] = await parked(1, 'payouts')
-  const [due] = await parked(1, 'payouts', '2020-01-01')
-  const [running] = await parked(1, 'payouts')
+test('run now makes a scheduled job due and refuses other jobs with a reason', async () => {
+  const [later] = await insertParkedJobs(1, 'payouts', '2100-01-01')
+  const [is_parked] = await insertParkedJobs(1, 'payouts')
+  const [due] = await insertParkedJobs(1, 'payouts', '2020-01-01')
+  const [running] = await insertParkedJobs(1, 'payouts')
   await deployment.sql`
     update jobs set state = 'running', lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour', worker = 'w',
       started_at = now() where id = ${running!}`
-  const id = await ask({ act: 'run_now', filter: { state: 'open', queue: 'payouts' }, reason: 'they wait' })
-  expect(await reaches(id, { state: 'done' })).toMatchObject({ found: 4, done: 1, refused: 3 })
+  const id = await request({
+    act: 'run_now',
+    filter: { state: 'open', queue: 'payouts' },
+    reason: 'they wait',
+  })
+  expect(await awaitAct(id, { state: 'done' })).toMatchObject({ found: 4, done: 1, refused: 3 })
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 10 })
   expect(Object.fromEntries(refused.map((item) => [item.job_id, item.refused]))).toEqual({
     [is_parked!]: 'It is parked: retry performs it again.',
@@ -184,26 +196,26 @@ test('a job that waits for its time runs now; each of the others says why not', 
   expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', who: 'ada@example.com' }] })
   expect(Date.parse(job.run_at!)).toBeLessThanOrEqual(Date.now() + 1_000)
 
-  const gone = await ask({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'mistyped' })
-  await reaches(gone, { state: 'done', refused: 1 })
-  expect(await findActItems(dashboard, gone, { limit: 1 })).toMatchObject([
+  const unknown_job_act = await request({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'mistyped' })
+  await awaitAct(unknown_job_act, { state: 'done', refused: 1 })
+  expect(await findActItems(dashboard, unknown_job_act, { limit: 1 })).toMatchObject([
     { refused: 'There is no such job.' },
   ])
 })
 
-test('a retry leaves alone what waits for its time, and what its delivery no longer waits for', async () => {
+test('a retry refuses scheduled jobs and jobs of canceled deliveries', async () => {
   const { sql, tenant_id } = deployment
-  const [later] = await parked(1, 'ai', '2100-01-01')
-  const [is_parked] = await parked(1, 'ai')
-  const [again] = await parked(1, 'ai', '2100-01-01')
-  const [unknown] = await parked(1, 'ai', '2100-01-01')
-  await sql`update jobs set attempt = 1 where id = ${again!}`
+  const [later] = await insertParkedJobs(1, 'ai', '2100-01-01')
+  const [is_parked] = await insertParkedJobs(1, 'ai')
+  const [retrying] = await insertParkedJobs(1, 'ai', '2100-01-01')
+  const [unknown] = await insertParkedJobs(1, 'ai', '2100-01-01')
+  await sql`update jobs set attempt = 1 where id = ${retrying!}`
   await sql`update jobs set state = 'unknown', unknown_since = now() where id = ${unknown!}`
-  const id = await ask({ act: 'retry', filter: { state: 'open', queue: 'ai' }, reason: 'they are back' })
-  await reaches(id, { state: 'done' })
+  const id = await request({ act: 'retry', filter: { state: 'open', queue: 'ai' }, reason: 'they are back' })
+  await awaitAct(id, { state: 'done' })
   const items = await findActItems(dashboard, id, { limit: 200 })
   const refusals = new Map(items.map(({ job_id, refused }) => [job_id, refused]))
-  expect([later, is_parked, again, unknown].map((job_id) => refusals.get(job_id!))).toEqual([
+  expect([later, is_parked, retrying, unknown].map((job_id) => refusals.get(job_id!))).toEqual([
     'It is scheduled for later: Run now makes it due.',
     null,
     null,
@@ -215,24 +227,24 @@ test('a retry leaves alone what waits for its time, and what its delivery no lon
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
     values (${ended!}, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', '{}', 1, 'discarded', now())`
-  const one = await ask({ act: 'retry', job_id: ended!, reason: 'it was wanted' })
-  await reaches(one, { state: 'done', refused: 1 })
-  expect(await findActItems(dashboard, one, { limit: 1 })).toMatchObject([
+  const act_id = await request({ act: 'retry', job_id: ended!, reason: 'it was wanted' })
+  await awaitAct(act_id, { state: 'done', refused: 1 })
+  expect(await findActItems(dashboard, act_id, { limit: 1 })).toMatchObject([
     { before: 'discarded', refused: 'Discarding it ended its delivery: replay the delivery.' },
   ])
 })
 
-test('so many acts may wait, and no more', async () => {
+test('the number of waiting acts is limited', async () => {
   await deployment.killWorkers()
-  const asked = () => ask({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'again' })
-  const acts = await Promise.all(Array.from({ length: 20 }, asked))
+  const requestRetry = () => request({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'again' })
+  const acts = await Promise.all(Array.from({ length: 20 }, requestRetry))
   expect(new Set(acts).size).toBe(20)
-  await expect(asked()).rejects.toMatchObject({ code: 'rate_limited' })
+  await expect(requestRetry()).rejects.toMatchObject({ code: 'rate_limited' })
 })
 
-test('the dashboard sees processes and schedules, and pauses on record', async () => {
+test('the dashboard lists processes and schedules, and its pauses are in the audit log', async () => {
   await deployment.startWorker()
-  await until('a run has ended', async () =>
+  await until('a scheduled run is finished', async () =>
     (await findSchedules(dashboard)).some((each) => each.worker !== null && each.duration_ms !== null),
   )
   const processes = await findProcesses(dashboard)
@@ -241,21 +253,21 @@ test('the dashboard sees processes and schedules, and pauses on record', async (
     state: 'up',
     queues: expect.arrayContaining(['ai']),
   })
-  // A worker that was killed says nothing any more: it is not up until somebody knows that it is gone.
+  // A killed worker sends no heartbeats: its state is late, then gone.
   await deployment.sql`update processes set seen_at = now() - interval '31 seconds'`
   expect((await findProcesses(dashboard))[0]!.state).toBe('late')
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
   expect((await findProcesses(dashboard))[0]!.state).toBe('gone')
-  const what = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
+  const pause = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
   const [ada] = await deployment.sql`
-    insert into users (id, name, email, email_verified) values (gen_random_uuid(), 'Ada', ${what.who}, true) returning id`
+    insert into users (id, name, email, email_verified) values (gen_random_uuid(), 'Ada', ${pause.who}, true) returning id`
   const by = { tenant_id: null, actor_id: ada!['id'], request_id: null, address: null }
-  const paused = await pauseJobs(dashboard, what, by)
-  expect(await pauseJobs(dashboard, what, by)).toBeUndefined()
-  expect(await findPauses(dashboard)).toMatchObject([{ ...what, tenant: null }])
+  const paused = await pauseJobs(dashboard, pause, by)
+  expect(await pauseJobs(dashboard, pause, by)).toBeUndefined()
+  expect(await findPauses(dashboard)).toMatchObject([{ ...pause, tenant: null }])
   const resumed = await resumeJobs(dashboard, { queue: 'ai' }, by)
   expect(await resumeJobs(dashboard, { queue: 'ai' }, by)).toBeUndefined()
-  const of_queue = { actor: what.who, subject: 'queue', subject_id: 'ai', expects_outcome: false }
+  const of_queue = { actor: pause.who, subject: 'queue', subject_id: 'ai', expects_outcome: false }
   const { entries } = await findAuditEntries(dashboard, { tenant_id: null, limit: 2 })
   expect(entries).toMatchObject([
     { ...of_queue, seq: resumed, action: 'jobs.resume' },
@@ -265,13 +277,13 @@ test('the dashboard sees processes and schedules, and pauses on record', async (
 
 test('an orderly stop removes the process from the list', async () => {
   const worker = await deployment.startWorker()
-  const seen = async () => (await findProcesses(dashboard)).some(({ pid }) => pid === worker.pid)
-  await until('it is seen', seen)
+  const isListed = async () => (await findProcesses(dashboard)).some(({ pid }) => pid === worker.pid)
+  await until('the process is listed', isListed)
   await worker.end('SIGTERM')
-  expect(await seen()).toBe(false)
+  expect(await isListed()).toBe(false)
 })
 
-test('acts are forgotten with their items 90 days after they ended, and processes when they were not seen for a day', async () => {
+test('acts are deleted with their items 90 days after their end, and processes after a day without a heartbeat', async () => {
   const { sql, env } = deployment
   const worker = connectDatabase(urlAs('worker', env['DATABASE_URL']!), {
     max: 1,

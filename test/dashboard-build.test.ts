@@ -1,4 +1,4 @@
-// The pages of the dashboard as they are built: how much comes first, and that nothing needs more than the policy gives.
+// The built pages of the dashboard: the size of the first page and its content security policy.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,10 +12,10 @@ import { RESOURCE_PAGES, pageOfResource } from '../src/dashboard/web/resources.t
 import { SCOPE_DESCRIPTIONS } from '../src/dashboard/web/scopes.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
-/** Of script, gzipped, for the first page. */
-const MOST_BYTES = 250_000
+/** The gzipped scripts of the first page. */
+const MAX_SCRIPT_BYTES = 250_000
 
-test('the first page needs less than 250 kB of script, and nothing that stands in the page itself', async () => {
+test('the first page loads less than 250 kB of scripts and has no inline script or style', async () => {
   const folder = await makeFolder()
   onTestFinished(folder.remove)
   const out = join(folder.path, 'dashboard')
@@ -31,21 +31,21 @@ test('the first page needs less than 250 kB of script, and nothing that stands i
   const sizes = await Promise.all(files.map(async (file) => gzipSync(await readFile(join(out, file))).length))
   const bytes = sizes.reduce((sum, size) => sum + size, 0)
   expect(bytes).toBeGreaterThan(50_000)
-  expect(bytes).toBeLessThan(MOST_BYTES)
+  expect(bytes).toBeLessThan(MAX_SCRIPT_BYTES)
 })
 
-test('the scopes that a key can be given are those of the API', () => {
+test('the scopes in the form of keys are the scopes of the API', () => {
   expect(Object.keys(SCOPE_DESCRIPTIONS).toSorted()).toEqual([...SCOPES].toSorted())
 })
 
-test('the nouns that the pages know are those of the API, and each that has a page is led to it', async () => {
-  const known = Object.keys(RESOURCE_PAGES)
-  expect(known.toSorted()).toEqual(['event', ...RESOURCE_NAMES].toSorted())
+test('the pages know the resources of the API, and each resource with a page has its route', async () => {
+  const resources = Object.keys(RESOURCE_PAGES)
+  expect(resources.toSorted()).toEqual(['event', ...RESOURCE_NAMES].toSorted())
   const router = await readFile(join(ROOT, 'src/dashboard/web/router.tsx'), 'utf8')
   const pages = Array.from(router.matchAll(/'(\/[a-z/-]+)\/\$id'/g), ([, page]) => page!)
-  const shown = known
+  const linked = resources
     .map((resource) => String(pageOfResource(resource, 'ID')))
     .filter((page) => page.endsWith('/ID'))
   const routed = pages.filter((page) => !page.startsWith('/ops/')).map((page) => `${page}/ID`)
-  expect(shown.toSorted()).toEqual(routed.toSorted())
+  expect(linked.toSorted()).toEqual(routed.toSorted())
 })

@@ -1,4 +1,4 @@
-// The fences of the dashboard over real sockets: whose pages a request is for, what operators read, limits and odd requests.
+// The protections of the dashboard over real sockets: tenant of a request, records of operators' access, limits, malformed requests.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { expect, onTestFinished } from 'vitest'
@@ -11,7 +11,7 @@ import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browse
 import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { testIn, type World } from '#test/world.ts'
 
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const MISSING_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
 let url: string
 let host: string
@@ -27,41 +27,41 @@ test.beforeAll(async ({ world }) => {
 
 const cookieOf = ({ cookies }: Browser) =>
   Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
-/** From now on searches wait for a table, as if they had much to read; until that is called, or the test ends. */
-async function slowSearches(world: World): Promise<() => Promise<void>> {
-  const [locked, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const lock = world.sql.begin(async (tx) => {
+/** Blocks all searches on a table lock until the returned function is called or the test ends. */
+async function blockSearches(world: World): Promise<() => Promise<void>> {
+  const [locked, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const transaction = world.sql.begin(async (tx) => {
     await tx`lock table merchants in access exclusive mode`
     locked.resolve()
-    await over.promise
+    await release.promise
   })
   const unlock = async () => {
-    over.resolve()
-    await lock
+    release.resolve()
+    await transaction
   }
   onTestFinished(unlock)
   await locked.promise
   return unlock
 }
-const choose = async (browser: Browser, tenant_id: string) =>
+const selectTenant = async (browser: Browser, tenant_id: string) =>
   expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(204)
 
-test('what a page asks for its tenant never happens in another one', async ({ world }) => {
+test('a request of a page for one tenant never runs in another tenant', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'second' })
   const person = await createPerson(world, { role: 'owner' })
   await world.sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
-  const tab = await signIn(url, person)
-  const named = { 'x-sluice-tenant': (await tab.get('/api/session')).body.tenant.id }
-  const act = (headers: Record<string, string>, key: string) =>
-    tab.post('/api/v1/customers', { name: 'Ada' }, { 'idempotency-key': key, ...headers })
-  expect((await act(named, 'first')).status).toBe(201)
-  await choose(tab, other.tenant_id)
+  const browser = await signIn(url, person)
+  const shown_tenant = { 'x-sluice-tenant': (await browser.get('/api/session')).body.tenant.id }
+  const createCustomer = (headers: Record<string, string>, key: string) =>
+    browser.post('/api/v1/customers', { name: 'Ada' }, { 'idempotency-key': key, ...headers })
+  expect((await createCustomer(shown_tenant, 'first')).status).toBe(201)
+  await selectTenant(browser, other.tenant_id)
   const refused = [
-    await act(named, 'second'),
-    await tab.post('/api/keys', { name: 'x', scopes: ['events:read'] }, named),
-    await tab.get('/api/v1/payments', named),
-    await tab.get('/api/overview', named),
-    await tab.get('/api/session', named),
+    await createCustomer(shown_tenant, 'second'),
+    await browser.post('/api/keys', { name: 'x', scopes: ['events:read'] }, shown_tenant),
+    await browser.get('/api/v1/payments', shown_tenant),
+    await browser.get('/api/overview', shown_tenant),
+    await browser.get('/api/session', shown_tenant),
   ]
   for (const { status, body } of refused)
     expect([status, body.error.code, body.error.message]).toEqual([
@@ -69,32 +69,30 @@ test('what a page asks for its tenant never happens in another one', async ({ wo
       'conflict',
       'This page shows acme, but your session has selected another one. Reload the page.',
     ])
-  // Without the header nobody knows what was meant; what reads says itself whose it is.
+  // A write without the header is ambiguous and refused; a read states its tenant in the response.
   for (const { status, body } of [
-    await act({}, 'third'),
-    await tab.post('/api/keys', { name: 'x', scopes: ['events:read'] }),
+    await createCustomer({}, 'third'),
+    await browser.post('/api/keys', { name: 'x', scopes: ['events:read'] }),
   ])
     expect([status, body.error.param]).toEqual([400, 'x-sluice-tenant'])
-  expect((await tab.get('/api/v1/payments')).status).toBe(200)
+  expect((await browser.get('/api/v1/payments')).status).toBe(200)
   expect(await world.sql`select from customers where tenant_id = ${other.tenant_id}`).toEqual([])
-  expect((await act({ 'x-sluice-tenant': other.tenant_id }, 'fourth')).status).toBe(201)
+  expect((await createCustomer({ 'x-sluice-tenant': other.tenant_id }, 'fourth')).status).toBe(201)
 
-  // Who is no member any more sees none, until they choose.
+  // A removed member has no tenant until they select another.
   await world.sql`delete from members where tenant_id = ${other.tenant_id} and user_id = ${person.user_id}`
-  expect((await tab.get('/api/session')).body).toMatchObject({ tenant: null, role: null, may: [] })
+  expect((await browser.get('/api/session')).body).toMatchObject({ tenant: null, role: null, may: [] })
   const keys = await world.sql`select from api_keys where tenant_id = ${world.tenant_id}`
-  expect((await tab.post('/api/keys', { name: 'x', scopes: ['events:read'] })).status).toBe(403)
+  expect((await browser.post('/api/keys', { name: 'x', scopes: ['events:read'] })).status).toBe(403)
   expect(await world.sql`select from api_keys where tenant_id = ${world.tenant_id}`).toHaveLength(keys.length)
-  await choose(tab, world.tenant_id)
-  // A script by hand, with one tenant, needs no header.
-  expect((await act({}, 'fifth')).status).toBe(201)
+  await selectTenant(browser, world.tenant_id)
+  // With a single tenant the header is optional.
+  expect((await createCustomer({}, 'fifth')).status).toBe(201)
 })
 
-test('every route that answers something of a tenant puts on record that an operator reads it', async ({
-  world,
-}) => {
+test('every route that returns tenant data records the access of an operator', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
-  await choose(operator, world.tenant_id)
+  await selectTenant(operator, world.tenant_id)
   const paths = (await dashboardRoutes())
     .filter(({ method }) => method === 'GET')
     .map(({ url: path }) => path)
@@ -103,34 +101,34 @@ test('every route that answers something of a tenant puts on record that an oper
   for (const path of paths) {
     const before = await entriesOf(world, operator)
     const query = path === '/api/find' ? '?q=private-person@shop.example' : ''
-    await operator.get(`${path.replace(':id', NOBODY)}${query}`)
+    await operator.get(`${path.replace(':id', MISSING_ID)}${query}`)
     const after = await entriesOf(world, operator)
     expect([path, after.length - before.length]).toEqual([path, 1])
-    // Each has a name for people.
+    // The action is a readable name, not a path.
     expect(after.at(-1)!.action).not.toContain('/')
   }
-  // Looking has no outcome of its own, so none is missing.
+  // An access entry expects no outcome.
   const { body } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=100`)
   expect(body.length).toBeGreaterThan(paths.length)
   for (const { action, expects_outcome } of body) expect([action, expects_outcome]).toEqual([action, false])
   await heldPayment(world.client)
   const [job] = await world.sql`select id from all_jobs where name = 'payment.authorize' limit 1`
-  for (const time of [1, 2])
-    expect([time, (await operator.get(`/api/ops/jobs/${job!['id']}`)).status]).toEqual([time, 200])
-  const told = await world.sql`
+  for (const nth of [1, 2])
+    expect([nth, (await operator.get(`/api/ops/jobs/${job!['id']}`)).status]).toEqual([nth, 200])
+  const access_entries = await world.sql`
     select action, details::text as details from audit_entries
     where actor_id = ${operator.user_id} and tenant_id = ${world.tenant_id}`
-  expect(told.filter(({ action }) => action === 'readJob')).toHaveLength(1)
-  expect(JSON.stringify(told)).not.toContain('private-person')
+  expect(access_entries.filter(({ action }) => action === 'readJob')).toHaveLength(1)
+  expect(JSON.stringify(access_entries)).not.toContain('private-person')
 })
 
-test('what operators read is on record without filters that nobody said may be told', async ({ world }) => {
+test('the audit log hides the values of filters that are not on its list', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
-  await choose(operator, world.tenant_id)
+  await selectTenant(operator, world.tenant_id)
   await operator.get('/api/v1/payments?status=captured&processor_reference=private-words&limit=5')
   await operator.get('/api/audit?action=sign_in&actor=private-words&before=7')
-  const told = (await entriesOf(world, operator)).slice(-2).map(({ details }) => details['query'])
-  expect(told).toEqual([
+  const queries = (await entriesOf(world, operator)).slice(-2).map(({ details }) => details['query'])
+  expect(queries).toEqual([
     '{"limit":5,"status":"captured","processor_reference":"..."}',
     '{"before":7,"action":"sign_in","actor":"...","limit":50}',
   ])
@@ -143,7 +141,9 @@ test('what operators read is on record without filters that nobody said may be t
   expect(details).toEqual({ query: '{"metadata[a]":"...","new":"...","state":"..."}' })
 })
 
-test('each filter of the API is told in the audit log, or is one that is not', async ({ world }) => {
+test('each filter of the API is shown in the audit log or is on the list of hidden filters', async ({
+  world,
+}) => {
   const { body: document } = await world.client.get('/openapi.json')
   const filters = new Set<string>()
   for (const item of Object.values<object>(document.paths))
@@ -163,7 +163,7 @@ test('each filter of the API is told in the audit log, or is one that is not', a
   ])
 })
 
-test('other ways to write a path, whole addresses and two hosts are refused', async ({ world }) => {
+test('alternative spellings of a path, absolute URLs and two hosts are refused', async ({ world }) => {
   const person = await signedInAs(world, { role: 'read-only' })
   const cookie = cookieOf(person)
   const before = await entriesOf(world, person)
@@ -195,54 +195,52 @@ test('other ways to write a path, whole addresses and two hosts are refused', as
     )
 })
 
-test('everything below /api and bull-board counts for the limit of an address', async ({ world }) => {
+test('every request below /api and bull-board counts against the limit of an address', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   const address = { 'x-forwarded-for': '198.51.100.7' }
-  const ask = (path: string) => operator.get(path, address)
-  // The flood goes on until each path was refused: in a pause a slow machine would have room again.
-  const over = new AbortController()
+  const get = (path: string) => operator.get(path, address)
+  // The flood continues until each path is refused: after a pause a slow machine would have capacity again.
+  const stop = new AbortController()
   const flood = Array.from({ length: 100 }, async () => {
     const statuses: number[] = []
-    while (!over.signal.aborted) statuses.push((await ask('/api/nope')).status)
+    while (!stop.signal.aborted) statuses.push((await get('/api/nope')).status)
     return statuses
   })
-  const refused = async (path: string) => {
-    while ((await ask(path)).status !== 429);
+  const untilRefused = async (path: string) => {
+    while ((await get(path)).status !== 429);
   }
   try {
-    await Promise.all(['/%61pi/session', '/ops/bull-board', '/api/session'].map(refused))
+    await Promise.all(['/%61pi/session', '/ops/bull-board', '/api/session'].map(untilRefused))
   } finally {
-    over.abort()
+    stop.abort()
   }
   expect((await Promise.all(flood)).flat()).toContain(429)
-  expect((await ask('/payments')).status).not.toBe(429)
+  expect((await get('/payments')).status).not.toBe(429)
 })
 
-test('sessions that have ended are looked up a few times, and hold up nobody who has one', async ({
-  world,
-}) => {
+test('lookups of ended sessions are limited and do not delay live sessions', async ({ world }) => {
   const ended = await signedInAs(world, { role: 'read-only' })
   await world.sql`delete from user_sessions where user_id = ${ended.user_id}`
   const live = await signedInAs(world, { role: 'read-only' })
   const address = { 'x-forwarded-for': '198.51.100.77' }
-  const ask = (browser: Browser, headers = address) => browser.get('/api/v1/customers', headers)
-  expect((await ask(live)).status).toBe(200)
-  const all: Answer[] = []
-  const of = (status: number) => all.filter((each) => each.status === status)
-  // A slow machine answers `overloaded` to those who waited for a look-up too long; these have used up nothing.
-  do all.push(...(await Promise.all(Array.from({ length: 150 }, () => ask(ended)))))
-  while (of(429).length === 0 && of(401).length < 60)
-  expect(of(401).length).toBeLessThan(60)
-  expect(of(401).length + of(429).length + of(503).length).toBe(all.length)
-  expect(Number(of(429)[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
-  // Who is signed in at the same address is, and so is who comes from another one.
-  expect((await ask(live)).status).toBe(200)
-  expect((await ask(ended, { 'x-forwarded-for': '198.51.100.78' })).status).toBe(401)
-  // Without a cookie nothing is looked up: who is signed out is told so.
+  const listCustomers = (browser: Browser, headers = address) => browser.get('/api/v1/customers', headers)
+  expect((await listCustomers(live)).status).toBe(200)
+  const answers: Answer[] = []
+  const withStatus = (status: number) => answers.filter((each) => each.status === status)
+  // A slow machine answers `overloaded` after a long wait for a lookup; these answers do not count against the limit.
+  do answers.push(...(await Promise.all(Array.from({ length: 150 }, () => listCustomers(ended)))))
+  while (withStatus(429).length === 0 && withStatus(401).length < 60)
+  expect(withStatus(401).length).toBeLessThan(60)
+  expect(withStatus(401).length + withStatus(429).length + withStatus(503).length).toBe(answers.length)
+  expect(Number(withStatus(429)[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
+  // A live session at the same address and a session at another address are answered.
+  expect((await listCustomers(live)).status).toBe(200)
+  expect((await listCustomers(ended, { 'x-forwarded-for': '198.51.100.78' })).status).toBe(401)
+  // A request without a cookie needs no lookup and is answered with 401.
   expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
 })
 
-test('nobody makes many cookies of one', async ({ world }) => {
+test('variants of one session cookie share one limit', async ({ world }) => {
   const [person, live] = [
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { role: 'read-only' }),
@@ -250,11 +248,11 @@ test('nobody makes many cookies of one', async ({ world }) => {
   const address = { 'x-forwarded-for': '198.51.100.79' }
   expect((await live.get('/api/session', address)).status).toBe(200)
   const statuses: number[] = []
-  for (let round = 0; round < 15; round += 1)
+  for (let batch = 0; batch < 15; batch += 1)
     statuses.push(
       ...(await Promise.all(
         Array.from({ length: 10 }, async (_, nth) => {
-          const cookie = `${cookieOf(person)}; x=${round * 10 + nth}`
+          const cookie = `${cookieOf(person)}; x=${batch * 10 + nth}`
           return (await fetch(`${url}/api/v1/customers`, { headers: { ...address, cookie } })).status
         }),
       )),
@@ -263,10 +261,10 @@ test('nobody makes many cookies of one', async ({ world }) => {
   expect((await live.get('/api/session', address)).status).toBe(200)
 })
 
-test('that is so wherever a session is looked up', async ({ world }) => {
+test('lookups of ended sessions are limited on every route', async ({ world }) => {
   const ended = await signedInAs(world, { role: 'read-only' })
   await world.sql`delete from user_sessions where user_id = ${ended.user_id}`
-  let last = 100
+  let host_number = 100
   for (const path of [
     '/api/session',
     '/api/session/pauses',
@@ -275,21 +273,24 @@ test('that is so wherever a session is looked up', async ({ world }) => {
     '/api/ops/stream',
     '/api/auth/list-sessions',
   ]) {
-    const address = { 'x-forwarded-for': `198.51.100.${(last += 1)}` }
-    const all = await Promise.all(Array.from({ length: 80 }, () => ended.get(path, address)))
-    const count = (...statuses: number[]) => all.filter(({ status }) => statuses.includes(status)).length
-    // Where the machine is slow, some are not looked up in time.
+    const address = { 'x-forwarded-for': `198.51.100.${(host_number += 1)}` }
+    const answers = await Promise.all(Array.from({ length: 80 }, () => ended.get(path, address)))
+    const count = (...statuses: number[]) => answers.filter(({ status }) => statuses.includes(status)).length
+    // A slow machine does not look up all sessions in time.
     expect([path, count(401) < 60, count(401, 429, 503)]).toEqual([path, true, 80])
   }
-  // Whoever is in the middle of signing in has a cookie, and no session yet.
-  const half = { 'x-forwarded-for': '198.51.100.99', cookie: 'sluice.two_factor=x' }
-  const signing = await Promise.all(
-    Array.from({ length: 80 }, async () => (await fetch(`${url}/api/session`, { headers: half })).status),
+  // A sign-in in progress has a cookie and no session yet.
+  const signing_in = { 'x-forwarded-for': '198.51.100.99', cookie: 'sluice.two_factor=x' }
+  const signing_in_statuses = await Promise.all(
+    Array.from(
+      { length: 80 },
+      async () => (await fetch(`${url}/api/session`, { headers: signing_in })).status,
+    ),
   )
-  expect(new Set(signing)).toEqual(new Set([401]))
+  expect(new Set(signing_in_statuses)).toEqual(new Set([401]))
 })
 
-test('tenants that ask for much hold up no other tenant, and no operator', async ({ world }) => {
+test('expensive searches of some tenants do not delay other tenants or operators', async ({ world }) => {
   const [second, third] = [
     await world.clientOf({ tenant: 'slow' }),
     await world.clientOf({ tenant: 'slower' }),
@@ -302,15 +303,15 @@ test('tenants that ask for much hold up no other tenant, and no operator', async
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { is_operator: true }),
   ]
-  const unlock = await slowSearches(world)
+  const unlock = await blockSearches(world)
   const search = (browser: Browser) => browser.get('/api/find?q=zzz')
-  // Whoever asked for much once does not ask among the quick ones for a while.
+  // After an expensive search a tenant leaves the fast queue for a while.
   await Promise.all(slow.map(search))
-  const over = new AbortController()
+  const stop = new AbortController()
   const flood = slow.flatMap((browser) =>
     Array.from({ length: 40 }, async () => {
       const statuses: number[] = []
-      for (; !over.signal.aborted; await sleep(200)) statuses.push((await search(browser)).status)
+      for (; !stop.signal.aborted; await sleep(200)) statuses.push((await search(browser)).status)
       return statuses
     }),
   )
@@ -322,32 +323,32 @@ test('tenants that ask for much hold up no other tenant, and no operator', async
     [operator, '/api/ops/queues'],
     [operator, '/api/ops/jobs'],
   ] as const)
-    // A slow machine may refuse one for a moment; it is answered while the others ask on.
+    // A slow machine may briefly refuse a request; it succeeds while the searches continue.
     await expect.poll(async () => [path, (await browser.get(path)).status]).toEqual([path, 200])
-  over.abort()
+  stop.abort()
   await unlock()
   expect([200, 429, 503]).toEqual(expect.arrayContaining([...new Set((await Promise.all(flood)).flat())]))
 })
 
-test('what somebody asked for who has left is not looked for', async ({ world }) => {
+test('searches of a disconnected client do not run', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'leaving' })
   const person = await signedInAs(world, { role: 'read-only', tenant_id })
-  await slowSearches(world)
-  const leave = new AbortController()
-  const asked = Array.from({ length: 40 }, () =>
-    fetch(`${url}/api/find?q=zzz`, { headers: { cookie: cookieOf(person) }, signal: leave.signal }),
+  await blockSearches(world)
+  const disconnect = new AbortController()
+  const requests = Array.from({ length: 40 }, () =>
+    fetch(`${url}/api/find?q=zzz`, { headers: { cookie: cookieOf(person) }, signal: disconnect.signal }),
   )
   await sleep(300)
-  leave.abort()
-  await Promise.allSettled(asked)
+  disconnect.abort()
+  await Promise.allSettled(requests)
   await sleep(4_000)
-  const looking = await world.sql`
+  const running = await world.sql`
     select from pg_stat_activity
     where datname = current_database() and application_name = 'sluice-dashboard-lists' and wait_event_type = 'Lock'`
-  expect(looking).toHaveLength(0)
+  expect(running).toHaveLength(0)
 })
 
-test('previews of somebody who only reads are bounded as those of a key, and hold up nobody when they have left', async ({
+test('previews of read-only users have the limits of API keys, and abandoned previews delay no other tenant', async ({
   world,
 }) => {
   const flooded = await world.clientOf({ tenant: 'flooded' })
@@ -358,17 +359,17 @@ test('previews of somebody who only reads are bounded as those of a key, and hol
     return `/api/v1/messages/templates/${id}/preview`
   }
   const [slow, quick] = [await previewOf(flooded, { text }), await previewOf(world.client, { text: 'Hello' })]
-  const reads = { role: 'read-only', tenant_id: flooded.tenant_id } as const
-  const [reader, another] = [await signedInAs(world, reads), await signedInAs(world, reads)]
+  const read_only = { role: 'read-only', tenant_id: flooded.tenant_id } as const
+  const [reader, another] = [await signedInAs(world, read_only), await signedInAs(world, read_only)]
   const other = await signedInAs(world, { role: 'read-only' })
-  const asked = { variables: { mark: 1, rest: 'x'.repeat(60_000) } }
-  // Of one person a hundred are looked up at once.
-  const all = Array.from({ length: 190 }, (_, nth) => (nth % 2 ? reader : another).post(slow, asked))
-  await Promise.race(all)
-  // A slow machine may refuse one for a moment.
-  const theirs = async () => (await other.post(quick, { variables: {} })).body.text
-  await expect.poll(theirs).toBe('Hello')
-  const answers = await Promise.all(all)
+  const request = { variables: { mark: 1, rest: 'x'.repeat(60_000) } }
+  // Each user has at most a hundred concurrent requests.
+  const requests = Array.from({ length: 190 }, (_, nth) => (nth % 2 ? reader : another).post(slow, request))
+  await Promise.race(requests)
+  // A slow machine may briefly refuse a preview.
+  const previewOfOther = async () => (await other.post(quick, { variables: {} })).body.text
+  await expect.poll(previewOfOther).toBe('Hello')
+  const answers = await Promise.all(requests)
   const refusals = answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.message)
   expect(refusals).toContainEqual(expect.stringMatching(/your templates wait/))
   for (const message of refusals)
@@ -376,23 +377,25 @@ test('previews of somebody who only reads are bounded as those of a key, and hol
 
   const headers = { host, origin: url, cookie: cookieOf(reader), 'content-type': 'application/json' }
   const bytes = requestBytes('POST', slow, headers, JSON.stringify({ variables: { mark: 1 } }))
-  const leaving = openUnfinished(url, 300, bytes)
-  for (let n = 0; n < 5; n += 1) await expect.poll(theirs).toBe('Hello')
-  await leaving.reset()
-  // On a slow machine the one that is rendered may take longer than the next may wait.
-  const again = async () => (await reader.post(slow, { variables: { mark: 1 } })).body.text
-  await expect.poll(again, { timeout: 60_000 }).toBe('Hello')
+  const abandoned = openUnfinished(url, 300, bytes)
+  for (let n = 0; n < 5; n += 1) await expect.poll(previewOfOther).toBe('Hello')
+  await abandoned.reset()
+  // On a slow machine the current rendering may take longer than the next preview may wait.
+  const previewAgain = async () => (await reader.post(slow, { variables: { mark: 1 } })).body.text
+  await expect.poll(previewAgain, { timeout: 60_000 }).toBe('Hello')
 }, 180_000)
 
-test('what changes nothing is no act on record, and nobody fills the record with acts', async ({ world }) => {
+test('requests without a change are not recorded as acts, and recorded acts are limited', async ({
+  world,
+}) => {
   const [reader, operator] = [
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { is_operator: true }),
   ]
-  await choose(operator, world.tenant_id)
+  await selectTenant(operator, world.tenant_id)
   const preview = (browser: Browser) =>
     browser.post(
-      `/api/v1/messages/templates/${NOBODY}/preview`,
+      `/api/v1/messages/templates/${MISSING_ID}/preview`,
       { variables: {} },
       { 'x-sluice-tenant': world.tenant_id },
     )
@@ -402,35 +405,35 @@ test('what changes nothing is no act on record, and nobody fills the record with
     (await entriesOf(world, person)).map(({ action }) => action)
   expect(await actionsOf(reader)).toEqual(['sign_in'])
   expect(await actionsOf(operator)).toEqual(['sign_in', 'show_tenant', 'previewMessageTemplate'])
-  const { body: looks } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=1`)
-  expect(looks).toMatchObject([
+  const { body: accesses } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=1`)
+  expect(accesses).toMatchObject([
     { action: 'previewMessageTemplate', subject: 'template', expects_outcome: false },
   ])
   const support = await signedInAs(world, { role: 'support' })
-  const all: { status: number; headers: Headers }[] = []
-  // Few at once: what is refused because the process is overloaded says nothing here.
-  for (let round = 0; round < 20; round += 1) {
-    const cancel = () => support.post(`/api/v1/payments/${NOBODY}/cancel`, {})
-    all.push(...(await Promise.all(Array.from({ length: 10 }, cancel))))
+  const answers: { status: number; headers: Headers }[] = []
+  // Small batches: refusals because of overload would not test this limit.
+  for (let batch = 0; batch < 20; batch += 1) {
+    const cancel = () => support.post(`/api/v1/payments/${MISSING_ID}/cancel`, {})
+    answers.push(...(await Promise.all(Array.from({ length: 10 }, cancel))))
   }
-  const refused = all.filter(({ status }) => status === 429)
+  const refused = answers.filter(({ status }) => status === 429)
   expect(refused.length).toBeGreaterThan(40)
   expect(Number(refused[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
-  // What was refused is not on record either; nobody else is held up.
-  expect(await actionsOf(support)).toHaveLength(1 + 2 * all.filter(({ status }) => status === 404).length)
+  // Refused requests are not recorded, and other users are not limited.
+  expect(await actionsOf(support)).toHaveLength(1 + 2 * answers.filter(({ status }) => status === 404).length)
   const other = await signedInAs(world, { role: 'support' })
-  expect((await other.post(`/api/v1/payments/${NOBODY}/cancel`, {})).status).toBe(404)
+  expect((await other.post(`/api/v1/payments/${MISSING_ID}/cancel`, {})).status).toBe(404)
 })
 
-test('nobody fills the record by changing themselves, or with large keys', async ({ world }) => {
+test('changes of the own profile and requests for keys are limited and bounded', async ({ world }) => {
   const person = await signedInAs(world, { role: 'developer' })
   const rename = (nth: number) => person.post('/api/auth/update-user', { name: `Ada ${nth}` })
   const scopes = Array<string>(3_000).fill('payments:read')
   expect((await person.post('/api/keys', { name: 'Large', scopes })).status).toBe(400)
   const statuses: number[] = []
-  for (let round = 0; round < 20; round += 1)
+  for (let batch = 0; batch < 20; batch += 1)
     statuses.push(
-      ...(await Promise.all(Array.from({ length: 10 }, (_, nth) => rename(round * 10 + nth)))).map(
+      ...(await Promise.all(Array.from({ length: 10 }, (_, nth) => rename(batch * 10 + nth)))).map(
         ({ status }) => status,
       ),
     )
@@ -441,7 +444,7 @@ test('nobody fills the record by changing themselves, or with large keys', async
   expect((await other.post('/api/auth/update-user', { name: 'Ada \u202eevil' })).status).toBe(400)
 })
 
-test('an entry of the audit log is an object, and bounded', async ({ world }) => {
+test('an entry of the audit log is a bounded object', async ({ world }) => {
   const { sql } = world
   const append = (details: unknown) =>
     sql`select append_audit_entry(${sql.json({ actor: 'test', action: 'test', details } as never)}::jsonb)`
@@ -449,7 +452,7 @@ test('an entry of the audit log is an object, and bounded', async ({ world }) =>
   await expect(Promise.resolve(append({ much: 'x'.repeat(20_000) }))).rejects.toThrow('audit_entries_bounded')
 })
 
-test('answers of the API to sessions carry the headers of the dashboard', async ({ world }) => {
+test('API responses to sessions carry the security headers of the dashboard', async ({ world }) => {
   const person = await signedInAs(world, { role: 'read-only' })
   for (const path of ['/api/v1/customers', '/api/v1/nope'])
     expect(Object.fromEntries((await person.get(path)).headers)).toMatchObject({
@@ -461,11 +464,11 @@ test('answers of the API to sessions carry the headers of the dashboard', async 
     })
 })
 
-test('an origin of another scheme is another site; a trusted proxy says which scheme it is', async ({
+test('an origin with another scheme is another site, and a trusted proxy reports the scheme', async ({
   world,
 }) => {
   const person = await signedInAs(world, { role: 'owner' })
-  const ask = async (origin: string, more: Record<string, string> = {}) =>
+  const statusOf = async (origin: string, extra_headers: Record<string, string> = {}) =>
     (
       await sendBytes(
         url,
@@ -477,23 +480,23 @@ test('an origin of another scheme is another site; a trusted proxy says which sc
             origin,
             cookie: cookieOf(person),
             'content-type': 'application/json',
-            ...more,
+            ...extra_headers,
           },
           '{"name":"Ada"}',
         ),
       )
     ).status
   for (const origin of [`https://${host}`, `ftp://${host}`, `http://x@${host}`, `http://${host}/`, ''])
-    expect([origin, await ask(origin)]).toEqual([origin, 403])
-  expect(await ask(`http://${host}`)).toBe(200)
-  const behind = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' }
-  expect(await ask(`https://${host}`, behind)).toBe(200)
-  expect(await ask(`http://${host}`, behind)).toBe(403)
+    expect([origin, await statusOf(origin)]).toEqual([origin, 403])
+  expect(await statusOf(`http://${host}`)).toBe(200)
+  const proxy_headers = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' }
+  expect(await statusOf(`https://${host}`, proxy_headers)).toBe(200)
+  expect(await statusOf(`http://${host}`, proxy_headers)).toBe(403)
 })
 
-test('no text in a query or a body breaks an answer', async ({ world }) => {
+test('no text in a query or a body causes a server error', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
-  await choose(operator, world.tenant_id)
+  await selectTenant(operator, world.tenant_id)
   for (const path of [
     '/api/find?q=%00',
     '/api/audit?actor=%00',
@@ -505,28 +508,28 @@ test('no text in a query or a body breaks an answer', async ({ world }) => {
     '/api/find?q=a%0ab',
   ])
     expect([path, (await operator.get(path)).status]).toEqual([path, 400])
-  // Whichever half of a character is cut off.
-  const faces = '😀'.repeat(600)
+  // A surrogate pair is cut at either half.
+  const emoji = '😀'.repeat(600)
   const support = await signedInAs(world, { role: 'support' })
   for (const start of ['', 'x']) {
     const read = await operator.get(
-      `/api/v1/payments?processor_reference=${encodeURIComponent(start + faces)}`,
+      `/api/v1/payments?processor_reference=${encodeURIComponent(start + emoji)}`,
     )
-    const done = await support.post(`/api/v1/payments/${NOBODY}/cancel`, {
-      reason: start + faces.slice(0, 260),
+    const canceled = await support.post(`/api/v1/payments/${MISSING_ID}/cancel`, {
+      reason: start + emoji.slice(0, 260),
     })
-    expect([read.status, done.status].filter((status) => status >= 500)).toEqual([])
+    expect([read.status, canceled.status].filter((status) => status >= 500)).toEqual([])
   }
 })
 
-test('whatever the id in a path is of, the audit log names it by one word', async ({ world }) => {
+test('the audit log names the resource of an id in a path by one word', async ({ world }) => {
   const documented = routesOf(await readDocument(world.client)).map(({ path }) => path)
   const paths = [
     ...documented.map((path) => path.replaceAll(/\{(\w+)\}/g, ':$1')),
     ...(await dashboardRoutes()).map(({ url: path }) => path),
   ].filter((path) => path.includes('/:'))
-  const words = new Map(paths.map((path) => [path.replace(/\/:.*/, ''), subjectOfPath(path).subject]))
-  expect(Object.fromEntries(words)).toEqual({
+  const subjects = new Map(paths.map((path) => [path.replace(/\/:.*/, ''), subjectOfPath(path).subject]))
+  expect(Object.fromEntries(subjects)).toEqual({
     '/v1/ai/tasks': 'ai_task',
     '/v1/compliance/kyc': 'kyc',
     '/v1/customers': 'customer',
@@ -559,30 +562,28 @@ test('whatever the id in a path is of, the audit log names it by one word', asyn
   })
 
   const operator = await signedInAs(world, { is_operator: true })
-  await choose(operator, world.tenant_id)
-  for (const path of [`/api/v1/payments/${NOBODY}/refunds`, `/api/stories/${NOBODY}`])
+  await selectTenant(operator, world.tenant_id)
+  for (const path of [`/api/v1/payments/${MISSING_ID}/refunds`, `/api/stories/${MISSING_ID}`])
     await operator.get(path)
   const { body } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=2`)
   expect(body).toMatchObject([
-    { action: 'readStory', subject: 'story', subject_id: NOBODY },
-    { action: 'listRefunds', subject: 'payment', subject_id: NOBODY },
+    { action: 'readStory', subject: 'story', subject_id: MISSING_ID },
+    { action: 'listRefunds', subject: 'payment', subject_id: MISSING_ID },
   ])
 })
 
-test('operators set the domains that a tenant’s email may be from, on record, and nobody else does', async ({
-  world,
-}) => {
+test('only operators set the sender domains of a tenant, and each change is recorded', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'writes' })
   const [operator, owner] = [
     await signedInAs(world, { is_operator: true }),
     await signedInAs(world, { role: 'owner', tenant_id }),
   ]
-  await choose(operator, tenant_id)
-  const act = (by: Browser, path: string, body: object = {}) =>
-    by.post(`/api/email-domains${path}`, body, { 'x-sluice-tenant': tenant_id })
-  const shown = async (by = operator) => (await by.get('/api/email-domains')).body
-  expect(await shown()).toEqual({ domains: null, of_installation: [] })
-  const added = await act(operator, '', { domain: ' München.example ' })
+  await selectTenant(operator, tenant_id)
+  const post = (browser: Browser, path: string, body: object = {}) =>
+    browser.post(`/api/email-domains${path}`, body, { 'x-sluice-tenant': tenant_id })
+  const readDomains = async (browser = operator) => (await browser.get('/api/email-domains')).body
+  expect(await readDomains()).toEqual({ domains: null, of_installation: [] })
+  const added = await post(operator, '', { domain: ' München.example ' })
   expect(added.status).toBe(204)
   const [entry] = (await operator.get(`/api/ops/audit?seq=${added.headers.get('x-audit-entry')}`)).body
   expect(entry).toMatchObject({
@@ -593,10 +594,10 @@ test('operators set the domains that a tenant’s email may be from, on record, 
     subject_id: tenant_id,
     details: { email_domains: ['xn--mnchen-3ya.example'] },
   })
-  // Two at once: neither is lost.
-  const both = await Promise.all(['a.example', 'b.example'].map((domain) => act(operator, '', { domain })))
+  // Two concurrent additions are both stored.
+  const both = await Promise.all(['a.example', 'b.example'].map((domain) => post(operator, '', { domain })))
   expect(both.map(({ status }) => status)).toEqual([204, 204])
-  expect((await shown(owner)).domains.toSorted()).toEqual([
+  expect((await readDomains(owner)).domains.toSorted()).toEqual([
     'a.example',
     'b.example',
     'xn--mnchen-3ya.example',
@@ -610,26 +611,24 @@ test('operators set the domains that a tenant’s email may be from, on record, 
     ['/remove', 'B.example', 204],
     ['/remove', 'b.example', 409],
   ] as const)
-    expect([path, domain, (await act(operator, path, { domain })).status]).toEqual([path, domain, status])
+    expect([path, domain, (await post(operator, path, { domain })).status]).toEqual([path, domain, status])
   for (const path of ['', '/remove', '/default'])
-    expect([path, (await act(owner, path, { domain: 'a.example' })).status]).toEqual([path, 403])
-  expect((await shown()).domains).toEqual(['xn--mnchen-3ya.example', 'a.example'])
-  for (const domain of ['xn--mnchen-3ya.example', 'a.example']) await act(operator, '/remove', { domain })
-  expect((await shown()).domains).toEqual([])
-  expect((await act(operator, '/default')).status).toBe(204)
-  expect((await shown()).domains).toBe(null)
+    expect([path, (await post(owner, path, { domain: 'a.example' })).status]).toEqual([path, 403])
+  expect((await readDomains()).domains).toEqual(['xn--mnchen-3ya.example', 'a.example'])
+  for (const domain of ['xn--mnchen-3ya.example', 'a.example']) await post(operator, '/remove', { domain })
+  expect((await readDomains()).domains).toEqual([])
+  expect((await post(operator, '/default')).status).toBe(204)
+  expect((await readDomains()).domains).toBe(null)
   await world.sql`update tenants set email_domains = array_fill('full.example'::text, array[100]) where id = ${tenant_id}`
-  expect((await act(operator, '', { domain: 'a.example' })).status).toBe(409)
+  expect((await post(operator, '', { domain: 'a.example' })).status).toBe(409)
 })
 
-test('an act whose outcome was lost reads as such, and an old entry does not say whether one was to follow', async ({
-  world,
-}) => {
+test('an act with a lost outcome expects one, and an old entry has no expectation', async ({ world }) => {
   const person = await signedInAs(world, { role: 'owner' })
-  const by = { tenant_id: world.tenant_id, actor_id: person.user_id }
+  const author = { tenant_id: world.tenant_id, actor_id: person.user_id }
   for (const entry of [{ details: { expects_outcome: true } }, { details: { reason: 'x' } }])
     await world.sql`
-      select append_audit_entry(${world.sql.json({ ...by, action: 'two_factor.disable', ...entry })}::jsonb)`
+      select append_audit_entry(${world.sql.json({ ...author, action: 'two_factor.disable', ...entry })}::jsonb)`
   const { body } = await person.get(`/api/audit?actor=${person.email}&limit=2`)
   expect(body).toMatchObject([
     { outcome: null, expects_outcome: null, details: { reason: 'x' } },
@@ -637,7 +636,7 @@ test('an act whose outcome was lost reads as such, and an old entry does not say
   ])
 })
 
-test('the dashboard writes nothing on record in the name of somebody else', async ({ world }) => {
+test('the dashboard cannot record an entry in the name of another user', async ({ world }) => {
   const [one, other] = [await createPerson(world), await createPerson(world)]
   const append = (entry: object) =>
     world.sql.begin(async (tx) => {
@@ -655,22 +654,24 @@ test('the dashboard writes nothing on record in the name of somebody else', asyn
     'ada',
   ])
     await expect(append({ actor })).rejects.toMatchObject({ code: '42501' })
-  await expect(append({ actor_id: NOBODY, actor: other.email })).rejects.toThrow('no rows')
+  await expect(append({ actor_id: MISSING_ID, actor: other.email })).rejects.toThrow('no rows')
 })
 
-test('one operator cannot take all streams', async ({ world }) => {
+test('one operator cannot open all streams', async ({ world }) => {
   const [one, another] = [
     await signedInAs(world, { is_operator: true }),
     await signedInAs(world, { is_operator: true }),
   ]
-  const leave = new AbortController()
-  onTestFinished(() => leave.abort())
-  // A stream that nobody holds is closed with the garbage.
-  const held: Response[] = []
+  const disconnect = new AbortController()
+  onTestFinished(() => disconnect.abort())
+  // The garbage collector closes a stream without a reference.
+  const open_responses: Response[] = []
   const open = async (browser: Browser) => {
-    const { signal } = leave
-    held.push(await fetch(`${url}/api/ops/stream`, { headers: { cookie: cookieOf(browser) }, signal }))
-    return held.at(-1)!.status
+    const { signal } = disconnect
+    open_responses.push(
+      await fetch(`${url}/api/ops/stream`, { headers: { cookie: cookieOf(browser) }, signal }),
+    )
+    return open_responses.at(-1)!.status
   }
   for (let n = 0; n < 5; n += 1) expect(await open(one)).toBe(200)
   expect(await open(one)).toBe(429)
@@ -678,10 +679,8 @@ test('one operator cannot take all streams', async ({ world }) => {
   expect((await createBrowser(url).get('/api/ops/stream')).status).toBe(401)
 })
 
-// Last: what is made up here is newer than all that others put on record.
-test('a page of the audit log looks at so many entries, says until when, and goes on there', async ({
-  world,
-}) => {
+// The last test: its entries are newer than the entries of all other tests.
+test('a page of the audit log scans a bounded number of entries and links to the next', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'long' })
   const [owner, operator] = [
     await signedInAs(world, { role: 'owner', tenant_id }),
@@ -696,15 +695,15 @@ test('a page of the audit log looks at so many entries, says until when, and goe
     [owner, `/api/audit?actor=${owner.email}&limit=5`],
     [operator, `/api/ops/audit?actor=${owner.email}&limit=5`],
   ] as const) {
-    let at: string | undefined = path
+    let next_path: string | undefined = path
     const pages: [number, boolean][] = []
     const found: { actor: string }[] = []
-    while (at !== undefined) {
-      const { status, headers, body } = await browser.get(at)
-      expect([at, status]).toEqual([at, 200])
+    while (next_path !== undefined) {
+      const { status, headers, body } = await browser.get(next_path)
+      expect([next_path, status]).toEqual([next_path, 200])
       found.push(...body)
       pages.push([body.length, headers.has('x-scanned-until')])
-      at = /^<(.*)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1]
+      next_path = /^<(.*)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1]
     }
     expect([path, pages]).toEqual([
       path,
@@ -716,7 +715,7 @@ test('a page of the audit log looks at so many entries, says until when, and goe
     ])
     expect(found).toMatchObject([{ actor: owner.email, action: 'sign_in' }])
   }
-  // What is found at once is a page like any other.
+  // A page that is full at once has no scan limit.
   const { headers, body } = await owner.get('/api/audit?action=get')
   expect([body.length, headers.has('x-scanned-until')]).toEqual([50, false])
 })

@@ -1,19 +1,19 @@
-// The filters of the pages' lists: what does not fit the API does not compile, and what the API is sent for an address.
+// Filters of the lists: their types follow the API, and a page address maps to parameters of the API.
 import { expect, test } from 'vitest'
 import { LIST_FILTERS } from '../src/dashboard/web/generated/filters.ts'
 import { fieldsOf, activeFilters, parametersOf } from '../src/dashboard/web/kit/filter-fields.ts'
 
-test('a filter that the list does not take, and words without one of its values, do not compile', () => {
+test('a filter that the list does not support and labels that lack a value do not compile', () => {
   const mistakes = () => {
     // @ts-expect-error -- payouts have no customer
     fieldsOf('/v1/payouts', [{ kind: 'text', name: 'customer_id', label: 'Customer' }])
-    // @ts-expect-error -- a day is no text
+    // @ts-expect-error -- a day is not a text
     fieldsOf('/v1/payouts', [{ kind: 'text', name: 'created_from', label: 'Created' }])
     const toParameters = (customer: string) => ({ customer })
-    // @ts-expect-error -- `customer` is no parameter
+    // @ts-expect-error -- `customer` is not a parameter
     fieldsOf('/v1/payouts', [{ kind: 'text', name: 'who', label: 'Who', toParameters }])
     const labels = { pending: 'Pending', failed: 'Failed' }
-    // @ts-expect-error -- a refund can have succeeded
+    // @ts-expect-error -- the labels lack succeeded
     fieldsOf('/v1/refunds', [{ kind: 'choice', name: 'status', label: 'Status', labels }])
   }
   expect(mistakes).toBeInstanceOf(Function)
@@ -36,7 +36,7 @@ test('a choice offers all values of its parameter', () => {
   expect(kind).toMatchObject({ options: [{ value: 'generate', label: 'Text' }, {}, {}] })
 })
 
-test('a text is sent as the parameters that it stands for, and counts as a filter', () => {
+test('a text filter is sent as its parameters and counts as an active filter', () => {
   const fields = fieldsOf('/v1/payments', [
     { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
     {

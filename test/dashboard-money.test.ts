@@ -1,11 +1,11 @@
-// Amounts of money on the pages: in the decimals of the API, for every currency that it takes.
+// Amounts of money on the pages have the decimals of the API, for every supported currency.
 import { expect, test } from 'vitest'
 import { currencyCode, DECIMALS, moneyText, settlesExactly, STEPS } from '#core/money.ts'
-import { DECIMALS as OF_PAGES, STEPS as STEPS_OF_PAGES } from '../src/dashboard/web/generated/currencies.ts'
+import { DECIMALS as PAGE_DECIMALS, STEPS as PAGE_STEPS } from '../src/dashboard/web/generated/currencies.ts'
 import { formatMoney, stepHint, parseMoney, decimalAmount } from '../src/dashboard/web/kit/amounts.ts'
 
-test('an amount is shown, typed and exported with the decimals that the API counts in', () => {
-  expect(OF_PAGES).toEqual(DECIMALS)
+test('an amount is shown, typed and exported with the decimals of the API', () => {
+  expect(PAGE_DECIMALS).toEqual(DECIMALS)
   for (const [currency, decimals] of Object.entries(DECIMALS)) {
     expect(currencyCode.parse(currency)).toBe(currency)
     const shown = formatMoney(1_234_567, currency)
@@ -21,15 +21,15 @@ test('an amount is shown, typed and exported with the decimals that the API coun
   }
 })
 
-test('currencies of which a browser knows other decimals are as the guide says', () => {
+test('currencies with different decimals in browsers follow the guide', () => {
   const amounts = ['HUF', 'ISK', 'UGX', 'JPY', 'MGA', 'IQD', 'KWD'].map((currency) =>
     decimalAmount(100_000, currency),
   )
   expect(amounts).toEqual(['1000.00', '1000.00', '1000.00', '100000', '100000', '100.000', '100.000'])
 })
 
-test('an amount that the processor does not settle cannot be typed, by what it is for', () => {
-  expect(STEPS_OF_PAGES).toEqual(STEPS)
+test('an amount that the processor does not settle for its use is refused', () => {
+  expect(PAGE_STEPS).toEqual(STEPS)
   for (const use of ['payment', 'payout'] as const)
     for (const currency of Object.keys(DECIMALS))
       for (const minor of [1_000_100, 1_000_010, 1_000_001])

@@ -1,4 +1,4 @@
-// Operations over HTTP: who may see them, what each route answers after a mixed run, and what operators do.
+// The operations API of the dashboard: permissions, the responses of each route after a mixed run, and the acts of operators.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -28,7 +28,7 @@ function cookieOf({ cookies }: Browser): string {
   return Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
 }
 
-/** Jobs that no version performs, parked. */
+/** Inserts parked jobs with an unknown name. */
 async function parkJobs(count: number, name: string): Promise<string[]> {
   const ids = newIdsInOrder(count)
   await world.sql`
@@ -55,7 +55,7 @@ const READS = [
   'audit',
 ]
 
-test('only operators see operations, and a mixed run shows on each page', async () => {
+test('only operators can read operations, and each route responds after a mixed run', async () => {
   const owner = await signedInAs(world, { role: 'owner' })
   const { client, sql } = world
   const payment = await client.post('/v1/payments', {
@@ -95,7 +95,7 @@ test('only operators see operations, and a mixed run shows on each page', async 
     works_on: { resource: 'payment', id: payment.body.id, amount_minor: 4200, idempotency_key: 'mixed-1' },
   })
   expect(shown.attempts).toHaveLength(1)
-  // The money beside it: what was posted for the payment.
+  // The job shows the postings of its payment.
   expect([captured.status, shown.postings]).toEqual([
     'captured',
     [{ at: expect.any(String), kind: 'capture', added: true, amount_minor: 4200, currency: 'USD' }],
@@ -118,12 +118,12 @@ test('only operators see operations, and a mixed run shows on each page', async 
   expect(queues.map(({ queue }: { queue: string }) => queue)).toEqual([...QUEUES])
 })
 
-test('a pause of a tenant in a queue holds its jobs until it is resumed, and both are on record', async () => {
+test('a pause of a tenant in a queue stops its jobs until the resume, and the audit log has both', async () => {
   const { client, sql } = world
-  const what = { queue: 'payments', tenant_id: world.tenant_id }
-  const paused = await operator.send('POST', '/api/ops/pauses', { ...what, reason: 'bad keys' })
+  const target = { queue: 'payments', tenant_id: world.tenant_id }
+  const paused = await operator.send('POST', '/api/ops/pauses', { ...target, reason: 'bad keys' })
   expect(paused.status).toBe(204)
-  expect((await operator.send('POST', '/api/ops/pauses', { ...what, reason: 'again' })).status).toBe(409)
+  expect((await operator.send('POST', '/api/ops/pauses', { ...target, reason: 'again' })).status).toBe(409)
   expect((await operator.get('/api/ops/pauses')).body).toMatchObject([
     {
       queue: 'payments',
@@ -137,8 +137,8 @@ test('a pause of a tenant in a queue holds its jobs until it is resumed, and bot
   expect((await operator.get(`/api/ops/audit?seq=${seq}`)).body).toMatchObject([
     { seq, actor: operator.email, action: 'jobs.pause', tenant: 'acme', details: { reason: 'bad keys' } },
   ])
-  // Workers look at the pauses each second; only what is asked for then is held.
-  await until('the workers have seen the pause', async () => {
+  // Workers read the pauses each second, so only jobs after that wait.
+  await until('the workers apply the pause', async () => {
     const key = `held-${newId()}`
     await client.post(
       '/v1/payments',
@@ -151,20 +151,21 @@ test('a pause of a tenant in a queue holds its jobs until it is resumed, and bot
       },
       { prefer: 'wait=1' },
     )
-    const held = await sql`select from jobs where finished_at is null and attempt = 0 and queue = 'payments'`
-    return held.length > 0
+    const waiting =
+      await sql`select from jobs where finished_at is null and attempt = 0 and queue = 'payments'`
+    return waiting.length > 0
   })
   const { items } = (await operator.get('/api/ops/jobs?queue=payments')).body
   expect(items.filter(({ paused }: { paused: boolean }) => paused)).not.toEqual([])
-  // Members are told what is paused for them, and nothing of who did it, or why.
+  // Members see the pauses of their tenant without their authors and reasons.
   const member = await signedInAs(world, { role: 'support' })
-  const told = (await member.get('/api/session/pauses')).body
-  expect(told).toEqual([{ queue: 'payments', since: expect.any(String) }])
+  const shown = (await member.get('/api/session/pauses')).body
+  expect(shown).toEqual([{ queue: 'payments', since: expect.any(String) }])
   const elsewhere = { queue: 'ai', tenant_id: (await ensureTenant(world.sql, 'elsewhere')).id }
   await operator.send('POST', '/api/ops/pauses', { ...elsewhere, reason: 'theirs' })
-  expect((await member.get('/api/session/pauses')).body).toEqual(told)
+  expect((await member.get('/api/session/pauses')).body).toEqual(shown)
   await operator.send('POST', '/api/ops/pauses/resume', elsewhere)
-  const resumed = await operator.send('POST', '/api/ops/pauses/resume', what)
+  const resumed = await operator.send('POST', '/api/ops/pauses/resume', target)
   expect(resumed.status).toBe(204)
   await world.drain()
   expect((await operator.get('/api/ops/pauses')).body).toEqual([])
@@ -172,17 +173,17 @@ test('a pause of a tenant in a queue holds its jobs until it is resumed, and bot
   expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([{ action: 'jobs.resume' }])
 })
 
-test('an act on all that a filter finds ends with a result for each job, and is not canceled any more then', async () => {
+test('an act with a filter has a result for each job, and cannot be canceled once it is done', async () => {
   const ids = await parkJobs(3, 'acts.parked')
-  const asked = await operator.send('POST', '/api/ops/acts', {
+  const act = await operator.send('POST', '/api/ops/acts', {
     act: 'discard',
     filter: { state: 'parked', name: 'acts.parked' },
     reason: 'nobody knows them',
   })
-  expect([asked.status, asked.body.matched]).toEqual([202, 3])
-  expect(Number(asked.headers.get('x-audit-entry'))).toBeGreaterThan(0)
-  const path = `/api/ops/acts/${asked.body.id}`
-  await until('the act is over', async () => (await operator.get(path)).body.state === 'done')
+  expect([act.status, act.body.matched]).toEqual([202, 3])
+  expect(Number(act.headers.get('x-audit-entry'))).toBeGreaterThan(0)
+  const path = `/api/ops/acts/${act.body.id}`
+  await until('the act is done', async () => (await operator.get(path)).body.state === 'done')
   expect((await operator.get(path)).body).toMatchObject({
     found: 3,
     done: 3,
@@ -198,13 +199,13 @@ test('an act on all that a filter finds ends with a result for each job, and is 
   ])
 })
 
-test('what came of an act is in the audit log, also in that of the tenant of its job', async () => {
+test('the outcome of an act is in the audit log of operators and of the tenant', async () => {
   const owner = await signedInAs(world, { role: 'owner' })
   const [job_id] = await parkJobs(1, 'acts.audited')
-  const asked = await operator.send('POST', '/api/ops/acts', { act: 'discard', job_id, reason: 'wrong' })
-  const path = `/api/ops/acts/${asked.body.id}`
-  await until('the act is over', async () => (await operator.get(path)).body.state === 'done')
-  const seq = asked.headers.get('x-audit-entry')
+  const act = await operator.send('POST', '/api/ops/acts', { act: 'discard', job_id, reason: 'wrong' })
+  const path = `/api/ops/acts/${act.body.id}`
+  await until('the act is done', async () => (await operator.get(path)).body.state === 'done')
+  const seq = act.headers.get('x-audit-entry')
   for (const answer of [
     await operator.get(`/api/ops/audit?seq=${seq}`),
     await owner.get(`/api/audit?seq=${seq}`),
@@ -219,47 +220,47 @@ test('what came of an act is in the audit log, also in that of the tenant of its
     ])
 })
 
-test('an act on the jobs of one tenant is on record there, whether the filter names it or what they are about', async () => {
+test('an act on the jobs of one tenant is in the audit log of the tenant if its filter has a tenant or a resource', async () => {
   const { sql, tenant_id, client } = world
   const { id } = await heldPayment(client)
-  const ask = async (filter: object) => {
-    const asked = await operator.send('POST', '/api/ops/acts', {
+  const requestAct = async (filter: object) => {
+    const act = await operator.send('POST', '/api/ops/acts', {
       act: 'retry',
       filter: { state: 'open', name: 'acts.none', ...filter },
       reason: 'seen',
     })
-    expect(asked.status).toBe(202)
+    expect(act.status).toBe(202)
     const [entry] = await sql`
-      select tenant_id from audit_entries where seq = ${Number(asked.headers.get('x-audit-entry'))}`
+      select tenant_id from audit_entries where seq = ${Number(act.headers.get('x-audit-entry'))}`
     return entry!['tenant_id']
   }
-  expect(await ask({ tenant_id })).toBe(tenant_id)
-  expect(await ask({ subject_id: id })).toBe(tenant_id)
-  expect(await ask({})).toBeNull()
-  expect(await ask({ tenant_id: newId() })).toBeNull()
+  expect(await requestAct({ tenant_id })).toBe(tenant_id)
+  expect(await requestAct({ subject_id: id })).toBe(tenant_id)
+  expect(await requestAct({})).toBeNull()
+  expect(await requestAct({ tenant_id: newId() })).toBeNull()
 })
 
-test('a story answers at most the latest 1,000 jobs of a row', async () => {
+test('a timeline has at most the latest 1,000 jobs of a resource', async () => {
   const { sql, tenant_id } = world
-  const [about, ids] = [newId(), newIdsInOrder(1_100)]
+  const [subject_id, ids] = [newId(), newIdsInOrder(1_100)]
   await sql`
     insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, created_at, finished_at)
-    select id, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', ${about}, '{}', 1, 'succeeded',
+    select id, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', ${subject_id}, '{}', 1, 'succeeded',
       now() + nth * interval '1 ms', now() + interval '1 minute'
     from unnest(${ids}::uuid[]) with ordinality as of(id, nth)`
   const member = await signedInAs(world, { role: 'read-only' })
-  const { body } = await member.get(`/api/stories/${about}`)
+  const { body } = await member.get(`/api/stories/${subject_id}`)
   expect(body.jobs.map(({ id }: { id: string }) => id)).toEqual(ids.slice(100))
-  await sql`delete from jobs where subject_id = ${about}`
+  await sql`delete from jobs where subject_id = ${subject_id}`
 })
 
-test('an operator says of an unknown call whether it took effect, and what does not fit is refused', async () => {
+test('an operator resolves an unknown call by its effect, and invalid resolutions are refused', async () => {
   const { client, sql } = world
-  const ask = async (job_id: string, more: object) =>
+  const requestAct = async (job_id: string, more: object) =>
     await operator.send('POST', '/api/ops/acts', { act: 'resolve', job_id, reason: 'seen there', ...more })
-  const resultOf = async (asked: Awaited<ReturnType<typeof ask>>) => {
-    const path = `/api/ops/acts/${asked.body.id}`
-    await until('the act is over', async () => (await operator.get(path)).body.state === 'done')
+  const resultOf = async (act: Awaited<ReturnType<typeof requestAct>>) => {
+    const path = `/api/ops/acts/${act.body.id}`
+    await until('the act is done', async () => (await operator.get(path)).body.state === 'done')
     return (await operator.get(`${path}/items`)).body[0]
   }
   const { refund_id, job_id } = await unknownRefund(world)
@@ -267,23 +268,23 @@ test('an operator says of an unknown call whether it took effect, and what does 
     makes: expect.stringMatching(/^re_/),
     under_way: true,
   })
-  for (const odd of [
+  for (const invalid of [
     {},
     { act: 'retry', took_effect: true },
     { took_effect: false, reference: 're_1' },
     { took_effect: true, job_id: undefined, filter: { state: 'ready' } },
   ])
-    expect([odd, (await ask(job_id, odd)).status]).toEqual([odd, 400])
-  expect((await resultOf(await ask(job_id, { took_effect: true }))).refused).toMatch(
+    expect([invalid, (await requestAct(job_id, invalid)).status]).toEqual([invalid, 400])
+  expect((await resultOf(await requestAct(job_id, { took_effect: true }))).refused).toMatch(
     /^The reference is required: .* like re_/,
   )
-  expect((await resultOf(await ask(job_id, { took_effect: true, reference: 'po_1' }))).refused).toMatch(
-    /^The reference must be/,
-  )
+  expect(
+    (await resultOf(await requestAct(job_id, { took_effect: true, reference: 'po_1' }))).refused,
+  ).toMatch(/^The reference must be/)
 
-  const asked = await ask(job_id, { took_effect: true, reference: 're_mistyped' })
-  expect(await resultOf(asked)).toMatchObject({ before: 'unknown', lookup_only: true, refused: null })
-  const entry = asked.headers.get('x-audit-entry')
+  const act = await requestAct(job_id, { took_effect: true, reference: 're_mistyped' })
+  expect(await resultOf(act)).toMatchObject({ before: 'unknown', lookup_only: true, refused: null })
+  const entry = act.headers.get('x-audit-entry')
   expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([
     {
       action: 'jobs.resolve',
@@ -292,11 +293,13 @@ test('an operator says of an unknown call whether it took effect, and what does 
     },
   ])
 
-  // What is not found there stays unknown, until somebody says that it never happened.
+  // A call that the provider does not have stays unknown until an operator resolves it as failed.
   const job = async () => (await operator.get(`/api/ops/jobs/${job_id}`)).body
-  await until('it was looked for', async () => /re_mistyped|refund/.test((await job()).error ?? ''))
-  await until('it waits again', async () => (await job()).state === 'unknown')
-  expect(await resultOf(await ask(job_id, { took_effect: false }))).toMatchObject({
+  await until('the lookup of the reference has failed', async () =>
+    /re_mistyped|refund/.test((await job()).error ?? ''),
+  )
+  await until('the job is unknown again', async () => (await job()).state === 'unknown')
+  expect(await resultOf(await requestAct(job_id, { took_effect: false }))).toMatchObject({
     before: 'unknown',
     after: 'failed',
   })
@@ -305,26 +308,28 @@ test('an operator says of an unknown call whether it took effect, and what does 
     { act: 'resolve', who: operator.email, after: 'unknown' },
     { act: 'resolve', who: operator.email, after: 'failed' },
   ])
-  expect((await resultOf(await ask(job_id, { took_effect: false }))).refused).toMatch(/^It has finished/)
-  const [strange] = await parkJobs(1, 'acts.strange')
-  expect((await resultOf(await ask(strange!, { took_effect: false }))).refused).toBe(
+  expect((await resultOf(await requestAct(job_id, { took_effect: false }))).refused).toMatch(
+    /^It has finished/,
+  )
+  const [unrecognized] = await parkJobs(1, 'acts.strange')
+  expect((await resultOf(await requestAct(unrecognized!, { took_effect: false }))).refused).toBe(
     'It has no call to a provider that this version knows.',
   )
-  await sql`delete from jobs where id = ${strange!}`
+  await sql`delete from jobs where id = ${unrecognized!}`
 })
 
-test('drifts and parked notifications of all tenants are listed in pages, and found by what they are', async () => {
+test('drifts and parked notifications of all tenants are listed in pages and filtered', async () => {
   const { sql, tenant_id } = world
   const shop = await world.clientOf({ tenant: 'shop' })
   const ids = async (path: string) =>
     (await operator.get(`/api/ops/${path}`)).body.map(({ id }: { id: string }) => id)
-  // The reconciler, which takes them for mended, comes by the hour.
-  const [mended, first, second, third] = newIdsInOrder(4)
+  // The reconciler, which would resolve these drifts, runs hourly.
+  const [resolved, first, second, third] = newIdsInOrder(4)
   await sql`
     insert into drifts (id, tenant_id, subject, subject_id, state, ours, since, created_at, resolved_at)
     select id::uuid, tenant_id::uuid, subject, gen_random_uuid(), state, '{"status": "pending"}',
-      now() - interval '1 hour', created_at::timestamptz, case when id::uuid = ${mended!} then now() end
-    from (values (${mended!}, ${tenant_id}, 'refund', 'stale', '2026-01-04'),
+      now() - interval '1 hour', created_at::timestamptz, case when id::uuid = ${resolved!} then now() end
+    from (values (${resolved!}, ${tenant_id}, 'refund', 'stale', '2026-01-04'),
       (${first!}, ${tenant_id}, 'payment', 'differs', '2026-01-01'),
       (${second!}, ${tenant_id}, 'refund', 'stale', '2026-01-02'),
       (${third!}, ${shop.tenant_id}, 'refund', 'differs', '2026-01-03')) d(id, tenant_id, subject, state, created_at)`
@@ -335,24 +340,24 @@ test('drifts and parked notifications of all tenants are listed in pages, and fo
   expect(await ids('drifts?state=differs')).toEqual([third, first])
   expect(await ids('drifts?subject=refund')).toEqual([third, second])
   expect(await ids(`drifts?tenant_id=${shop.tenant_id}`)).toEqual([third])
-  // The drifts of one tenant are what its pages show, so that tenant knows who looked.
-  const looks = await sql`
+  // The tenant's audit log records the operator's access to its drifts.
+  const accesses = await sql`
     select actor, details ->> 'query' as query from audit_entries
     where tenant_id = ${shop.tenant_id} and action = 'listDrifts'`
-  expect(looks).toEqual([{ actor: operator.email, query: '{"tenant_id":"...","limit":50}' }])
+  expect(accesses).toEqual([{ actor: operator.email, query: '{"tenant_id":"...","limit":50}' }])
   const { body: shown } = await operator.get('/api/ops/drifts?limit=1')
   expect(shown[0].age_s).toBeGreaterThanOrEqual(3600)
   expect(shown).toMatchObject([
     { tenant: 'shop', tenant_id: shop.tenant_id, ours: { status: 'pending' }, theirs: null },
   ])
 
-  const [over, older, newer] = newIdsInOrder(3)
+  const [applied, older, newer] = newIdsInOrder(3)
   await sql`
     insert into notifications (id, provider, event_id, kind, object_id, payload, state, reason, waits_for,
       parked_at, tenant_id, subject, subject_id)
     select id::uuid, 'stripe', id, 'refund.updated', 're_1', '{}', state, reason, 'pi_1',
       parked_at::timestamptz, tenant::uuid, case when tenant is not null then 'refund' end, case when tenant is not null then gen_random_uuid() end
-    from (values (${over!}, 'applied', null, null, null), (${older!}, 'parked', 'not_known_here', '2026-01-01', null),
+    from (values (${applied!}, 'applied', null, null, null), (${older!}, 'parked', 'not_known_here', '2026-01-01', null),
       (${newer!}, 'parked', 'not_at_processor', '2026-01-02', ${tenant_id})) n(id, state, reason, parked_at, tenant)`
   onTestFinished(async () => void (await sql`delete from notifications where object_id = 're_1'`))
   expect(await ids('parked')).toEqual([newer, older])
@@ -365,11 +370,11 @@ test('drifts and parked notifications of all tenants are listed in pages, and fo
   ])
 })
 
-test('the overview says what a balance was at the end of each day, whatever moved it', async () => {
+test('the overview has the balance at the end of each day after all kinds of transfers', async () => {
   const { sql } = world
   const { tenant_id } = await world.clientOf()
   const owner = await signedInAs(world, { role: 'owner', tenant_id })
-  // The last moment of a day is in it, midnight is in the next; several of one day leave what the last one left.
+  // A day includes its last microsecond and excludes the next midnight. Its last transfer sets its balance.
   const moves = [
     ['9 days', 5000],
     ['5 days', 1000],
@@ -397,22 +402,22 @@ test('the overview says what a balance was at the end of each day, whatever move
   ])
 })
 
-test('the overview of a tenant names what needs a person, each kind by itself', async () => {
+test('the overview of a tenant lists each kind of problem that needs a person', async () => {
   const { sql } = world
   const shop = await world.clientOf()
   const { tenant_id } = shop
   const owner = await signedInAs(world, { role: 'owner', tenant_id })
   const attention = async () => (await owner.get('/api/overview')).body.attention
-  const [lapses, later] = [await heldPayment(shop), await heldPayment(shop)]
+  const [expiring, later] = [await heldPayment(shop), await heldPayment(shop)]
   expect(await attention()).toEqual([])
 
   const { payment: disputed } = await disputedPayment(world, { client: shop })
   await sql`
-    update payments set capture_before = now() + case when id = ${lapses.id} then 1 else 40 end * interval '1 hour'
-    where tenant_id = ${tenant_id} and id in (${lapses.id}, ${later.id})`
+    update payments set capture_before = now() + case when id = ${expiring.id} then 1 else 40 end * interval '1 hour'
+    where tenant_id = ${tenant_id} and id in (${expiring.id}, ${later.id})`
   await warnOfExpiry(sql, 100)
   const { dispute } = await disputeIn(shop, disputed.id, 'needs_response')
-  // One waits for the person, one for us: its check failed.
+  // The first verification waits for its person; the second waits for the tenant, because its check has failed.
   const [, open] = [await verificationOf(shop), await verificationOf(shop)]
   await sql`
     update verifications set failure = '{"code": "document_expired", "message": "The document has expired."}'
@@ -444,7 +449,7 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
   const [differs] = await sql<{ id: string }[]>`select id from drifts where tenant_id = ${tenant_id}`
 
   const expected = {
-    hold_lapses: lapses.id,
+    hold_lapses: expiring.id,
     effect_unknown: unknown,
     drift: differs!.id,
     deliveries_failed: failing,
@@ -453,17 +458,17 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     verification_open: open.id,
     dispute_needs_response: dispute.id,
   }
-  const one = (kind: string, id: string) => ({ kind, count: 1, is_more: false, examples: [id] })
-  await until('the warning has its sequence', async () => (await attention()).length === 8)
-  const seen = await attention()
-  expect(seen.map(({ oldest_at: _at, outage: _outage, ...each }: any) => each)).toEqual(
+  const entryOf = (kind: string, id: string) => ({ kind, count: 1, is_more: false, examples: [id] })
+  await until('all eight kinds are listed', async () => (await attention()).length === 8)
+  const listed = await attention()
+  expect(listed.map(({ oldest_at: _at, outage: _outage, ...each }: any) => each)).toEqual(
     Object.entries(expected).map(([kind, id]) =>
-      kind === 'deliveries_failed' ? { ...one(kind, id), count: 1000, is_more: true } : one(kind, id),
+      kind === 'deliveries_failed' ? { ...entryOf(kind, id), count: 1000, is_more: true } : entryOf(kind, id),
     ),
   )
-  for (const { oldest_at } of seen) expect(Date.parse(oldest_at)).toBeGreaterThan(Date.now() - 7_200_000)
+  for (const { oldest_at } of listed) expect(Date.parse(oldest_at)).toBeGreaterThan(Date.now() - 7_200_000)
 
-  // Any number of those that wait for somebody else hides none of them.
+  // Many resources that wait for other people hide none of the problems.
   await sql`
     insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, status, provider)
     select ${tenant_id}, gen_random_uuid(), 'waits-' || n, 'customer', gen_random_uuid(), 'requires_input', 'stripe'
@@ -474,30 +479,30 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     select ${tenant_id}, gen_random_uuid(), ${disputed.id}, 'stripe', 'du_waits_' || n, 'under_review', 1, 'USD',
       now() - interval '3 days', array['disputed'], now() - interval '3 days' - n * interval '1 ms'
     from generate_series(1, 1001) n`
-  expect(await attention()).toEqual(seen)
+  expect(await attention()).toEqual(listed)
 })
 
-test('a row is found by what its provider or a person calls it, in its own tenant only', async () => {
+test('a resource is found by id, reference or email, only in its own tenant', async () => {
   const shop = await world.clientOf()
-  const mine = await signedInAs(world, { role: 'support', tenant_id: shop.tenant_id })
+  const member = await signedInAs(world, { role: 'support', tenant_id: shop.tenant_id })
   const other = await signedInAs(world, { role: 'owner' })
   const payment = await heldPayment(shop)
   const email = 'ada@find.example'
   const customer = (await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', email }))
     .body
-  const found = async (by: Browser, text: string) =>
-    (await by.get(`/api/find?q=${encodeURIComponent(text)}`)).body
+  const found = async (browser: Browser, text: string) =>
+    (await browser.get(`/api/find?q=${encodeURIComponent(text)}`)).body
   for (const [text, row] of [
     [payment.id, { resource: 'payment', id: payment.id, by: 'id' }],
     [payment.processor_reference, { resource: 'payment', id: payment.id, by: 'reference' }],
     [email, { resource: 'customer', id: customer.id, by: 'email' }],
   ] as const) {
-    expect([text, await found(mine, text)]).toEqual([text, [expect.objectContaining(row)]])
+    expect([text, await found(member, text)]).toEqual([text, [expect.objectContaining(row)]])
     expect([text, await found(other, text)]).toEqual([text, []])
   }
 })
 
-test('a reader of the stream that stalls is cut off, and harms nobody', async () => {
+test('a stalled reader of the stream is disconnected and does not delay other readers', async () => {
   const leaving = await signedInAs(world, { is_operator: true })
   const { hostname, port } = new URL(world.dashboard_url)
   const socket = connect(Number(port), hostname)
@@ -511,10 +516,10 @@ test('a reader of the stream that stalls is cut off, and harms nobody', async ()
   onTestFinished(() => stop.abort())
   const reading = { headers: { cookie: cookieOf(operator) }, signal: stop.signal }
   const { body } = await fetch(`${world.dashboard_url}/api/ops/stream`, reading)
-  const heard = new Set<string>()
+  const received = new Set<string>()
   void (async () => {
     for await (const chunk of body!)
-      for (const [round] of new TextDecoder().decode(chunk).matchAll(/round-\d+-end/g)) heard.add(round)
+      for (const [marker] of new TextDecoder().decode(chunk).matchAll(/round-\d+-end/g)) received.add(marker)
   })().catch(() => {})
   await world.sql`
     with made as (
@@ -522,10 +527,10 @@ test('a reader of the stream that stalls is cut off, and harms nobody', async ()
       returning id
     ) insert into pauses (tenant_id, queue, reason) select id, 'ai', 'x' from made`
   onTestFinished(async () => void (await world.sql`delete from pauses`))
-  // More than the machine keeps for a connection, which the other reader takes.
-  for (let round = 0; round < 5; round++) {
-    await world.sql`update pauses set reason = ${`round-${round}-end`} || repeat('x', 900) where queue = 'ai'`
-    await until(`round ${round} is heard`, async () => heard.has(`round-${round}-end`))
+  // The updates exceed the socket buffers of the stalled reader; the other reader receives all of them.
+  for (let nth = 0; nth < 5; nth++) {
+    await world.sql`update pauses set reason = ${`round-${nth}-end`} || repeat('x', 900) where queue = 'ai'`
+    await until(`update ${nth} is received`, async () => received.has(`round-${nth}-end`))
   }
   const closed = once(socket, 'close')
   socket.resume()
@@ -533,23 +538,23 @@ test('a reader of the stream that stalls is cut off, and harms nobody', async ()
   expect((await operator.get('/api/ops/pauses')).status).toBe(200)
 })
 
-test('the stream tells of a pause within moments, and ends when its operator is none any more', async () => {
+test('the stream reports a pause at once, and ends when its reader loses the operator role', async () => {
   const other = await signedInAs(world, { is_operator: true })
   const response = await fetch(`${world.dashboard_url}/api/ops/stream`, {
     headers: { cookie: cookieOf(other) },
   })
   expect(response.headers.get('content-type')).toContain('text/event-stream')
   expect(response.headers.get('x-content-type-options')).toBe('nosniff')
-  let heard = ''
+  let received = ''
   const decoder = new TextDecoder()
   const ended = (async () => {
-    for await (const chunk of response.body!) heard += decoder.decode(chunk, { stream: true })
+    for await (const chunk of response.body!) received += decoder.decode(chunk, { stream: true })
   })()
-  await until('all topics are told', async () =>
-    ['pauses', 'acts', 'queues'].every((name) => heard.includes(`event: ${name}\n`)),
+  await until('all topics are received', async () =>
+    ['pauses', 'acts', 'queues'].every((name) => received.includes(`event: ${name}\n`)),
   )
   await operator.send('POST', '/api/ops/pauses', { queue: 'ai', reason: 'streamed' })
-  await until('the pause is told', async () => heard.includes('"reason":"streamed"'))
+  await until('the pause is received', async () => received.includes('"reason":"streamed"'))
   await operator.send('POST', '/api/ops/pauses/resume', { queue: 'ai' })
   await world.sql`update users set is_operator = false where id = ${other.user_id}`
   await ended
@@ -557,16 +562,16 @@ test('the stream tells of a pause within moments, and ends when its operator is 
 })
 
 test.each(['redis', 'postgres'] as const)(
-  'bull-board shows the queues on %s to operators, and changes nothing',
+  'bull-board shows the queues on %s to operators, read-only',
   async (queue) => {
-    const of = queue === 'redis' ? world : await createWorld({ queue, parts: ['worker', 'dashboard'] })
-    if (of !== world) onTestFinished(() => of.close())
-    const looking = await signedInAs(of, { is_operator: true })
-    const owner = await signedInAs(of, { role: 'owner' })
+    const target = queue === 'redis' ? world : await createWorld({ queue, parts: ['worker', 'dashboard'] })
+    if (target !== world) onTestFinished(() => target.close())
+    const viewer = await signedInAs(target, { is_operator: true })
+    const owner = await signedInAs(target, { role: 'owner' })
     expect((await owner.get('/ops/bull-board')).status).toBe(403)
-    expect((await fetch(`${of.dashboard_url}/ops/bull-board/api/queues`)).status).toBe(401)
+    expect((await fetch(`${target.dashboard_url}/ops/bull-board/api/queues`)).status).toBe(401)
 
-    const page = await looking.get('/ops/bull-board')
+    const page = await viewer.get('/ops/bull-board')
     expect(page.status).toBe(200)
     expect(page.headers.get('content-security-policy')).toMatch(
       /^default-src 'none'; script-src 'self'(?!.*unsafe)/,
@@ -575,16 +580,16 @@ test.each(['redis', 'postgres'] as const)(
     expect(page.headers.get('referrer-policy')).toBe('same-origin')
     expect(page.text).not.toMatch(/(?:src|href)="https?:|<style|style=/)
     const [script] = /static\/js\/main[^"]*/.exec(page.text)!
-    expect((await looking.get(`/ops/bull-board/${script}`)).status).toBe(200)
-    const { queues } = (await looking.get('/ops/bull-board/api/queues')).body
+    expect((await viewer.get(`/ops/bull-board/${script}`)).status).toBe(200)
+    const { queues } = (await viewer.get('/ops/bull-board/api/queues')).body
     expect(queues.map(({ name, readOnlyMode }: any) => [name, readOnlyMode])).toEqual(
       QUEUES.map((name) => [name, true]),
     )
-    expect((await looking.send('PUT', '/ops/bull-board/api/queues/payments/pause', {})).status).toBe(404)
+    expect((await viewer.send('PUT', '/ops/bull-board/api/queues/payments/pause', {})).status).toBe(404)
   },
 )
 
-test('recurring work whose provider refuses has failed: its page says why and since when, the overview and metrics count it, and it recovers', async () => {
+test('recurring work with a refusing provider shows its failure in schedules, overview and metrics until it recovers', async () => {
   const env = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
   const refusing = await createWorld({ parts: ['worker', 'dashboard'], env })
   onTestFinished(() => refusing.close())
@@ -601,8 +606,8 @@ test('recurring work whose provider refuses has failed: its page says why and si
       ?.value
   expect((await person.post('/api/session/tenant', { tenant_id: refusing.tenant_id })).status).toBe(204)
   const member = await signedInAs(refusing, { role: 'owner' })
-  const attention = async (by = person) =>
-    (await by.get('/api/overview')).body.attention.filter(
+  const attention = async (browser = person) =>
+    (await browser.get('/api/overview')).body.attention.filter(
       ({ kind }: { kind: string }) => kind === 'schedule_failing',
     )
   const before = await failures()
@@ -620,7 +625,7 @@ test('recurring work whose provider refuses has failed: its page says why and si
       { count: 1, is_more: false, oldest_at: row.failing_since, examples: [], outage: null },
     ])
   })
-  // It is not for the tenant to settle.
+  // The tenant cannot solve this problem.
   expect(await attention(member)).toEqual([])
   await eventually(async () => {
     expect((await failures()) - before).toBeGreaterThan(1)

@@ -1,4 +1,4 @@
-// An act in the dashboard whose answer was lost: what is sent again, under which key, and what is said of it.
+// Tests actions of the dashboard with lost responses: retries, idempotency keys and texts of outcomes.
 import { expect, test, vi } from 'vitest'
 import { SluiceErrorOf, type SluiceErrorCode } from '#sdk/errors.ts'
 import { Sluice } from '#sdk/index.ts'
@@ -13,8 +13,8 @@ import {
 
 const KEY = 'dashboard-1'
 
-/** Asks as the pages do, over a connection on which no answer comes back; what it was asked, and how that failed. */
-async function lost(path: string): Promise<{ keys: (string | null)[]; error: Error }> {
+/** Sends a request of the pages over a connection without responses. Returns the sent keys and the error. */
+async function sendWithoutResponse(path: string): Promise<{ keys: (string | null)[]; error: Error }> {
   const keys: (string | null)[] = []
   const sluice = new Sluice({
     base_url: '/api',
@@ -33,10 +33,10 @@ async function lost(path: string): Promise<{ keys: (string | null)[]; error: Err
   return { keys, error }
 }
 
-test('what has no keys is sent once, what has is sent again with its own', async () => {
+test('a request without an idempotency key is sent once, and a request with a key is retried with it', async () => {
   for (const path of ['/keys', '/keys/1/rotate', '/members/invitations'])
-    expect([path, (await lost(path)).keys]).toEqual([path, [null]])
-  expect((await lost('/v1/payments/1/capture')).keys).toEqual([KEY, KEY])
+    expect([path, (await sendWithoutResponse(path)).keys]).toEqual([path, [null]])
+  expect((await sendWithoutResponse('/v1/payments/1/capture')).keys).toEqual([KEY, KEY])
 })
 
 const refused = (
@@ -45,27 +45,27 @@ const refused = (
   facts: { param?: string; maybe_done?: boolean } = {},
 ) => new SluiceErrorOf({ code, message: 'No.', status, ...facts })
 
-/** An act that ends so; the key that is kept after it. */
-async function keptAfter(
+/** The stored key after an action that succeeds or fails with the error. */
+async function storedKeyAfter(
   subject: string,
   error?: Error,
   title = 'Refund $4.00',
 ): Promise<string | undefined> {
-  let meanwhile: string | undefined
-  const asked = runWithStoredKey({ subject, key: KEY, title }, async () => {
-    meanwhile = storedKeyOf(subject)
+  let key_in_progress: string | undefined
+  const action = runWithStoredKey({ subject, key: KEY, title }, async () => {
+    key_in_progress = storedKeyOf(subject)
     if (error !== undefined) throw error
   })
-  const [{ status }] = await Promise.allSettled([asked])
-  // Also the page that is left while it is asked finds the key again.
-  expect([status, meanwhile]).toEqual([error === undefined ? 'fulfilled' : 'rejected', KEY])
+  const [{ status }] = await Promise.allSettled([action])
+  // The key is stored during the request, for a page that is left meanwhile.
+  expect([status, key_in_progress]).toEqual([error === undefined ? 'fulfilled' : 'rejected', KEY])
   return storedKeyOf(subject)
 }
 
-const OF_OTHER_TENANT = { param: 'x-sluice-tenant' }
-const NOT_LOOKED_UP: Parameters<typeof refused>[] = [
-  ['conflict', 409, OF_OTHER_TENANT],
-  ['invalid_request', 400, OF_OTHER_TENANT],
+const OTHER_TENANT_PARAM = { param: 'x-sluice-tenant' }
+const REFUSED_BEFORE_LOOKUP: Parameters<typeof refused>[] = [
+  ['conflict', 409, OTHER_TENANT_PARAM],
+  ['invalid_request', 400, OTHER_TENANT_PARAM],
   ['unauthorized', 401],
   ['forbidden', 403],
   ['request_timeout', 408],
@@ -74,7 +74,7 @@ const NOT_LOOKED_UP: Parameters<typeof refused>[] = [
   ['route_not_found', 404],
   ['unreadable_answer', 409],
 ]
-const LOOKED_UP: Parameters<typeof refused>[] = [
+const REFUSED_AFTER_LOOKUP: Parameters<typeof refused>[] = [
   ['payment_not_capturable', 409],
   ['refund_exceeds_captured', 422],
   ['payment_declined', 402],
@@ -82,44 +82,47 @@ const LOOKED_UP: Parameters<typeof refused>[] = [
   ['processor_error', 502],
 ]
 
-test('an act keeps its key until it is known what became of it', async () => {
-  const { error } = await lost('/v1/payments/1/capture')
-  for (const doubt of [
+test('an action keeps its key until its outcome is known', async () => {
+  const { error } = await sendWithoutResponse('/v1/payments/1/capture')
+  for (const unresolved of [
     error,
     refused('internal_error', 500, { maybe_done: true }),
     refused('idempotency_key_reused', 422),
     refused('unreadable_answer', 200, { maybe_done: true }),
-    ...NOT_LOOKED_UP.map(([code, status, facts]) => refused(code, status, { ...facts, maybe_done: true })),
+    ...REFUSED_BEFORE_LOOKUP.map(([code, status, facts]) =>
+      refused(code, status, { ...facts, maybe_done: true }),
+    ),
   ]) {
-    const subject = `capture ${doubt.message}`
-    expect([subject, isOutcomeUnknown(doubt)]).toEqual([subject, true])
-    expect([subject, await keptAfter(subject, doubt)]).toEqual([subject, KEY])
-    // A second press that is refused before its key is looked up says nothing of the first.
-    for (const facts of NOT_LOOKED_UP) {
+    const subject = `capture ${unresolved.message}`
+    expect([subject, isOutcomeUnknown(unresolved)]).toEqual([subject, true])
+    expect([subject, await storedKeyAfter(subject, unresolved)]).toEqual([subject, KEY])
+    // A second request refused before the lookup of its key does not resolve the first.
+    for (const facts of REFUSED_BEFORE_LOOKUP) {
       const refusal = refused(...facts)
       expect([refusal.message, isOutcomeUnknown(refusal)]).toEqual([refusal.message, false])
-      expect([refusal.message, await keptAfter(subject, refusal)]).toEqual([refusal.message, KEY])
+      expect([refusal.message, await storedKeyAfter(subject, refusal)]).toEqual([refusal.message, KEY])
     }
-    expect(await keptAfter(subject)).toBeUndefined()
+    expect(await storedKeyAfter(subject)).toBeUndefined()
   }
-  for (const [code, status] of LOOKED_UP) {
+  for (const [code, status] of REFUSED_AFTER_LOOKUP) {
     const subject = `refund ${code}`
     const refusal = refused(code, status, { maybe_done: true })
     expect([code, isOutcomeUnknown(refusal)]).toEqual([code, false])
-    expect([code, await keptAfter(subject, error), await keptAfter(subject, refusal)]).toEqual([
+    expect([code, await storedKeyAfter(subject, error), await storedKeyAfter(subject, refusal)]).toEqual([
       code,
       KEY,
       undefined,
     ])
   }
-  for (const facts of NOT_LOOKED_UP) expect(await keptAfter('refund 9', refused(...facts))).toBeUndefined()
+  for (const facts of REFUSED_BEFORE_LOOKUP)
+    expect(await storedKeyAfter('refund 9', refused(...facts))).toBeUndefined()
 })
 
-test('a key is found again after the page was loaded again, with what was asked under it', async () => {
-  const { error } = await lost('/v1/payouts')
-  await keptAfter('payout 1', error, 'Pay $40.00 to Ada')
-  await keptAfter('payout 1', refused('idempotency_key_reused', 422), 'Pay $50.00 to Ada')
-  await keptAfter('payout 1', error, 'Pay $60.00 to Ada')
+test('a stored key and its titles survive a reload of the page', async () => {
+  const { error } = await sendWithoutResponse('/v1/payouts')
+  await storedKeyAfter('payout 1', error, 'Pay $40.00 to Ada')
+  await storedKeyAfter('payout 1', refused('idempotency_key_reused', 422), 'Pay $50.00 to Ada')
+  await storedKeyAfter('payout 1', error, 'Pay $60.00 to Ada')
   vi.resetModules()
   const loaded = await import('../src/dashboard/web/outcomes.ts')
   expect([loaded.storedKeyOf('payout 1'), loaded.storedKeyOf('payout 2')]).toEqual([KEY, undefined])
@@ -142,12 +145,12 @@ const DONE = {
   created_at: '',
 }
 
-test('what became of an act is looked up by its key', async () => {
-  const { error } = await lost('/v1/wallet/top_ups')
-  const missing = async () => {
+test('the outcome of an action is looked up by its key', async () => {
+  const { error } = await sendWithoutResponse('/v1/wallet/top_ups')
+  const keyNotFound = async () => {
     throw refused('idempotency_key_not_found', 404)
   }
-  expect(outcomeText(await findOutcome(missing, KEY))).toBe('It was never received. Try again.')
+  expect(outcomeText(await findOutcome(keyNotFound, KEY))).toBe('It was never received. Try again.')
   await expect(findOutcome(() => Promise.reject(error), KEY)).rejects.toBe(error)
   expect(outcomeText(await findOutcome(async () => [DONE], KEY))).toBe('It was done: top up 17.')
 })

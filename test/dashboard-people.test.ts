@@ -1,4 +1,4 @@
-// What people may do in the dashboard: roles, members, API keys, operators, and the record of all of it.
+// Permissions in the dashboard: roles, members, API keys, operators, and their audit log.
 import { expect } from 'vitest'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
@@ -21,7 +21,7 @@ import {
 } from '#test/people.ts'
 import { testIn, type World } from '#test/world.ts'
 
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
 let url: string
 const by = {} as Record<MemberRole, Browser & Person>
@@ -35,23 +35,29 @@ test.beforeAll(async ({ world }) => {
   for (const role of ROLES) by[role] = await signedInAs(world, { role })
 })
 
-/** Acts, and the roles beside owner and admin that may do them. None is done: the ids are nobody's, the bodies empty. */
+/** Acts, and the roles in addition to owner and admin that may do them. None succeeds: the ids are unknown, the bodies empty. */
 const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
   ['createPayment', 'POST', '/api/v1/payments'],
-  ['capturePayment', 'POST', `/api/v1/payments/${NOBODY}/capture`, 'support'],
-  ['cancelPayment', 'POST', `/api/v1/payments/${NOBODY}/cancel`, 'support'],
-  ['createRefund', 'POST', `/api/v1/payments/${NOBODY}/refunds`, 'support'],
+  ['capturePayment', 'POST', `/api/v1/payments/${UNKNOWN_ID}/capture`, 'support'],
+  ['cancelPayment', 'POST', `/api/v1/payments/${UNKNOWN_ID}/cancel`, 'support'],
+  ['createRefund', 'POST', `/api/v1/payments/${UNKNOWN_ID}/refunds`, 'support'],
   ['createPayout', 'POST', '/api/v1/payouts'],
-  ['cancelPayout', 'POST', `/api/v1/payouts/${NOBODY}/cancel`],
-  ['decideKyc', 'POST', `/api/v1/compliance/kyc/${NOBODY}/decide`, 'support'],
-  ['linkKyc', 'POST', `/api/v1/compliance/kyc/${NOBODY}/link`, 'support'],
+  ['cancelPayout', 'POST', `/api/v1/payouts/${UNKNOWN_ID}/cancel`],
+  ['decideKyc', 'POST', `/api/v1/compliance/kyc/${UNKNOWN_ID}/decide`, 'support'],
+  ['linkKyc', 'POST', `/api/v1/compliance/kyc/${UNKNOWN_ID}/link`, 'support'],
   ['createCustomer', 'POST', '/api/v1/customers'],
-  ['deleteCustomer', 'DELETE', `/api/v1/customers/${NOBODY}`],
-  ['cancelMessage', 'POST', `/api/v1/messages/${NOBODY}/cancel`, 'support'],
+  ['deleteCustomer', 'DELETE', `/api/v1/customers/${UNKNOWN_ID}`],
+  ['cancelMessage', 'POST', `/api/v1/messages/${UNKNOWN_ID}/cancel`, 'support'],
   ['createWebhookEndpoint', 'POST', '/api/v1/webhook_endpoints', 'developer'],
-  ['deleteWebhookEndpoint', 'DELETE', `/api/v1/webhook_endpoints/${NOBODY}`, 'developer'],
-  ['rotateWebhookSecret', 'POST', `/api/v1/webhook_endpoints/${NOBODY}/rotate_secret`, 'developer'],
-  ['replayWebhookDelivery', 'POST', `/api/v1/webhook_deliveries/${NOBODY}/replay`, 'developer', 'support'],
+  ['deleteWebhookEndpoint', 'DELETE', `/api/v1/webhook_endpoints/${UNKNOWN_ID}`, 'developer'],
+  ['rotateWebhookSecret', 'POST', `/api/v1/webhook_endpoints/${UNKNOWN_ID}/rotate_secret`, 'developer'],
+  [
+    'replayWebhookDelivery',
+    'POST',
+    `/api/v1/webhook_deliveries/${UNKNOWN_ID}/replay`,
+    'developer',
+    'support',
+  ],
   ['createMessageTemplate', 'POST', '/api/v1/messages/templates', 'developer'],
   [
     'previewMessageTemplate',
@@ -62,19 +68,19 @@ const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
     'read-only',
   ],
   ['keys.manage', 'POST', '/api/keys', 'developer'],
-  ['keys.manage', 'POST', `/api/keys/${NOBODY}/rotate`, 'developer'],
-  ['keys.manage', 'POST', `/api/keys/${NOBODY}/revoke`, 'developer'],
+  ['keys.manage', 'POST', `/api/keys/${UNKNOWN_ID}/rotate`, 'developer'],
+  ['keys.manage', 'POST', `/api/keys/${UNKNOWN_ID}/revoke`, 'developer'],
   ['members.manage', 'POST', '/api/members/invitations'],
-  ['members.manage', 'POST', `/api/members/invitations/${NOBODY}/revoke`],
-  ['members.manage', 'PATCH', `/api/members/${NOBODY}`],
-  ['members.manage', 'DELETE', `/api/members/${NOBODY}`],
+  ['members.manage', 'POST', `/api/members/invitations/${UNKNOWN_ID}/revoke`],
+  ['members.manage', 'PATCH', `/api/members/${UNKNOWN_ID}`],
+  ['members.manage', 'DELETE', `/api/members/${UNKNOWN_ID}`],
 ]
 
-test('each role may do what it should, and is told who may do the rest', async () => {
-  // Of bodies that these refuse without one; the others take an empty one.
+test('each role may do exactly its acts, and a refusal names the roles that may', async () => {
+  // These paths require a body; the others accept an empty one.
   const bodies: Record<string, object> = {
     '/api/keys': { name: '' },
-    [`/api/members/${NOBODY}`]: { role: 'support' },
+    [`/api/members/${UNKNOWN_ID}`]: { role: 'support' },
     '/api/members/invitations': { email: 'a@people.example', role: 'nothing' },
   }
   const seen: unknown[] = []
@@ -91,9 +97,9 @@ test('each role may do what it should, and is told who may do the rest', async (
         ? { email: 'a@people.example', role: 'support' }
         : undefined
       const body = allowed ? (bodies[path] ?? {}) : (valid ?? invitation ?? bodies[path] ?? {})
-      const answer = await by[role].send(method, path, method === 'DELETE' ? undefined : body)
-      const { error } = answer.body
-      const refusal = answer.status === 403 ? error.context.roles : 'allowed'
+      const response = await by[role].send(method, path, method === 'DELETE' ? undefined : body)
+      const { error } = response.body
+      const refusal = response.status === 403 ? error.context.roles : 'allowed'
       seen.push([role, act, path, refusal, may.includes(act), who_may[act]])
       expected.push([role, act, path, allowed ? 'allowed' : roles, allowed, roles])
     }
@@ -124,12 +130,12 @@ test('each role may do what it should, and is told who may do the rest', async (
     expected.push(['operator'])
   }
   expect(seen).toEqual(expected)
-  // What was refused, or was no valid request, is in the log of requests, not on record: it changed nothing.
+  // Refused and invalid requests are in the request log only: they change nothing.
   const { body } = await by.owner.get(`/api/audit?actor=${by['read-only'].email}`)
   expect(body.map(({ action }: { action: string }) => action)).toEqual(['sign_in'])
 }, 180_000)
 
-test('what somebody does is on record before it happens, with what came of it, and without what is private', async ({
+test('an act is in the audit log before it runs, with its outcome and without private data', async ({
   world,
 }) => {
   const payment = await heldPayment(world.client)
@@ -152,13 +158,15 @@ test('what somebody does is on record before it happens, with what came of it, a
       expects_outcome: true,
     },
   ])
-  const again = await by.support.post(`/api/v1/payments/${payment.id}/capture`)
-  expect(again.status).toBe(409)
-  expect(await find(Number(again.headers.get('x-audit-entry')))).toMatchObject([{ outcome: { status: 409 } }])
+  const repeated = await by.support.post(`/api/v1/payments/${payment.id}/capture`)
+  expect(repeated.status).toBe(409)
+  expect(await find(Number(repeated.headers.get('x-audit-entry')))).toMatchObject([
+    { outcome: { status: 409 } },
+  ])
 
   const key = freshKey()
-  const asked = { ...BY_CARD, amount_minor: 700, idempotency_key: key, description: 'private words' }
-  const made = await by.owner.post('/api/v1/payments', asked)
+  const request = { ...BY_CARD, amount_minor: 700, idempotency_key: key, description: 'private words' }
+  const made = await by.owner.post('/api/v1/payments', request)
   expect(made.body).toMatchObject({ amount_minor: 700, status: 'authorized' })
   expect(await find(Number(made.headers.get('x-audit-entry')))).toMatchObject([
     {
@@ -179,41 +187,47 @@ test('what somebody does is on record before it happens, with what came of it, a
     expect(all).not.toContain(secret)
 })
 
-test('tenants are fenced from each other', async ({ world }) => {
+test('tenants are isolated from each other', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'other' })
-  const theirs = await heldPayment(other)
-  const key = await signedInAs(world, { role: 'owner', tenant_id: other.tenant_id })
+  const other_payment = await heldPayment(other)
+  const other_owner = await signedInAs(world, { role: 'owner', tenant_id: other.tenant_id })
   for (const path of [
-    `payments/${theirs.id}`,
-    `payments/${theirs.id}/timeline`,
-    `payments/${theirs.id}/events`,
+    `payments/${other_payment.id}`,
+    `payments/${other_payment.id}/timeline`,
+    `payments/${other_payment.id}/events`,
   ])
     expect((await by.owner.get(`/api/v1/${path}`)).status).toBe(404)
-  expect((await by.owner.post(`/api/v1/payments/${theirs.id}/cancel`)).body.error.code).toBe(
+  expect((await by.owner.post(`/api/v1/payments/${other_payment.id}/cancel`)).body.error.code).toBe(
     'payment_not_found',
   )
-  expect((await by.owner.get('/api/v1/payments')).text).not.toContain(theirs.id)
-  const to = (browser: Browser, tenant_id: string) => browser.post('/api/session/tenant', { tenant_id })
-  expect((await to(by.owner, other.tenant_id)).body.error.code).toBe('not_found')
-  expect((await to(by.owner, NOBODY)).status).toBe(404)
+  expect((await by.owner.get('/api/v1/payments')).text).not.toContain(other_payment.id)
+  const selectTenant = (browser: Browser, tenant_id: string) =>
+    browser.post('/api/session/tenant', { tenant_id })
+  expect((await selectTenant(by.owner, other.tenant_id)).body.error.code).toBe('not_found')
+  expect((await selectTenant(by.owner, UNKNOWN_ID)).status).toBe(404)
   expect((await by.owner.get('/api/session')).body.tenant.slug).toBe('acme')
   expect((await by.owner.post(`/api/keys/${other.key_id}/revoke`)).status).toBe(404)
   expect((await by.owner.post(`/api/keys/${other.key_id}/rotate`, {})).status).toBe(404)
   expect((await by.owner.get('/api/keys')).text).not.toContain(other.key_id)
-  expect((await by.owner.send('DELETE', `/api/members/${key.user_id}`)).status).toBe(404)
-  expect((await by.owner.get('/api/audit?limit=100')).text).not.toContain(key.email)
-  expect((await other.get(`/v1/payments/${theirs.id}`)).body.status).toBe('authorized')
+  expect((await by.owner.send('DELETE', `/api/members/${other_owner.user_id}`)).status).toBe(404)
+  expect((await by.owner.get('/api/audit?limit=100')).text).not.toContain(other_owner.email)
+  expect((await other.get(`/v1/payments/${other_payment.id}`)).body.status).toBe('authorized')
 
-  // Of two tenants, each with another role.
-  await world.sql`insert into members (tenant_id, user_id, role) values (${world.tenant_id}, ${key.user_id}, 'read-only')`
-  expect((await to(key, world.tenant_id)).status).toBe(204)
-  expect((await key.get('/api/session')).body).toMatchObject({ tenant: { slug: 'acme' }, role: 'read-only' })
+  // A member of two tenants, with a different role in each.
+  await world.sql`insert into members (tenant_id, user_id, role) values (${world.tenant_id}, ${other_owner.user_id}, 'read-only')`
+  expect((await selectTenant(other_owner, world.tenant_id)).status).toBe(204)
+  expect((await other_owner.get('/api/session')).body).toMatchObject({
+    tenant: { slug: 'acme' },
+    role: 'read-only',
+  })
   const here = { 'x-sluice-tenant': world.tenant_id }
-  expect((await key.post('/api/v1/payments', {}, here)).body.error.code).toBe('forbidden')
-  expect((await key.get(`/api/v1/payments/${theirs.id}`)).status).toBe(404)
+  expect((await other_owner.post('/api/v1/payments', {}, here)).body.error.code).toBe('forbidden')
+  expect((await other_owner.get(`/api/v1/payments/${other_payment.id}`)).status).toBe(404)
 })
 
-test('an operator reads a tenant on record, and changes nothing', async ({ world }) => {
+test('the audit log records what an operator reads of a tenant, and an operator changes nothing', async ({
+  world,
+}) => {
   const operator = await signedInAs(world, { is_operator: true })
   expect((await operator.get('/api/session')).body).toMatchObject({
     is_operator: true,
@@ -234,8 +248,8 @@ test('an operator reads a tenant on record, and changes nothing', async ({ world
   for (const path of [`v1/payments/${payment.id}/cancel`, 'v1/customers', 'keys', 'members/invitations']) {
     const body =
       path === 'keys' ? { name: 'x', scopes: ['events:read'] } : { email: 'a@b.example', role: 'owner' }
-    const answer = await operator.post(`/api/${path}`, body, { 'x-sluice-tenant': world.tenant_id })
-    expect([path, answer.status, answer.body.error.code]).toEqual([path, 403, 'forbidden'])
+    const response = await operator.post(`/api/${path}`, body, { 'x-sluice-tenant': world.tenant_id })
+    expect([path, response.status, response.body.error.code]).toEqual([path, 403, 'forbidden'])
   }
   expect((await operator.get('/api/ops/audit')).status).toBe(200)
   const entries = await entriesOf(world, operator)
@@ -247,26 +261,26 @@ test('an operator reads a tenant on record, and changes nothing', async ({ world
     expect.stringContaining('uppression'),
   ])
   expect(JSON.stringify(entries)).not.toContain('private-person')
-  // The tenant sees who looked.
+  // The tenant sees the operator's access.
   expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=getPayment`)).body).toHaveLength(1)
-  // Also as pages say it.
+  // The label of the action on the pages matches too.
   expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=Get%20pay`)).body).toHaveLength(1)
   await world.sql`update users set is_operator = false where id = ${operator.user_id}`
   expect((await operator.get('/api/v1/payments')).status).toBe(403)
 })
 
-test('a key that is made here works at once, is rotated with a grace, and revoked within a second', async ({
+test('a key from the dashboard works at once, rotates with a grace period, and is revoked within a second', async ({
   world,
 }) => {
   const dev = by.developer
   const bad = await dev.post('/api/keys', { name: 'x', scopes: ['payments:all'] })
   expect(bad.body.error).toMatchObject({ code: 'invalid_request', param: 'scopes.0' })
-  const over = await dev.post('/api/keys', {
+  const expired = await dev.post('/api/keys', {
     name: 'x',
     scopes: ['events:read'],
     expires_at: '2020-01-01T00:00:00Z',
   })
-  expect(over.body.error).toMatchObject({ code: 'invalid_request', param: 'expires_at' })
+  expect(expired.body.error).toMatchObject({ code: 'invalid_request', param: 'expires_at' })
   const made = await dev.post('/api/keys', { name: 'Shop', scopes: ['payments:read'], expires_at: null })
   expect([made.status, made.headers.get('cache-control')]).toEqual([201, 'no-store'])
   const statusOf = async (secret: string) =>
@@ -290,13 +304,13 @@ test('a key that is made here works at once, is rotated with a grace, and revoke
 
   const entries = (await entriesOf(world, dev)).filter(({ action }) => action.startsWith('keys.'))
   expect(entries.slice(-3).map(({ action }) => action)).toEqual(['keys.create', 'keys.rotate', 'keys.revoke'])
-  const told = JSON.stringify(entries)
-  for (const { body } of [made, rotated]) expect(told).not.toContain(body.secret.split('_').at(-1))
-  // The scopes that a key can have are all that there are.
+  const serialized = JSON.stringify(entries)
+  for (const { body } of [made, rotated]) expect(serialized).not.toContain(body.secret.split('_').at(-1))
+  // A key can have all scopes.
   const all = await by.owner.post('/api/keys', { name: 'All', scopes: SCOPES })
   expect(all.status).toBe(201)
 
-  // A key may no more than the role that makes it, or is shown it: scopes that allow only what the role may do.
+  // A role may create and rotate only keys whose scopes do not exceed its own permissions.
   const document = (await createClient(world.client.url, all.body.secret).get('/openapi.json')).body
   const needed = new Map<string, string[]>()
   for (const item of Object.values<object>(document.paths))
@@ -316,14 +330,14 @@ async function inbox(world: World, address: string): Promise<unknown[]> {
   return await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(address)}`)
 }
 
-/** The token of the link in the email that came to this address. */
+/** The token of the link in the email to this address. */
 async function linkTo(world: World, address: string): Promise<string> {
   return await until(`the email to ${address}`, async () => {
     return /\/invitation\/([\w-]{43})/.exec(JSON.stringify(await inbox(world, address)))?.[1]
   })
 }
 
-test('somebody new is invited by email, and accepts once', async ({ world }) => {
+test('a new person is invited by email and accepts once', async ({ world }) => {
   const email = 'new.person@people.example'
   const invited = await by.admin.post('/api/members/invitations', {
     email: 'New.Person@people.example',
@@ -340,8 +354,8 @@ test('somebody new is invited by email, and accepts once', async ({ world }) => 
   })
   const accept = (body: object) => guest.post(`/api/invitations/${token}/accept`, body)
   expect((await accept({ name: 'New', password: 'short' })).body.error.param).toBe('password')
-  const both = await Promise.all([1, 2].map(() => accept({ name: 'New', password: PASSWORD })))
-  expect(both.map(({ status }) => String(status)).toSorted()).toEqual(['200', '404'])
+  const acceptances = await Promise.all([1, 2].map(() => accept({ name: 'New', password: PASSWORD })))
+  expect(acceptances.map(({ status }) => String(status)).toSorted()).toEqual(['200', '404'])
   const browser = await signIn(url, { email })
   expect((await browser.get('/api/session')).body).toMatchObject({
     tenant: { slug: 'acme' },
@@ -357,7 +371,7 @@ test('somebody new is invited by email, and accepts once', async ({ world }) => 
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
 })
 
-test('nobody but who gets it reads the link of an invitation', async ({ world }) => {
+test('only the recipient can read the link of an invitation', async ({ world }) => {
   const { sql } = world
   const [operator, member] = [
     await signedInAs(world, { is_operator: true }),
@@ -366,7 +380,7 @@ test('nobody but who gets it reads the link of an invitation', async ({ world })
   const choose = async () =>
     (await operator.post('/api/session/tenant', { tenant_id: SYSTEM_TENANT_ID })).status
   expect(await choose()).toBe(404)
-  // As if it could be chosen.
+  // The system tenant as the selected tenant, written directly.
   await sql`update user_sessions set selected_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
   expect((await operator.get('/api/session')).body).toMatchObject({ tenant: null, role: null })
   expect((await operator.get('/api/v1/messages')).status).toBe(403)
@@ -382,10 +396,16 @@ test('nobody but who gets it reads the link of an invitation', async ({ world })
   const read = async () => {
     const v1 = ['', `/${id}`, `/${id}/timeline`].map((path) => `/v1/messages${path}`)
     v1.push('/v1/events', `/v1/idempotency_keys/${encodeURIComponent(`invitation ${invitation.id}`)}`)
-    const about = [`/api/stories/${id}`, `/api/find?q=${id}`, `/api/find?q=${encodeURIComponent(email)}`]
+    const dashboard_paths = [
+      `/api/stories/${id}`,
+      `/api/find?q=${id}`,
+      `/api/find?q=${encodeURIComponent(email)}`,
+    ]
     return [
       ...(await Promise.all(v1.map((path) => key.get(path)))),
-      ...(await Promise.all([...v1.map((path) => `/api${path}`), ...about].map((path) => member.get(path)))),
+      ...(await Promise.all(
+        [...v1.map((path) => `/api${path}`), ...dashboard_paths].map((path) => member.get(path)),
+      )),
       ...(await Promise.all(
         [`/api/ops/jobs/${job_id}`, '/api/ops/jobs?state=all', '/api/ops/audit'].map((path) =>
           operator.get(path),
@@ -408,14 +428,14 @@ test('nobody but who gets it reads the link of an invitation', async ({ world })
     expect(text).not.toContain(token)
   }
   expect(sent.filter(({ status }) => status === 200).length).toBeGreaterThan(10)
-  // It is not kept either.
+  // The content of the message is not kept either.
   expect(
     await sql`select status, content, redacted_at is not null as redacted from messages where id = ${id}`,
   ).toEqual([{ status: 'sent', content: null, redacted: true }])
   expect((await by.owner.post(`/api/members/invitations/${invitation.id}/revoke`)).status).toBe(204)
 })
 
-test('an invitation that expired, was revoked or replaced opens nothing', async ({ world }) => {
+test('an expired or revoked invitation grants no access', async ({ world }) => {
   const invite = async (email: string, role = 'support') => {
     const { body } = await by.owner.post('/api/members/invitations', { email, role })
     return { id: body.id as string, token: await linkTo(world, email) }
@@ -438,13 +458,13 @@ test('an invitation that expired, was revoked or replaced opens nothing', async 
   expect(await opens(revoked.token)).toEqual([404, 404])
   expect(await opens('A'.repeat(43))).toEqual([404, 404])
   const owners = await invite('owner-to-be@people.example', 'owner')
-  const not_theirs = await by.admin.post(`/api/members/invitations/${owners.id}/revoke`)
-  expect([not_theirs.status, not_theirs.body.error.context.roles]).toEqual([403, ['owner']])
+  const forbidden = await by.admin.post(`/api/members/invitations/${owners.id}/revoke`)
+  expect([forbidden.status, forbidden.body.error.context.roles]).toEqual([403, ['owner']])
   expect((await by.admin.post(`/api/members/invitations/${revoked.id}/revoke`)).status).toBe(404)
   expect(
     (await by.admin.post('/api/members/invitations', { email: 'x@people.example', role: 'owner' })).status,
   ).toBe(403)
-  // Who is removed has no way back in by what they sent before.
+  // The removal of a member revokes the invitations that the member sent.
   const leaver = await signedInAs(world, { role: 'owner' })
   await leaver.post('/api/members/invitations', { email: 'way-back@people.example', role: 'owner' })
   const token = await linkTo(world, 'way-back@people.example')
@@ -452,7 +472,7 @@ test('an invitation that expired, was revoked or replaced opens nothing', async 
   expect(await opens(token)).toEqual([404, 404])
 })
 
-test('who is demoted has no way back by an invitation of before', async ({ world }) => {
+test('a demotion revokes earlier invitations of the member to higher roles', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'demoted' })
   const kind = { role: 'owner', tenant_id } as const
   const [owner, other, third] = [
@@ -465,22 +485,22 @@ test('who is demoted has no way back by an invitation of before', async ({ world
     await signedInAs(world, {}),
     await signedInAs(world, {}),
   ]
-  const send = (by_whom: Browser, { email }: Person, role: MemberRole) =>
-    by_whom.post('/api/members/invitations', { email, role })
+  const send = (inviter: Browser, { email }: Person, role: MemberRole) =>
+    inviter.post('/api/members/invitations', { email, role })
   const accept = async (person: Browser & Person) =>
     (await person.post(`/api/invitations/${await linkTo(world, person.email)}/accept`)).status
   await send(other, first, 'owner')
   await send(other, kept, 'developer')
   await owner.send('PATCH', `/api/members/${other.user_id}`, { role: 'admin' })
   expect(await accept(first)).toBe(404)
-  // What they may still give is still open.
+  // An invitation to a role that the member may still give stays open.
   expect(await accept(kept)).toBe(200)
   await send(third, second, 'admin')
   await world.sql`update members set role = 'support' where user_id = ${third.user_id}`
   expect(await accept(second)).toBe(404)
 })
 
-test('invitations are few, and their emails say nothing that who invites chose, nor lead elsewhere', async ({
+test('invitations are limited, and their emails contain neither text nor links chosen by the inviter', async ({
   world,
 }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'spam' })
@@ -507,20 +527,20 @@ test('invitations are few, and their emails say nothing that who invites chose, 
   expect(mail).toContain('Spam Ltd (spam) on Sluice')
   expect(mail).toContain('Win 1M https evil example now invites you')
   expect(mail).not.toContain('evil.example')
-  // The address has had enough emails, whichever tenant asks. No other tenant is kept from inviting it by hand.
+  // The limit of emails to an address counts all tenants. Another tenant can still invite it with a link.
   const elsewhere = { email: 'victim@elsewhere.example', role: 'support' }
-  const by_hand = await by.admin.post('/api/members/invitations', elsewhere)
-  expect(by_hand).toMatchObject({ status: 201, body: { sent: false, link: expect.any(String) } })
+  const link_only = await by.admin.post('/api/members/invitations', elsewhere)
+  expect(link_only).toMatchObject({ status: 201, body: { sent: false, link: expect.any(String) } })
   expect(await inbox(world, 'victim@elsewhere.example')).toHaveLength(5)
-  const { pathname } = new URL(by_hand.body.link)
-  // As one that was shown: it proves no address.
+  const { pathname } = new URL(link_only.body.link)
+  // A link that the inviter can see proves no email address.
   expect(
     (await createBrowser(url).get(`/api${pathname.replace('invitation', 'invitations')}`)).body,
   ).toMatchObject({
     tenant: 'acme',
     has_user: null,
   })
-  // What was only shown is no email.
+  // A link without an email does not count against the limit.
   await world.sql`update invitations set mailed = false where email = ${elsewhere.email} and tenant_id = ${tenant_id}`
   expect((await by.admin.post('/api/members/invitations', elsewhere)).body.sent).toBe(true)
   await world.sql`
@@ -531,8 +551,10 @@ test('invitations are few, and their emails say nothing that who invites chose, 
   expect([refused.status, Number(refused.headers.get('retry-after')) > 3600]).toEqual([429, true])
 })
 
-test('a link that was shown proves no address, and does not tell who has an account', async ({ world }) => {
-  const known = await createPerson(world, {})
+test('a link that the inviter sees proves no address and does not reveal existing accounts', async ({
+  world,
+}) => {
+  const existing = await createPerson(world, {})
   const { EMAIL_FROM, ...silent } = world.env
   expect(EMAIL_FROM).toBeDefined()
   const here = await startHere('dashboard', silent, createLog('silent', 'test'))
@@ -540,13 +562,13 @@ test('a link that was shown proves no address, and does not tell who has an acco
     const owner = await signIn(here.url!, by.owner)
     const guest = createBrowser(here.url!)
     const answers: unknown[] = []
-    for (const email of [known.email, 'cto@bigcorp.example']) {
+    for (const email of [existing.email, 'cto@bigcorp.example']) {
       const { body } = await owner.post('/api/members/invitations', { email, role: 'developer' })
       expect(body).toMatchObject({ sent: false, link: expect.stringContaining(`${here.url!}/invitation/`) })
       const path = `/api/invitations/${body.link.split('/').at(-1)}`
       const [shown, refused] = [(await guest.get(path)).body, await guest.post(`${path}/accept`)]
-      const taken = await guest.post(`${path}/accept`, { name: 'CTO', password: PASSWORD })
-      answers.push([shown.has_user, refused.status, taken.status])
+      const accepted = await guest.post(`${path}/accept`, { name: 'CTO', password: PASSWORD })
+      answers.push([shown.has_user, refused.status, accepted.status])
     }
     expect(answers).toEqual([
       [null, 401, 401],
@@ -564,7 +586,9 @@ test('a link that was shown proves no address, and does not tell who has an acco
   }
 })
 
-test('a user of another tenant accepts by signing in as who is invited', async ({ world }) => {
+test('a user of another tenant accepts an invitation only while signed in with the invited address', async ({
+  world,
+}) => {
   const guest = await signedInAs(world, {})
   await by.owner.post('/api/members/invitations', { email: guest.email, role: 'developer' })
   const token = await linkTo(world, guest.email)
@@ -580,7 +604,7 @@ test('a user of another tenant accepts by signing in as who is invited', async (
   expect((await tryPassword(createBrowser(url), guest.email, 'a new long password')).status).toBe(401)
 })
 
-test('owners stay in charge: admins do not touch them, and the last one stays', async ({ world }) => {
+test('admins cannot change owners, and the last owner cannot be removed', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'pair' })
   const [first, second, admin, member] = [
     await signedInAs(world, { role: 'owner', tenant_id }),
@@ -600,7 +624,7 @@ test('owners stay in charge: admins do not touch them, and the last one stays', 
   expect(await codes(give(admin, member, 'developer'))).toEqual([204])
   expect((await member.get('/api/session')).body.role).toBe('developer')
   expect(await codes(remove(admin, member))).toEqual([204])
-  // At the next request.
+  // The removal applies to the next request.
   expect((await member.get('/api/v1/payments')).body.error.code).toBe('forbidden')
   expect((await member.get('/api/session')).body).toMatchObject({ tenant: null, may: [] })
 
@@ -620,23 +644,26 @@ test('owners stay in charge: admins do not touch them, and the last one stays', 
   ])
 })
 
-test('a session that has expired is none, and the dashboard removes it when it starts', async ({ world }) => {
+test('an expired session is refused, and the dashboard deletes it at its start', async ({ world }) => {
   const person = await createPerson(world, { role: 'support' })
-  const [over, open] = [await signIn(url, person), await signIn(url, person)]
+  const [expired, open] = [await signIn(url, person), await signIn(url, person)]
   const { sql } = world
   await sql`
     update user_sessions set expires_at = now() - interval '1 s'
     where id = (select min(id::text)::uuid from user_sessions where user_id = ${person.user_id})`
   await sql`update sign_in_failures set window_start = now() - interval '1 hour'`
-  expect((await over.get('/api/session')).status).toBe(401)
-  const kept = async () =>
+  expect((await expired.get('/api/session')).status).toBe(401)
+  const countSessions = async () =>
     Number((await sql`select count(*) from user_sessions where user_id = ${person.user_id}`)[0]!['count'])
-  const again = await startHere('dashboard', world.env, createLog('silent', 'test'))
+  const restarted = await startHere('dashboard', world.env, createLog('silent', 'test'))
   try {
-    await until('it is removed', async () => (await kept()) === 1)
-    await until('counts too', async () => (await sql`select from sign_in_failures`).length === 0)
+    await until('the expired session is deleted', async () => (await countSessions()) === 1)
+    await until(
+      'the counts of failed sign-ins are deleted',
+      async () => (await sql`select from sign_in_failures`).length === 0,
+    )
   } finally {
-    await again.close()
+    await restarted.close()
   }
   expect((await open.get('/api/session')).status).toBe(200)
 })

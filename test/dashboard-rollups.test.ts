@@ -1,4 +1,4 @@
-// The numbers of the dashboard: they are those of a recount, whatever happens to the clock.
+// Tests the figures of the dashboard: they equal a recount, also after failures of the roll-up worker.
 import postgres from 'postgres'
 import { afterAll, expect, onTestFinished } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
@@ -22,7 +22,7 @@ import { capturedPayment, createPayment, eventually, refund } from '#test/paymen
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
-/** As the clock and the dashboard see it. */
+/** Connections with the roles of the roll-up worker and of the dashboard. */
 let worker: Sql
 let dashboard: Sql
 const test = testIn()
@@ -37,7 +37,7 @@ afterAll(async () => {
   await dashboard?.end()
 })
 
-/** Runs the clock until it has counted all that finished before now. */
+/** Runs roll-ups until they include every job finished before now. */
 async function countAll(world: World): Promise<void> {
   const [now] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
   await eventually(async () => {
@@ -49,7 +49,7 @@ async function countAll(world: World): Promise<void> {
   })
 }
 
-/** What the jobs themselves say. */
+/** Finished jobs, counted from the table of jobs. */
 async function recount(world: World): Promise<object[]> {
   return [
     ...(await world.sql`
@@ -71,7 +71,7 @@ async function rolledUp(world: World, resolution: number): Promise<object[]> {
 
 test('jobs, tenants and payments are counted once each', async ({ world }) => {
   const { client, sql, tenant_id } = world
-  // The first count finds what there was before it.
+  // The first roll-up includes earlier jobs.
   await capturedPayment(client, { currency: 'eur', amount_minor: 500 })
   await world.drain()
   await countAll(world)
@@ -87,23 +87,23 @@ test('jobs, tenants and payments are counted once each', async ({ world }) => {
   expect(counted.length).toBeGreaterThan(2)
   expect(await rolledUp(world, 60)).toEqual(counted)
   expect(await rolledUp(world, 3600)).toEqual(counted)
-  // What came is what finished: nothing is open, and nothing was when the clock began. Open jobs are counted less often.
+  // Arrivals equal finished jobs, because no job was open at the first roll-up. Open jobs are sampled less often.
   await eventually(async () => {
     await countAll(world)
     const [flow] = await sql`
-      select sum(arrived)::bigint as came, sum(succeeded + failed + discarded)::bigint as went from job_rollups
+      select sum(arrived)::bigint as arrivals, sum(succeeded + failed + discarded)::bigint as departures from job_rollups
       where resolution = 60 and name = ''`
-    expect(flow!['came']).toBe(flow!['went'])
+    expect(flow!['arrivals']).toBe(flow!['departures'])
   })
 
   const shares = tenantSharesSchema.parse(
     await findTenantShares(dashboard, { queue: 'payments', window: '1h' }),
   )
-  const whose = await sql`
+  const finished_by_tenant = await sql`
     select tenant_id, count(*) as finished from jobs where queue = 'payments' group by 1 order by 2 desc`
-  expect(
-    shares.tenants.map(({ tenant_id: whose_id, finished }) => ({ tenant_id: whose_id, finished })),
-  ).toEqual([...whose])
+  expect(shares.tenants.map(({ tenant_id: tenant, finished }) => ({ tenant_id: tenant, finished }))).toEqual([
+    ...finished_by_tenant,
+  ])
 
   await eventually(async () => {
     await countAll(world)
@@ -126,7 +126,7 @@ test('jobs, tenants and payments are counted once each', async ({ world }) => {
     to: new Date(now.getTime() + 60_000).toISOString(),
     points: 30,
   })
-  const finished = whose.reduce((sum, { finished: count }) => sum + count, 0)
+  const finished = finished_by_tenant.reduce((sum, { finished: count }) => sum + count, 0)
   expect(seriesSchema.parse(series).points.reduce((sum, { out }) => sum + out, 0)).toBe(finished)
   const { names } = nameFiguresSchema.parse(
     await findNameFigures(dashboard, { queue: 'payments', window: '24h' }),
@@ -140,7 +140,7 @@ test('jobs, tenants and payments are counted once each', async ({ world }) => {
   })
 })
 
-test('a transaction that commits late is waited for, and a clock that dies leaves nothing half counted', async ({
+test('a roll-up waits for open transactions, and a roll-up that lost its lease writes nothing', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -156,13 +156,13 @@ test('a transaction that commits late is waited for, and a clock that dies leave
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
       values (${newId()}, ${tenant_id}, 'payments', ${name}, '{}', 1, 'failed', now())`
     await insert('failed')
-    // The clock looks, and waits; even when so much time has passed that it waits for nobody else.
+    // The roll-up waits for the open transaction, even past its longest wait for new transactions.
     await sql`update recurring_work set due_at = now(), lease_until = null where name = 'roll-ups'`
     const run = await beginRun(worker, 'roll-ups')
-    const began = countPositionSchema.parse(run!.position)
+    const start_position = countPositionSchema.parse(run!.position)
     const options = { queues: QUEUES, limit: 10 }
     await sql`select pg_sleep(1.1)`
-    const first = await countJobsForRollups(worker, run!, began, options)
+    const first = await countJobsForRollups(worker, run!, start_position, options)
     expect(first).toMatchObject({ waits: true, more: false })
     const at = '2026-01-01T00:00:00.000000Z'
     const { transactions } = first!.position.awaited!
@@ -170,11 +170,11 @@ test('a transaction that commits late is waited for, and a clock that dies leave
     expect(await countJobsForRollups(worker, run!, later, options)).toMatchObject({ waits: true })
     await late`commit`
     expect(await countJobsForRollups(worker, run!, first!.position, options)).toMatchObject({ waits: false })
-    // Another clock has taken the run: what this one still writes is refused, and then undone.
+    // Another worker claimed the run: writes of this run are refused and rolled back.
     await sql`update recurring_work set lease_token = gen_random_uuid() where name = 'roll-ups'`
     expect(await countJobsForRollups(worker, run!, first!.position, options)).toBeUndefined()
     expect(await countPayments(worker, run!)).toBeUndefined()
-    // It died after its last step, and the next goes on from there.
+    // The worker died after its last step. The next run continues from this step.
     await sql`update recurring_work set lease_token = null, lease_until = null where name = 'roll-ups'`
   } finally {
     await late`rollback`.catch(() => {})
@@ -184,7 +184,7 @@ test('a transaction that commits late is waited for, and a clock that dies leave
   expect(await rolledUp(world, 60)).toEqual(await recount(world))
 })
 
-test('an hour of many tenants has few rows, and percentiles are right within their bucket', async ({
+test('an hour of 200 tenants has at most 21 rows, and percentiles are exact to their bucket', async ({
   world,
 }) => {
   const { sql } = world
@@ -204,19 +204,19 @@ test('an hour of many tenants has few rows, and percentiles are right within the
   expect(JSON.stringify(shares)).not.toContain(LOWEST_ID)
   const { names } = await findNameFigures(dashboard, { queue: 'ai', window: '1h' })
   const { wait, run } = names[0]!
-  const near = (value: number | null, exact: number) => {
+  const expectNear = (value: number | null, exact: number) => {
     const upper = BOUNDS_MS.findIndex((bound) => bound > exact)
     expect(value).toBeGreaterThanOrEqual(BOUNDS_MS[upper - 1]!)
     expect(value).toBeLessThanOrEqual(BOUNDS_MS[upper]!)
   }
-  near(wait.p50_ms, 500)
-  near(wait.p95_ms, 950)
-  near(wait.p99_ms, 990)
-  near(run.p50_ms, 2)
+  expectNear(wait.p50_ms, 500)
+  expectNear(wait.p95_ms, 950)
+  expectNear(wait.p99_ms, 990)
+  expectNear(run.p50_ms, 2)
   expect(percentilesOf([])).toEqual({ p50_ms: null, p95_ms: null, p99_ms: null })
 })
 
-test('an hour that is counted late, in many runs, has all jobs of its tenants', async ({ world }) => {
+test('an hour counted late in several runs includes all jobs of its tenants', async ({ world }) => {
   const { sql, tenant_id } = world
   await countAll(world)
   const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000 - 6 * 3_600_000).toISOString()
@@ -229,7 +229,7 @@ test('an hour that is counted late, in many runs, has all jobs of its tenants', 
     from (select ${hour}::timestamptz + n * interval '1 minute' as at from generate_series(1, 50) n) n`
   for (let run = 0; run < 2; run++) {
     await sql`update recurring_work set due_at = now() where name = 'roll-ups'`
-    // Twenty steps of one job: the first run ends within the hour.
+    // A run has twenty steps of one job each: the first run ends within the hour.
     await rollUpOnce(worker, { jobs_at_once: 1 })
   }
   await countAll(world)
@@ -239,7 +239,7 @@ test('an hour that is counted late, in many runs, has all jobs of its tenants', 
   expect(counted).toEqual({ finished: 50 })
 })
 
-test('a queue shows what waits in it, and a pause; its kinds of jobs and its provider show as much', async ({
+test('the figures of a queue, of its job names and of its provider include waiting jobs, and those of the queue its pause', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -252,18 +252,18 @@ test('a queue shows what waits in it, and a pause; its kinds of jobs and its pro
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, unknown_since, run_at)
     values (${newId()}, ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, 'unknown', now(), now() + interval '1 hour')`
-  const seen = async () => {
+  const complianceFigures = async () => {
     await countAll(world)
     const { queues, as_of } = queuesFiguresSchema.parse(await findQueueFigures(dashboard))
     expect(as_of).not.toBeNull()
     return queues.find(({ queue }) => queue === 'compliance')!
   }
   await eventually(async () => {
-    const compliance = await seen()
+    const compliance = await complianceFigures()
     expect(compliance).toMatchObject({ due: 2, later: 1, running: 0, unknown: 1, parked: 1, paused: true })
     expect(compliance.oldest_due_s).toBeGreaterThanOrEqual(90)
   })
-  const now = async () => {
+  const currentFigures = async () => {
     const { names } = await findNameFigures(dashboard, { queue: 'compliance', window: '24h' })
     const { providers } = await findProviderHealth(dashboard)
     return [
@@ -272,20 +272,18 @@ test('a queue shows what waits in it, and a pause; its kinds of jobs and its pro
     ]
   }
   const open = { due: 2, later: 1, running: 0, unknown: 1, parked: 1 }
-  expect(await now()).toMatchObject([open, { refused: 2, in_doubt: 1, unknown: 1 }])
+  expect(await currentFigures()).toMatchObject([open, { refused: 2, in_doubt: 1, unknown: 1 }])
   await sql`delete from jobs where queue = 'compliance'`
   await eventually(async () =>
-    expect(await seen()).toMatchObject({ due: 0, later: 0, parked: 0, oldest_due_s: 0 }),
+    expect(await complianceFigures()).toMatchObject({ due: 0, later: 0, parked: 0, oldest_due_s: 0 }),
   )
-  // Of a day what is open is that of the last minute, while the hour keeps the most that there was.
+  // The open jobs of a day are those of the last minute. The row of an hour keeps the maximum.
   const none = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
-  expect(await now()).toMatchObject([none, { refused: 0, in_doubt: 0, unknown: 0 }])
+  expect(await currentFigures()).toMatchObject([none, { refused: 0, in_doubt: 0, unknown: 0 }])
   await sql`delete from pauses`
 })
 
-test('what just came and finished is in the figures of its queue before its minute is over', async ({
-  world,
-}) => {
+test('the figures of a queue include jobs of the current minute', async ({ world }) => {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, started_at, finished_at)
     select gen_random_uuid(), ${world.tenant_id}, 'messages', 'just.now', '{}', 1, 'succeeded', 1, now(), now()
@@ -305,7 +303,7 @@ test('what just came and finished is in the figures of its queue before its minu
   })
 })
 
-test('a kind of jobs of which nothing is open shows nothing open, however long ago it was seen', async ({
+test('a job name without open jobs shows zero due jobs, also hours after its last sample', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -322,21 +320,21 @@ test('a kind of jobs of which nothing is open shows nothing open, however long a
   await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([3, 3]))
   await sql`delete from jobs where queue = 'payouts'`
   await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([0, 0]))
-  // The minutes are over, and their hour keeps the most that were seen.
+  // The rows of the minutes are old, and the row of their hour keeps the maximum.
   await sql`
     update job_rollups set at = at - interval '2 hours', sampled_at = sampled_at - interval '2 hours'
     where queue = 'payouts' and name <> ''`
   expect(await due('24h')).toBe(0)
 })
 
-/** Changes how far the clock has got, between two of its runs. */
-async function moveClock(world: World, position: object): Promise<void> {
+/** Sets the position of the roll-ups between two runs. */
+async function setPosition(world: World, position: object): Promise<void> {
   await world.sql`
     update recurring_work set position = position || ${world.sql.json(position as never)}::jsonb,
       due_at = now() + interval '1 hour' where name = 'roll-ups'`
 }
 
-test('rates are of the time that is counted, also while open jobs are counted seldom', async ({ world }) => {
+test('rates cover the counted time, also while open jobs are sampled rarely', async ({ world }) => {
   const { sql, tenant_id } = world
   await countAll(world)
   const minute_ms = Math.floor(Date.now() / 60_000) * 60_000
@@ -346,18 +344,23 @@ test('rates are of the time that is counted, also while open jobs are counted se
     insert into job_rollups (resolution, at, queue, name, succeeded, arrived)
     select 60, at::timestamptz, 'payouts', '', n::integer, arrived::integer
     from (values (${at(0)}, 45, 0), (${at(-60_000)}, 60, 0), (${at(-120_000)}, 60, 20), (${at(-180_000)}, 60, 120)) r(at, n, arrived)`
-  await moveClock(world, { after: at(45_000), sampled: at(-110_000) })
+  await setPosition(world, { after: at(45_000), sampled: at(-110_000) })
   const { queues } = await findQueueFigures(dashboard)
   const payouts = queues.find(({ queue }) => queue === 'payouts')!
   expect(payouts).toMatchObject({ out_per_s_1m: 1, in_per_s_1m: 2 })
 
-  // What came since is of the minutes since, and not of the last alone.
+  // Arrivals since the last sample are spread over all minutes since then.
   await sql`insert into pauses (queue) values ('payouts')`
   onTestFinished(async () => void (await sql`delete from pauses`))
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
     select gen_random_uuid(), ${tenant_id}, 'payouts', 'payout.create', '{}', 1 from generate_series(1, 180)`
-  await moveClock(world, { after: at(-120_000), after_id: LOWEST_ID, sampled: at(-120_000), sample_at_ms: 0 })
+  await setPosition(world, {
+    after: at(-120_000),
+    after_id: LOWEST_ID,
+    sampled: at(-120_000),
+    sample_at_ms: 0,
+  })
   await sql`delete from job_rollups where queue = 'payouts'`
   await sql`update jobs set created_at = ${at(-60_000)} where queue = 'payouts'`
   await eventually(async () => {
@@ -370,7 +373,7 @@ test('rates are of the time that is counted, also while open jobs are counted se
   await sql`delete from jobs where queue = 'payouts'`
 })
 
-test('while nobody counts the figures say so, what is due is read live, and open calls are not forgotten', async ({
+test('without roll-ups the figures report stopped counting, the oldest due job is read live, and unknown calls remain', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -392,75 +395,75 @@ test('while nobody counts the figures say so, what is due is read live, and open
   }
   const unknown = { state: 'unknown', unknown_since: 'now', run_at: '2100-01-01' }
   await insert(unknown)
-  const doubts = async () => {
+  const unresolvedCalls = async () => {
     const { providers, counting } = await findProviderHealth(dashboard)
     const stripe = providers.find(({ provider }) => provider === 'stripe')!
     return { unknown: stripe.unknown, counting }
   }
   await eventually(async () => {
     await countAll(world)
-    expect(await doubts()).toEqual({ unknown: 1, counting: 'current' })
+    expect(await unresolvedCalls()).toEqual({ unknown: 1, counting: 'current' })
   })
-  // The worker is gone for 20 minutes.
+  // The worker stops for 20 minutes.
   await sql`
     update job_rollups set at = at - interval '20 minutes', sampled_at = sampled_at - interval '20 minutes'
     where resolution = 60 and at > now() - interval '5 minutes'`
-  const [gone] = await sql<{ at: string }[]>`select now() - interval '20 minutes' as at`
-  await moveClock(world, { after: gone!.at, sampled: gone!.at })
-  await sql`update recurring_work set ended_at = ${gone!.at} where name = 'roll-ups'`
+  const [stopped] = await sql<{ at: string }[]>`select now() - interval '20 minutes' as at`
+  await setPosition(world, { after: stopped!.at, sampled: stopped!.at })
+  await sql`update recurring_work set ended_at = ${stopped!.at} where name = 'roll-ups'`
   await insert({ run_at: new Date(Date.now() - 90_000).toISOString() })
-  expect(await doubts()).toEqual({ unknown: 1, counting: 'stopped' })
+  expect(await unresolvedCalls()).toEqual({ unknown: 1, counting: 'stopped' })
   const { queues, as_of, counting } = await findQueueFigures(dashboard)
-  expect([as_of, counting]).toEqual([gone!.at, 'stopped'])
+  expect([as_of, counting]).toEqual([stopped!.at, 'stopped'])
   expect(queues.find(({ queue }) => queue === 'payouts')!.oldest_due_s).toBeGreaterThanOrEqual(90)
-  // A worker is back, and not up to now yet.
+  // A worker runs again and has a backlog.
   await sql`update recurring_work set lease_until = now() + interval '1 minute' where name = 'roll-ups'`
-  expect(await doubts()).toMatchObject({ counting: 'behind' })
+  expect(await unresolvedCalls()).toMatchObject({ counting: 'behind' })
   await sql`update recurring_work set lease_until = null where name = 'roll-ups'`
 })
 
-test('what is kept no longer is forgotten, but no minute of a tenant before its hour is summed', async ({
+test('roll-ups past their retention are deleted, but minutes of a tenant only after the sum of their hour', async ({
   world,
 }) => {
   const { sql } = world
-  const [kept, gone, counted] = [newId(), newId(), new Date().toISOString()]
-  const [ours, summed] = ['forgotten', '1970-01-01T00:00:00Z']
+  const [kept, expired, counted] = [newId(), newId(), new Date().toISOString()]
+  const [queue, summed] = ['forgotten', '1970-01-01T00:00:00Z']
   await sql`
     insert into job_rollups (resolution, at, queue, name)
-    select resolution, now() - at::interval, ${ours}, '' from (values (60, '47 h'), (60, '49 h'), (3600, '89 d'), (3600, '91 d'))
+    select resolution, now() - at::interval, ${queue}, '' from (values (60, '47 h'), (60, '49 h'), (3600, '89 d'), (3600, '91 d'))
       r(resolution, at)`
   await sql`
     insert into tenant_rollups (resolution, at, queue, tenant_id, finished, run_ms)
-    select resolution, now() - at::interval, ${ours}, tenant_id::uuid, 1, 1
-    from (values (60, '2 h', ${kept}), (60, '5 h', ${gone}), (3600, '89 d', ${kept}), (3600, '91 d', ${gone}))
+    select resolution, now() - at::interval, ${queue}, tenant_id::uuid, 1, 1
+    from (values (60, '2 h', ${kept}), (60, '5 h', ${expired}), (3600, '89 d', ${kept}), (3600, '91 d', ${expired}))
       r(resolution, at, tenant_id)`
   await sql`
     insert into payment_days (tenant_id, day, currency, kind, count, amount_minor)
     select tenant_id::uuid, now()::date - days, 'USD', 'captured', 1, 1
-    from (values (399, ${kept}), (401, ${gone})) d(days, tenant_id)`
-  const left = async () => {
+    from (values (399, ${kept}), (401, ${expired})) d(days, tenant_id)`
+  const remainingRows = async () => {
     const [row] = await sql`
       select (select array_agg(resolution || ' ' || extract(day from now() - at) order by at) from job_rollups
-          where queue = ${ours}) as jobs,
-        (select array_agg(distinct tenant_id::text) from tenant_rollups where queue = ${ours} and resolution = 60) as minutes,
-        (select array_agg(tenant_id::text) from tenant_rollups where queue = ${ours} and resolution = 3600) as hours,
-        (select array_agg(tenant_id::text) from payment_days where tenant_id in (${kept}, ${gone})) as days`
+          where queue = ${queue}) as jobs,
+        (select array_agg(distinct tenant_id::text) from tenant_rollups where queue = ${queue} and resolution = 60) as minutes,
+        (select array_agg(tenant_id::text) from tenant_rollups where queue = ${queue} and resolution = 3600) as hours,
+        (select array_agg(tenant_id::text) from payment_days where tenant_id in (${kept}, ${expired})) as days`
     return row
   }
   await deleteOldRollups(worker, summed, 100)
   const after = { jobs: ['3600 89', '60 1'], hours: [kept], days: [kept] }
-  expect(await left()).toEqual({ ...after, minutes: [kept, gone].toSorted() })
+  expect(await remainingRows()).toEqual({ ...after, minutes: [kept, expired].toSorted() })
   await deleteOldRollups(worker, counted, 100)
-  expect(await left()).toEqual({ ...after, minutes: [kept] })
+  expect(await remainingRows()).toEqual({ ...after, minutes: [kept] })
 })
 
-test('no read and no count looks through a table of jobs, payments or events', async () => {
+test('no query of the dashboard or of the roll-ups scans a table of jobs, payments or events', async () => {
   const database = await createDatabase()
   onTestFinished(() => database.drop())
   const open = (role: 'worker' | 'dashboard') =>
     connectDatabase(urlAs(role, database.url), { max: 1, application_name: `test-${role}` })
-  const [clock, reader] = [open('worker'), open('dashboard')]
-  await rollUpOnce(clock)
+  const [roll_ups, reader] = [open('worker'), open('dashboard')]
+  await rollUpOnce(roll_ups)
   await findQueueFigures(reader)
   const to = new Date().toISOString()
   await findSeries(reader, { queue: 'payments', from: '2026-01-01T00:00:00Z', to, points: 10 })
@@ -468,7 +471,7 @@ test('no read and no count looks through a table of jobs, payments or events', a
   await findTenantShares(reader, { window: '7d' })
   await findProviderHealth(reader)
   await findOverview(reader, newId())
-  for (const sql of [clock, reader]) {
+  for (const sql of [roll_ups, reader]) {
     await sql`select pg_stat_force_next_flush()`
     await sql`select 1`
     await sql.end()
@@ -479,9 +482,9 @@ test('no read and no count looks through a table of jobs, payments or events', a
   await sql.end()
   const names = used.map(({ relname }) => relname)
   expect(names).toEqual(expect.arrayContaining(['jobs', 'job_rollups', 'payment_days', 'webhook_endpoints']))
-  const read_whole = used.filter(({ seq_scan }) => seq_scan !== '0').map(({ relname }) => relname)
-  expect(read_whole.filter((name) => !SMALL.has(name))).toEqual([])
+  const scanned_tables = used.filter(({ seq_scan }) => seq_scan !== '0').map(({ relname }) => relname)
+  expect(scanned_tables.filter((name) => !SMALL_TABLES.has(name))).toEqual([])
 })
 
-/** One row for each tenant, or fewer. */
-const SMALL = new Set(['pauses', 'recurring_work', 'event_sequences', 'provider_outages'])
+/** Tables with at most one row per tenant. */
+const SMALL_TABLES = new Set(['pauses', 'recurring_work', 'event_sequences', 'provider_outages'])

@@ -1,4 +1,4 @@
-// How the pages draw time and how they go on reading: an axis that is true to scale, and pauses that grow while reading fails.
+// Tests the axis of timelines and the poll interval of the pages.
 import { expect, test } from 'vitest'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { humanize } from '../src/dashboard/web/kit/statuses.ts'
@@ -8,10 +8,10 @@ import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
 import { PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS } from '../src/dashboard/web/timeline/row-texts.ts'
 import { labelsOf, placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
 
-/** The nouns of jobs whose pages have no timeline in sentences. */
+/** Resources of jobs without a timeline in sentences. */
 const WITHOUT_SENTENCES = ['ai_task', 'message', 'notification', 'webhook_endpoint']
 
-test('every job in a timeline has words, and no other has', () => {
+test('exactly the jobs of timelines have texts', () => {
   const listed = JOB_NAMES.filter((name) => !WITHOUT_SENTENCES.includes(name.split('.')[0]!))
   const of_rows = [PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS].flatMap(({ jobs }) => Object.keys(jobs))
   const of_payments = JOB_NAMES.filter((name) => jobText(name, 'done', '') !== humanize(name))
@@ -22,7 +22,7 @@ const START = Date.parse('2026-11-20T10:15:30.000Z')
 const at = (ms: number) => new Date(START + ms).toISOString()
 const entry = (from: number, to = from) => ({ at: at(from), ended_at: at(to) })
 
-test('bars are as long as what they stand for, and none is stretched by a gap', () => {
+test('the length of a bar is proportional to its duration', () => {
   const { bars, breaks, ticks } = placeBars([entry(0), entry(1000, 1293), entry(5000)])
   expect(breaks).toEqual([])
   expect(bars[1]!.width).toBeCloseTo(0.293 / 5)
@@ -30,7 +30,7 @@ test('bars are as long as what they stand for, and none is stretched by a gap', 
   expect(ticks.map(({ ms }) => ms)).toEqual([0, 5000])
 })
 
-test('where time is cut out, it is drawn and said, and the rest has one scale', () => {
+test('the axis marks omitted time, and all bars have one scale', () => {
   const day = 86_400_000
   const { bars, breaks, ticks } = placeBars([entry(0, 100), entry(4200, 4300), entry(day, day + 200)])
   expect(breaks.map(({ ms }) => ms)).toEqual([4100, day - 4300])
@@ -40,7 +40,7 @@ test('where time is cut out, it is drawn and said, and the rest has one scale', 
   expect(ticks.at(-1)!.ms).toBe(day + 200)
 })
 
-test('no label of an axis covers another, however narrow it is: a delivery whose attempts are hours apart', () => {
+test('labels of an axis do not overlap at any width', () => {
   const hour = 3_600_000
   const attempts = [0, 698, 6032, 360_000, hour / 2, 2 * hour, 10 * hour, 48 * hour]
   const { ticks, breaks } = placeBars(attempts.map((from) => entry(from, from + 20)))
@@ -58,12 +58,12 @@ test('no label of an axis covers another, however narrow it is: a delivery whose
   expect(labelsOf(ticks, 900, String).length).toBeGreaterThan(3)
 })
 
-test('moments that are close can be told apart, also long after the first', () => {
-  const told = [0, 24, 4203, 4227, 192_000, 100_000_000].map((ms) => formatOffset(at(0), at(ms)))
-  expect(told).toEqual(['+0 ms', '+24 ms', '+4.203 s', '+4.227 s', '+3 min 12 s', '+1 d 3 h'])
+test('close moments have different offsets, also long after the first moment', () => {
+  const offsets = [0, 24, 4203, 4227, 192_000, 100_000_000].map((ms) => formatOffset(at(0), at(ms)))
+  expect(offsets).toEqual(['+0 ms', '+24 ms', '+4.203 s', '+4.227 s', '+3 min 12 s', '+1 d 3 h'])
 })
 
-test('while reading fails it is tried ever less often, and every second again once it worked', () => {
+test('the poll interval grows while requests fail, and is one second after a success', () => {
   const failedFor = (ms: number) =>
     pollInterval(1000, { status: 'error', dataUpdatedAt: START, errorUpdatedAt: START + ms })
   expect([500, 4000, 9000, 600_000].map(failedFor)).toEqual([1000, 4000, 9000, 30_000])

@@ -1,4 +1,4 @@
-// Lines of endpoints: what is taken out of them, when it begins, and when they are looked at again.
+// Backlogs of endpoints: which deliveries a claim returns, when they begin, and when the next scan is due.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
@@ -24,8 +24,8 @@ beforeEach(() => {
   backlog = { tenant_id: newId(), endpoint_id: newId() }
 })
 
-/** An endpoint with this many deliveries due. */
-async function due(
+/** Creates an endpoint with this many deliveries due. */
+async function createDueDeliveries(
   count: number,
   { rate_per_s = null, max_in_flight = 100 }: { rate_per_s?: number | null; max_in_flight?: number },
 ): Promise<void> {
@@ -39,7 +39,7 @@ async function due(
   while ((await sequenceEvents(sql, 1000)).length > 0);
 }
 
-async function take(options: Partial<ClaimOptions> = {}, backlogs = [backlog]): Promise<ClaimedDeliveries> {
+async function claim(options: Partial<ClaimOptions> = {}, backlogs = [backlog]): Promise<ClaimedDeliveries> {
   return await claimDeliveries(
     sql,
     { backlogs, tenants: [] },
@@ -57,74 +57,77 @@ async function take(options: Partial<ClaimOptions> = {}, backlogs = [backlog]): 
 
 const LATER = { in_ms: expect.any(Number) }
 
-test('a line whose window is full is looked at after an attempt, whatever its rate', async () => {
-  await due(3, { rate_per_s: 500, max_in_flight: 2 })
-  expect(await take()).toMatchObject({ jobs: [{}, {}], scanned: [{ backlog, next_scan: 'after_attempt' }] })
-  expect(await take()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: 'after_attempt' }] })
+test('a backlog with a full window is scanned after an attempt, at any rate', async () => {
+  await createDueDeliveries(3, { rate_per_s: 500, max_in_flight: 2 })
+  expect(await claim()).toMatchObject({ jobs: [{}, {}], scanned: [{ backlog, next_scan: 'after_attempt' }] })
+  expect(await claim()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: 'after_attempt' }] })
   await sql`update webhook_endpoints set max_in_flight = 9`
-  expect(await take()).toMatchObject({ jobs: [{}], scanned: [{ backlog, next_scan: null }] })
+  expect(await claim()).toMatchObject({ jobs: [{}], scanned: [{ backlog, next_scan: null }] })
 })
 
-test('a line that its rate holds up is looked at when it allows the next', async () => {
-  await due(3, { rate_per_s: 1 })
-  expect(await take()).toMatchObject({
+test('a backlog that its rate limits is scanned when the rate allows the next delivery', async () => {
+  await createDueDeliveries(3, { rate_per_s: 1 })
+  expect(await claim()).toMatchObject({
     jobs: [{ begins_in_ms: 0 }],
     scanned: [{ backlog, next_scan: LATER }],
   })
-  expect(await take()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: LATER }] })
+  expect(await claim()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: LATER }] })
 })
 
-test('a line that somebody else has locked is looked at again soon', async () => {
-  await due(1, {})
+test('a backlog that another claim has locked is scanned again soon', async () => {
+  await createDueDeliveries(1, {})
   await sql.begin(async (tx) => {
     await tx`select from webhook_backlogs where endpoint_id = ${backlog.endpoint_id} for update`
-    expect(await take()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: LATER }] })
+    expect(await claim()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: LATER }] })
   })
-  expect(await take()).toMatchObject({ jobs: [{}] })
+  expect(await claim()).toMatchObject({ jobs: [{}] })
 })
 
-test('a line in which nothing is due is not seen', async () => {
-  await due(1, {})
-  await take()
-  expect(await take()).toMatchObject({ jobs: [], scanned: [] })
+test('a backlog without due deliveries is not scanned', async () => {
+  await createDueDeliveries(1, {})
+  await claim()
+  expect(await claim()).toMatchObject({ jobs: [], scanned: [] })
 })
 
-test('what nobody wants leaves a line in which it came late, and what is behind it is sent', async () => {
-  await due(3, { max_in_flight: 1 })
+test('outdated deliveries are dropped from an ordered backlog, and the next delivery is sent', async () => {
+  await createDueDeliveries(3, { max_in_flight: 1 })
   await sql`update webhook_endpoints set ordered = true where id = ${backlog.endpoint_id}`
   await sql`
     update webhook_due set queued_at = '-infinity' where endpoint_id = ${backlog.endpoint_id} and sequence < 3`
-  expect(await take()).toMatchObject({ jobs: [], dropped: 2 })
-  expect(await take()).toMatchObject({ jobs: [{}], dropped: 0 })
+  expect(await claim()).toMatchObject({ jobs: [], dropped: 2 })
+  expect(await claim()).toMatchObject({ jobs: [{}], dropped: 0 })
 })
 
-test('of endpoints that have not answered yet, one gets its turn before another gets more', async () => {
+test('an unproven endpoint gets its first attempt before another unproven endpoint gets more', async () => {
   const [hanging, fresh] = [backlog, { tenant_id: newId(), endpoint_id: newId() }]
-  await due(5, {})
+  await createDueDeliveries(5, {})
   backlog = fresh
-  await due(5, {})
+  await createDueDeliveries(5, {})
   const unproven = (room: number, room_for_more: number): Partial<ClaimOptions> => ({
     proven: () => false,
     last_at: (id) => (id === hanging.endpoint_id ? 1 : null),
     unproven: { window: 9, room, room_for_more },
   })
-  const taken = async (...room: [number, number]) =>
-    (await take(unproven(...room), [hanging, fresh])).jobs.map((job) => job.backlog.endpoint_id)
-  expect(await taken(1, 0)).toEqual([fresh.endpoint_id])
-  expect(await taken(2, 1)).toEqual([hanging.endpoint_id])
-  expect(await taken(9, 3)).toHaveLength(3)
+  const claimedEndpoints = async (...room: [number, number]) =>
+    (await claim(unproven(...room), [hanging, fresh])).jobs.map((job) => job.backlog.endpoint_id)
+  expect(await claimedEndpoints(1, 0)).toEqual([fresh.endpoint_id])
+  expect(await claimedEndpoints(2, 1)).toEqual([hanging.endpoint_id])
+  expect(await claimedEndpoints(9, 3)).toHaveLength(3)
 })
 
 test.each([
   { rate_per_s: 10, gap_ms: 100, together: 1 },
   { rate_per_s: 100, gap_ms: 10, together: 1 },
   { rate_per_s: 1_000, gap_ms: 50, together: 50 },
-])('of $rate_per_s a second $together begin together', async ({ rate_per_s, gap_ms, together }) => {
-  await due(100, { rate_per_s })
-  const begins = (await take()).jobs.map(({ begins_in_ms }) => begins_in_ms)
-  const moments = [...new Set(begins)].toSorted((a, b) => a - b)
-  expect(moments[0]).toBe(0)
-  expect(moments.slice(0, 3)).toEqual([0, gap_ms, 2 * gap_ms].slice(0, moments.length))
-  for (const moment of moments)
-    expect(begins.filter((each) => each === moment).length).toBeLessThanOrEqual(together)
-})
+])(
+  'at $rate_per_s deliveries a second, $together begin together',
+  async ({ rate_per_s, gap_ms, together }) => {
+    await createDueDeliveries(100, { rate_per_s })
+    const begins = (await claim()).jobs.map(({ begins_in_ms }) => begins_in_ms)
+    const begin_times = [...new Set(begins)].toSorted((a, b) => a - b)
+    expect(begin_times[0]).toBe(0)
+    expect(begin_times.slice(0, 3)).toEqual([0, gap_ms, 2 * gap_ms].slice(0, begin_times.length))
+    for (const begin_time of begin_times)
+      expect(begins.filter((each) => each === begin_time).length).toBeLessThanOrEqual(together)
+  },
+)

@@ -1,4 +1,4 @@
-// Posting to the addresses of tenants: only to public ones, whatever they resolve to later, and within limits.
+// Posts to webhook URLs of tenants: public addresses only, bounded responses, deadlines, TLS.
 import { createServer as createHttpsServer } from 'node:https'
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { gzipSync } from 'node:zlib'
@@ -15,7 +15,7 @@ import { PRIVATE_HOSTS } from '#test/private-hosts.ts'
 import { httpAnswer, listening, openReceiver, untilClosed } from '#test/receiver.ts'
 
 const LOOPBACK = networksOf(['127.0.0.0/8'])
-const NOWHERE = networksOf([])
+const NO_NETWORKS = networksOf([])
 const toLoopback: Lookup = () => Promise.resolve(['127.0.0.1'])
 const REFUSED = {
   error: 'address_refused',
@@ -23,18 +23,18 @@ const REFUSED = {
   duration_ms: expect.any(Number),
 }
 
-/** A client that reaches this machine, unless told; `post` with what is not said as usual. */
-function client(options: Partial<ReceiverOptions> = {}) {
+/** Opens receivers that may reach the loopback network by default. Returns `post` with default headers and body. */
+function openPost(options: Partial<ReceiverOptions> = {}) {
   const receivers = openReceivers({ allowed: LOOPBACK, production: false, lookup: toLoopback, ...options })
   onTestFinished(() => receivers.close())
   return (url: string, request: Partial<ReceiverPost> = {}, signal = new AbortController().signal) =>
     receivers.post({ url, headers: {}, body: '{"a":1}', valid: () => true, ...request }, signal)
 }
 
-/** A receiver that answers each request so. */
-async function receiver(answer: string | ((socket: Socket, request: string) => void)) {
-  const answering = typeof answer === 'string' ? (socket: Socket) => void socket.write(answer) : answer
-  const opened = await openReceiver(answering)
+/** Starts a receiver that answers each request with this response. */
+async function startReceiver(response: string | ((socket: Socket, request: string) => void)) {
+  const respond = typeof response === 'string' ? (socket: Socket) => void socket.write(response) : response
+  const opened = await openReceiver(respond)
   onTestFinished(() => opened.close())
   return {
     ...opened,
@@ -43,9 +43,9 @@ async function receiver(answer: string | ((socket: Socket, request: string) => v
   }
 }
 
-test('a post is one POST of these bytes, with its headers and ours, and its answer is told', async () => {
-  const { named, port, requests } = await receiver(httpAnswer(200, 'thanks'))
-  const post = client()
+test('a post sends one request with its bytes, its headers and standard headers, and reports the response', async () => {
+  const { named, port, requests } = await startReceiver(httpAnswer(200, 'thanks'))
+  const post = openPost()
   const headers = { 'webhook-id': 'evt_1', 'X-Mine': 'a b' }
   expect(await post(`${named}a%20b?c=d`, { headers, body: Buffer.from('{"ä":1}') })).toEqual({
     status: 200,
@@ -71,11 +71,11 @@ test('a post is one POST of these bytes, with its headers and ours, and its answ
   expect(body).toBe('{"ä":1}')
 })
 
-test('connections are used again, and closed when they are idle', async () => {
-  const { url, sockets } = await receiver(httpAnswer(204, '', { 'keep-alive': 'timeout=3' }))
-  const post = client()
+test('connections are reused, and closed when they are idle', async () => {
+  const { url, sockets } = await startReceiver(httpAnswer(204, '', { 'keep-alive': 'timeout=3' }))
+  const post = openPost()
   for (let at = 0; at < 20; at++) expect(await post(url)).toMatchObject({ status: 204 })
-  // A connection is free again only after a turn of the event loop.
+  // A connection is free again only after an iteration of the event loop.
   expect(sockets.length).toBeLessThanOrEqual(2)
   for (let at = 0; at < 10; at++) await Promise.all(Array.from({ length: 5 }, () => post(url)))
   expect(sockets.length).toBeLessThanOrEqual(10)
@@ -86,16 +86,16 @@ test('connections are used again, and closed when they are idle', async () => {
 test.for([...PRIVATE_HOSTS, 'localhost', 'LOCALHOST.', 'hooks.localhost'])(
   'nothing is sent to http://%s',
   async (host) => {
-    const { port, sockets } = await receiver(httpAnswer(200))
-    const post = client({ allowed: NOWHERE, lookup: createLookup({ hosts: false }) })
+    const { port, sockets } = await startReceiver(httpAnswer(200))
+    const post = openPost({ allowed: NO_NETWORKS, lookup: createLookup({ hosts: false }) })
     expect(await post(`http://${host}:${port}/`)).toEqual(REFUSED)
     expect(await post(`https://${host}:${port}/`)).toEqual(REFUSED)
     expect(sockets).toEqual([])
   },
 )
 
-test('a name of which any address is private is refused, and so is one that does not resolve: in the same words', async () => {
-  const { named, sockets, port } = await receiver(httpAnswer(200))
+test('a name with any private address and a name that does not resolve are refused with the same error', async () => {
+  const { named, sockets, port } = await startReceiver(httpAnswer(200))
   const zone: Record<string, string[]> = {
     'private.example': ['127.0.0.1'],
     'mapped.example': ['::ffff:127.0.0.1'],
@@ -105,32 +105,35 @@ test('a name of which any address is private is refused, and so is one that does
   }
   const server = await openNameServer((name) => zone[name])
   onTestFinished(() => server.close())
-  const post = client({ allowed: NOWHERE, lookup: createLookup({ hosts: false, servers: [server.address] }) })
+  const post = openPost({
+    allowed: NO_NETWORKS,
+    lookup: createLookup({ hosts: false, servers: [server.address] }),
+  })
   for (const name of [...Object.keys(zone), 'nowhere.example'])
     expect([name, await post(`http://${name}:${port}/`)]).toEqual([name, REFUSED])
-  // Whatever a lookup answers is checked.
+  // Every result of a lookup is checked.
   for (const address of ['127.1', 'localhost', '::1%lo', ''])
-    expect(await client({ allowed: NOWHERE, lookup: async () => [address] })(named)).toEqual(REFUSED)
+    expect(await openPost({ allowed: NO_NETWORKS, lookup: async () => [address] })(named)).toEqual(REFUSED)
   expect(sockets).toEqual([])
 })
 
-test('a name that was public when it was registered and is private later is refused', async () => {
-  const { named, sockets } = await receiver(httpAnswer(200))
+test('a name that is public at its registration and private later is refused', async () => {
+  const { named, sockets } = await startReceiver(httpAnswer(200))
   const answers = [['8.8.8.8'], ['127.0.0.1']]
   const lookup: Lookup = async () => answers.shift()!
-  expect(await problemOfTenantUrl(named, { production: false, allowed: NOWHERE, lookup })).toBe(null)
-  expect(await client({ allowed: NOWHERE, lookup })(named)).toEqual(REFUSED)
+  expect(await problemOfTenantUrl(named, { production: false, allowed: NO_NETWORKS, lookup })).toBe(null)
+  expect(await openPost({ allowed: NO_NETWORKS, lookup })(named)).toEqual(REFUSED)
   expect([sockets, answers]).toEqual([[], []])
 })
 
-test('the address that was checked is the one that is connected to: nobody is asked twice', async () => {
-  const { named, sockets } = await receiver(
+test('a connection goes to the checked address, without another lookup', async () => {
+  const { named, sockets } = await startReceiver(
     (socket) => void socket.end(httpAnswer(200, 'a', { connection: 'close' })),
   )
   const answers = [['127.0.0.1'], ['127.0.0.1'], ['10.0.0.1']]
   const lookup: Lookup = async () => answers.shift()!
-  const post = client({ lookup })
-  // Every connection asks anew.
+  const post = openPost({ lookup })
+  // Every connection makes one lookup.
   expect(await post(named)).toMatchObject({ status: 200 })
   expect(await post(named)).toMatchObject({ status: 200 })
   expect(answers).toHaveLength(1)
@@ -138,35 +141,35 @@ test('the address that was checked is the one that is connected to: nobody is as
   expect(sockets).toHaveLength(2)
 })
 
-test('the next address of a name is tried when the first does not take connections', async () => {
-  const { named } = await receiver(httpAnswer(200))
-  expect(await client({ lookup: async () => ['127.0.0.2', '127.0.0.1'] })(named)).toMatchObject({
+test('the next address of a name is tried when the first refuses connections', async () => {
+  const { named } = await startReceiver(httpAnswer(200))
+  expect(await openPost({ lookup: async () => ['127.0.0.2', '127.0.0.1'] })(named)).toMatchObject({
     status: 200,
   })
 })
 
-test('in production nothing is sent without https or to another port, whatever was registered', async () => {
-  const { url, port, sockets } = await receiver(httpAnswer(200))
-  const post = client({ production: true })
+test('in production nothing is sent without https or to another port, also to registered URLs', async () => {
+  const { url, port, sockets } = await startReceiver(httpAnswer(200))
+  const post = openPost({ production: true })
   expect(await post(url)).toEqual(REFUSED)
   expect(await post(`https://127.0.0.1:${port}/`)).toEqual(REFUSED)
   expect(sockets).toEqual([])
 })
 
-test('a redirect is an answer and is not followed', async () => {
-  const other = await receiver(httpAnswer(200))
+test('a redirect counts as the response and is not followed', async () => {
+  const other = await startReceiver(httpAnswer(200))
   for (const status of [301, 302, 303, 307, 308]) {
-    const { url } = await receiver(httpAnswer(status, '', { location: other.url }))
-    expect(await client()(url)).toMatchObject({ status })
+    const { url } = await startReceiver(httpAnswer(status, '', { location: other.url }))
+    expect(await openPost()(url)).toMatchObject({ status })
   }
   expect(other.sockets).toEqual([])
 })
 
-test('an answer is text that can be stored, 1,000 bytes of it at most, 200 of a success, and never decompressed', async () => {
+test('an excerpt is storable text of at most 1,000 bytes, or 200 bytes of a success, and is never decompressed', async () => {
   const excerpt = async (body: Buffer, headers: Record<string, string> = {}, status = 500) => {
     const head = Buffer.from(httpAnswer(status, '', { ...headers, 'content-length': String(body.length) }))
-    const { url } = await receiver((socket) => void socket.write(Buffer.concat([head, body])))
-    return ((await client()(url)) as { excerpt: string }).excerpt
+    const { url } = await startReceiver((socket) => void socket.write(Buffer.concat([head, body])))
+    return ((await openPost()(url)) as { excerpt: string }).excerpt
   }
   expect(await excerpt(Buffer.from('a\tb\r\nä 😀'))).toBe('a\tb\r\nä 😀')
   expect(await excerpt(Buffer.from('a\u0000b\u001b[31m\u007f'))).toBe('a\ufffdb\ufffd[31m\ufffd')
@@ -183,14 +186,14 @@ test('an answer is text that can be stored, 1,000 bytes of it at most, 200 of a 
   const bomb = await excerpt(gzipSync(Buffer.alloc(1_000_000, 'secret')), { 'content-encoding': 'gzip' })
   expect(bomb).toMatch(/^\ufffd{3}/)
   expect(bomb).not.toContain('secret')
-  // oxlint-disable-next-line no-control-regex -- these are what may not be there
+  // oxlint-disable-next-line no-control-regex -- the excerpt may not contain these
   expect(bomb).not.toMatch(/[\u0000-\u0008\u000e-\u001f]/)
 })
 
-test('of an answer without end only the beginning is read', async () => {
+test('only the beginning of an endless response is read', async () => {
   const block = Buffer.alloc(64 * 1024, 'x')
   let written = 0
-  const { url, sockets } = await receiver((socket) => {
+  const { url, sockets } = await startReceiver((socket) => {
     socket.write(httpAnswer(200, '', { 'content-length': String(100 * 1024 * 1024) }))
     const write = () => {
       while (!socket.destroyed && socket.write(block)) written += block.length
@@ -198,38 +201,41 @@ test('of an answer without end only the beginning is read', async () => {
     socket.on('drain', write)
     write()
   })
-  const post = client()
+  const post = openPost()
   expect(await post(url)).toMatchObject({ status: 200, excerpt: 'x'.repeat(200) })
   await untilClosed(sockets)
-  // What the buffers of both systems take, and no more.
+  // At most the size of the socket buffers on both sides.
   expect(written).toBeLessThan(16 * 1024 * 1024)
   expect(await post(url)).toMatchObject({ status: 200 })
   expect(sockets).toHaveLength(2)
 })
 
-test('a body that trickles, breaks off or is cut is an answer with its status', async () => {
+test('a body that trickles, breaks off or is invalid still counts as a response with its status', async () => {
   const head = httpAnswer(200, '', { 'content-length': '100' })
-  const trickling = await receiver((socket) => {
+  const trickling = await startReceiver((socket) => {
     socket.write(`${head}a`)
     const timer = setInterval(() => void socket.write('a'), 100)
     socket.on('close', () => clearInterval(timer))
   })
-  expect(await client()(trickling.url)).toMatchObject({ status: 200, excerpt: expect.stringMatching(/^a+$/) })
+  expect(await openPost()(trickling.url)).toMatchObject({
+    status: 200,
+    excerpt: expect.stringMatching(/^a+$/),
+  })
   await untilClosed(trickling.sockets)
-  const broken = await receiver((socket) => void socket.end(`${head}half`))
-  expect(await client()(broken.url)).toMatchObject({ status: 200, excerpt: 'half' })
-  const silent = await receiver((socket) => void socket.write(head))
-  expect(await client()(silent.url)).toMatchObject({ status: 200, excerpt: '' })
-  const garbled = await receiver(
+  const broken = await startReceiver((socket) => void socket.end(`${head}half`))
+  expect(await openPost()(broken.url)).toMatchObject({ status: 200, excerpt: 'half' })
+  const silent = await startReceiver((socket) => void socket.write(head))
+  expect(await openPost()(silent.url)).toMatchObject({ status: 200, excerpt: '' })
+  const garbled = await startReceiver(
     (socket) => void socket.write(`HTTP/1.1 503 No\r\ntransfer-encoding: chunked\r\n\r\nnot a length`),
   )
-  expect(await client()(garbled.url)).toMatchObject({ status: 503, excerpt: '' })
+  expect(await openPost()(garbled.url)).toMatchObject({ status: 503, excerpt: '' })
 })
 
-test('what comes before an answer is no answer', async () => {
-  const early = await receiver(`HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n${httpAnswer(410, 'gone')}`)
-  expect(await client()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
-  // Also what nobody asked for, several, and in pieces.
+test('informational responses are skipped', async () => {
+  const early = await startReceiver(`HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n${httpAnswer(410, 'gone')}`)
+  expect(await openPost()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
+  // Also unrequested ones, several of them, and byte by byte.
   for (const first of [
     'HTTP/1.1 100 Continue\r\n\r\n',
     'HTTP/1.1 100 Continue\r\nvia: a\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 \r\n\r\n',
@@ -238,26 +244,26 @@ test('what comes before an answer is no answer', async () => {
     for (const answer of [
       first + httpAnswer(202, 'taken'),
       (socket: Socket) => {
-        const inPieces = async () => {
+        const writeBytewise = async () => {
           for (const byte of first) {
             socket.write(byte)
             await setImmediate()
           }
           socket.write(httpAnswer(202, 'taken'))
         }
-        void inPieces()
+        void writeBytewise()
       },
     ]) {
-      const post = client()
-      const { url } = await receiver(answer)
-      // The connection is used again.
+      const post = openPost()
+      const { url } = await startReceiver(answer)
+      // The connection is reused.
       for (let n = 0; n < 2; n++) expect(await post(url)).toMatchObject({ status: 202, excerpt: 'taken' })
     }
-  const only = await receiver('HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n')
-  expect(await client({ deadline_ms: 200 })(only.url)).toMatchObject({ error: 'timeout' })
+  const only = await startReceiver('HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n')
+  expect(await openPost({ deadline_ms: 200 })(only.url)).toMatchObject({ error: 'timeout' })
 })
 
-/** Writes this for ever, as fast as it is taken, and counts. */
+/** Writes `first`, then `block` endlessly, as fast as the peer reads. Counts the bytes. */
 function flood(first: string, block: string) {
   const piece = block.repeat(Math.ceil((64 * 1024) / block.length))
   const flooded = { bytes: 0 }
@@ -277,62 +283,63 @@ function flood(first: string, block: string) {
 const EARLY = 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'
 const LONG_EARLY = `HTTP/1.1 103 Early Hints\r\nlink: ${'a'.repeat(15 * 1024)}\r\n\r\n`
 
-test('who never comes to an answer is not listened to', async () => {
-  const post = client({ deadline_ms: 60_000 })
+test('a receiver that never sends a final response is disconnected', async () => {
+  const post = openPost({ deadline_ms: 60_000 })
   const { answer } = flood('', EARLY)
-  const endless = await receiver(answer)
+  const endless = await startReceiver(answer)
   expect(await post(endless.url)).toMatchObject({
     error: 'bad_answer',
     message: 'the answer is not valid HTTP/1.1, or is too long',
   })
   await untilClosed(endless.sockets)
-  const many = await receiver(EARLY.repeat(9))
+  const many = await startReceiver(EARLY.repeat(9))
   expect(await post(many.url)).toMatchObject({ error: 'bad_answer' })
   await untilClosed(many.sockets)
-  const few = await receiver(`${EARLY.repeat(8)}${httpAnswer(200, 'at last')}`)
+  const few = await startReceiver(`${EARLY.repeat(8)}${httpAnswer(200, 'at last')}`)
   expect(await post(few.url)).toMatchObject({ status: 200, excerpt: 'at last' })
-  // Few, and long.
-  const long = await receiver(LONG_EARLY.repeat(8))
+  // Few informational responses, each of them long.
+  const long = await startReceiver(LONG_EARLY.repeat(8))
   expect(await post(long.url)).toMatchObject({ error: 'bad_answer' })
   await untilClosed(long.sockets)
 })
 
-test('what an answer has besides its body is bounded', async () => {
+test('the size of a response outside its body is bounded', async () => {
   const { answer, flooded } = flood('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;', 'a=b;')
-  const { url, sockets } = await receiver(answer)
-  expect(await client()(url)).toMatchObject({ status: 200, excerpt: '' })
+  const { url, sockets } = await startReceiver(answer)
+  expect(await openPost()(url)).toMatchObject({ status: 200, excerpt: '' })
   await untilClosed(sockets)
   expect(flooded.bytes).toBeLessThan(16 * 1024 * 1024)
 })
 
-test('a connection is not judged by what earlier answers brought', async () => {
-  const { url, sockets } = await receiver(httpAnswer(200, 'a'.repeat(15 * 1024)))
-  const post = client()
+test('the size limit of a response does not count earlier responses of its connection', async () => {
+  const { url, sockets } = await startReceiver(httpAnswer(200, 'a'.repeat(15 * 1024)))
+  const post = openPost()
   for (let at = 0; at < 20; at++) expect(await post(url)).toMatchObject({ status: 200 })
   expect(sockets.length).toBeLessThanOrEqual(2)
 })
 
-test('headers that never come end at the deadline, and so does a connection', async () => {
-  const silent = await receiver(() => {})
-  const post = client({ deadline_ms: 200 })
+test('a post fails at the deadline without headers or without a connection', async () => {
+  const silent = await startReceiver(() => {})
+  const post = openPost({ deadline_ms: 200 })
   expect(await post(silent.url)).toEqual({
     error: 'timeout',
     message: 'no answer in time',
     duration_ms: expect.any(Number),
   })
   await untilClosed(silent.sockets)
-  const trickling = await receiver((socket) => {
+  const trickling = await startReceiver((socket) => {
     socket.write('HTTP/1.1 200 OK\r\n')
     const timer = setInterval(() => void socket.write('a: b\r\n'), 50)
     socket.on('close', () => clearInterval(timer))
   })
   expect(await post(trickling.url)).toMatchObject({ error: 'timeout' })
-  const unknown = client({ deadline_ms: 200, lookup: () => new Promise(() => {}) })
-  expect(await unknown('http://slow.example/')).toMatchObject({ error: 'timeout' })
+  const unresolved = openPost({ deadline_ms: 200, lookup: () => new Promise(() => {}) })
+  expect(await unresolved('http://slow.example/')).toMatchObject({ error: 'timeout' })
 })
 
-test('a connection that is lost, one that is not taken and an answer that is no HTTP are told apart', async () => {
-  const reported = async (answer: (socket: Socket) => void) => await client()((await receiver(answer)).url)
+test('a lost connection, a refused connection and an invalid response have different errors', async () => {
+  const reported = async (answer: (socket: Socket) => void) =>
+    await openPost()((await startReceiver(answer)).url)
   expect(await reported((socket) => void socket.resetAndDestroy())).toMatchObject({
     error: 'connection_lost',
   })
@@ -349,48 +356,48 @@ test('a connection that is lost, one that is not taken and an answer that is no 
     ])
   const long = `HTTP/1.1 200 OK\r\na: ${'a'.repeat(100_000)}\r\n\r\n`
   expect(await reported((socket) => void socket.write(long))).toMatchObject({ error: 'bad_answer' })
-  const gone = await openReceiver(() => {})
-  await gone.close()
-  expect(await client()(`http://127.0.0.1:${gone.port}/`)).toMatchObject({ error: 'connect_failed' })
+  const closed = await openReceiver(() => {})
+  await closed.close()
+  expect(await openPost()(`http://127.0.0.1:${closed.port}/`)).toMatchObject({ error: 'connect_failed' })
 })
 
 test('Retry-After is read in seconds and as a date, two days at most', async () => {
-  const asked = async (value: string) => {
-    const { url } = await receiver(httpAnswer(503, '', { 'retry-after': value }))
-    return ((await client()(url)) as { retry_after_ms: number | null }).retry_after_ms
+  const readRetryAfter = async (value: string) => {
+    const { url } = await startReceiver(httpAnswer(503, '', { 'retry-after': value }))
+    return ((await openPost()(url)) as { retry_after_ms: number | null }).retry_after_ms
   }
-  expect(await asked('120')).toBe(120_000)
-  expect(await asked('0')).toBe(0)
-  expect(await asked('9'.repeat(400))).toBe(48 * 3600 * 1000)
-  const later = await asked(new Date(Date.now() + 3600_000).toUTCString())
+  expect(await readRetryAfter('120')).toBe(120_000)
+  expect(await readRetryAfter('0')).toBe(0)
+  expect(await readRetryAfter('9'.repeat(400))).toBe(48 * 3600 * 1000)
+  const later = await readRetryAfter(new Date(Date.now() + 3600_000).toUTCString())
   expect(later).toBeGreaterThan(3500_000)
   expect(later).toBeLessThanOrEqual(3600_000)
-  expect(await asked(new Date(0).toUTCString())).toBe(0)
-  for (const value of ['soon', '-5', '1.5', '2999-01-01', '']) expect(await asked(value)).toBe(null)
+  expect(await readRetryAfter(new Date(0).toUTCString())).toBe(0)
+  for (const value of ['soon', '-5', '1.5', '2999-01-01', '']) expect(await readRetryAfter(value)).toBe(null)
 })
 
-test('nothing is sent that is no longer valid when its connection is there, or whose signal has aborted', async () => {
-  const { url, requests } = await receiver(httpAnswer(200))
-  const post = client()
-  let asked = 0
-  const valid = () => ++asked > 1
+test('a request that is invalid once its connection is open, or whose signal is aborted, is not sent', async () => {
+  const { url, requests } = await startReceiver(httpAnswer(200))
+  const post = openPost()
+  let checks = 0
+  const valid = () => ++checks > 1
   expect(await post(url, { valid })).toMatchObject({ error: 'not_sent', message: 'not sent' })
   expect(await post(url, {}, AbortSignal.abort())).toMatchObject({ error: 'not_sent' })
   expect(requests).toEqual([])
   expect(await post(url, { valid })).toMatchObject({ status: 200 })
-  expect([asked, requests.length]).toEqual([2, 1])
+  expect([checks, requests.length]).toEqual([2, 1])
 })
 
-test('an answer is not waited for when the signal aborts, and its connection is closed', async () => {
+test('an abort ends the wait for a response and closes its connection', async () => {
   const stop = new AbortController()
-  const { url, sockets } = await receiver(() => stop.abort())
-  expect(await client()(url, {}, stop.signal)).toMatchObject({ error: 'abandoned' })
+  const { url, sockets } = await startReceiver(() => stop.abort())
+  expect(await openPost()(url, {}, stop.signal)).toMatchObject({ error: 'abandoned' })
   await untilClosed(sockets)
 })
 
-/** A server that answers 200 over TLS, as hooks.example. */
-async function tlsReceiver() {
-  /** The names that were asked for in TLS, and those in the requests. */
+/** Starts a server for hooks.example that answers 200 over TLS. */
+async function startTlsReceiver() {
+  /** `names`: the server names of the TLS handshakes. `hosts`: the Host headers of the requests. */
   const names: string[] = []
   const hosts: string[] = []
   const SNICallback = (name: string, done: (error: null) => void) => {
@@ -408,53 +415,53 @@ async function tlsReceiver() {
   return { port: await listening(server), names, hosts }
 }
 
-function trustOurs(): void {
+function trustTestCertificate(): void {
   const trusted = getCACertificates('default')
   setDefaultCACertificates([...trusted, certificate])
   onTestFinished(() => setDefaultCACertificates(trusted))
 }
 
-test('a certificate that nobody has signed is refused before a byte of the request leaves', async () => {
-  const { port, names, hosts } = await tlsReceiver()
-  expect(await client()(`https://hooks.example:${port}/`)).toEqual({
+test('a self-signed certificate is refused before a byte of the request is sent', async () => {
+  const { port, names, hosts } = await startTlsReceiver()
+  expect(await openPost()(`https://hooks.example:${port}/`)).toEqual({
     error: 'tls_failed',
     message:
       'the TLS handshake failed, or the certificate is not valid for this name (DEPTH_ZERO_SELF_SIGNED_CERT)',
     duration_ms: expect.any(Number),
   })
   expect([names, hosts]).toEqual([['hooks.example'], []])
-  // One that speaks no TLS, and one that ends the handshake.
-  for (const say of [
+  // A server without TLS, and a server that ends the handshake.
+  for (const respond of [
     (socket: Socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'),
     (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy()),
   ]) {
     const plain = createServer((socket) => {
       socket.on('error', () => {})
-      say(socket)
+      respond(socket)
     })
     const plain_port = await listening(plain)
     onTestFinished(() => void plain.close())
-    expect(await client()(`https://hooks.example:${plain_port}/`)).toMatchObject({ error: 'tls_failed' })
+    expect(await openPost()(`https://hooks.example:${plain_port}/`)).toMatchObject({ error: 'tls_failed' })
   }
 })
 
-test('in TLS too what comes before an answer is bounded', async () => {
-  trustOurs()
+test('informational responses over TLS are bounded', async () => {
+  trustTestCertificate()
   const server = createTlsServer({ key: certificateKey, cert: certificate }, (socket) => {
     socket.on('error', () => {})
     socket.once('data', () => void socket.write(LONG_EARLY.repeat(8)))
   })
   const port = await listening(server)
   onTestFinished(() => void server.close())
-  expect(await client({ deadline_ms: 60_000 })(`https://hooks.example:${port}/`)).toMatchObject({
+  expect(await openPost({ deadline_ms: 60_000 })(`https://hooks.example:${port}/`)).toMatchObject({
     error: 'bad_answer',
   })
 })
 
-test('in TLS and in the request the name stays the name, and the certificate must be for it', async () => {
-  const { port, names, hosts } = await tlsReceiver()
-  trustOurs()
-  const post = client()
+test('TLS and the request use the name of the URL, and the certificate must be valid for it', async () => {
+  const { port, names, hosts } = await startTlsReceiver()
+  trustTestCertificate()
+  const post = openPost()
   for (const _ of [1, 2, 3]) {
     const answer = await post(`https://hooks.example:${port}/`)
     expect(answer).toMatchObject({ status: 200, excerpt: 'thanks' })

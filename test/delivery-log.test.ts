@@ -1,4 +1,4 @@
-// What the log and the metrics tell of deliveries: where each attempt went, what came back and what follows.
+// Log lines and metrics of delivery attempts: host, status and result.
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -35,8 +35,8 @@ afterAll(async () => {
   await folder?.remove()
 })
 
-/** The lines about this many attempts at deliveries to an endpoint, in their order. */
-async function attemptsTo(endpoint_id: string, count: number) {
+/** Waits for this many log lines of attempts to an endpoint. Returns them in order. */
+async function awaitAttempts(endpoint_id: string, count: number) {
   return await eventually(async () => {
     const lines = (await readFile(log_file, 'utf8'))
       .split('\n')
@@ -51,15 +51,15 @@ async function attemptsByResult(): Promise<Record<string, number>> {
   return Object.fromEntries(values.map(({ labels, value }) => [String(labels.result), value]))
 }
 
-/** How many more there are of each result than before. */
-async function moreThan(before: Record<string, number>) {
+/** The increase of each result's count since `before`. */
+async function increasesSince(before: Record<string, number>) {
   const now = Object.entries(await attemptsByResult())
   const more = now.map(([result, value]) => [result, value - (before[result] ?? 0)] as const)
   return Object.fromEntries(more.filter(([, value]) => value > 0))
 }
 
-/** What becomes of one event at an endpoint that answers so, the last for ever. */
-async function sentTo(world: World, ...statuses: number[]) {
+/** Delivers one event to an endpoint that answers with these statuses, then always with the last one. */
+async function deliverEvent(world: World, ...statuses: number[]) {
   const client = await world.clientOf()
   const hook = await openHook((nth) => statuses[nth] ?? statuses.at(-1)!)
   onTestFinished(() => hook.close())
@@ -73,11 +73,11 @@ async function sentTo(world: World, ...statuses: number[]) {
   return { delivery, endpoint, before, host: new URL(hook.url).host, client, customer }
 }
 
-test('an attempt is found by its delivery, event, resource, endpoint, type and host, with what came back', async ({
+test('the log line of an attempt has its delivery, event, resource, endpoint, type, host, status and result', async ({
   world,
 }) => {
-  const { delivery, endpoint, host, before, client, customer } = await sentTo(world, 500, 204)
-  const about = {
+  const { delivery, endpoint, host, before, client, customer } = await deliverEvent(world, 500, 204)
+  const fields = {
     job: 'webhook_endpoint.deliver',
     tenant_id: client.tenant_id,
     delivery_id: delivery.id,
@@ -87,46 +87,46 @@ test('an attempt is found by its delivery, event, resource, endpoint, type and h
     type: 'customer.created',
     host,
   }
-  expect(await attemptsTo(endpoint.id, 2)).toMatchObject([
-    { ...about, status_code: 500, result: 'retry' },
-    { ...about, status_code: 204, result: 'delivered' },
+  expect(await awaitAttempts(endpoint.id, 2)).toMatchObject([
+    { ...fields, status_code: 500, result: 'retry' },
+    { ...fields, status_code: 204, result: 'delivered' },
   ])
-  expect(await moreThan(before)).toEqual({ retry: 1, delivered: 1 })
+  expect(await increasesSince(before)).toEqual({ retry: 1, delivered: 1 })
 })
 
-test('the last attempt is exhausted', async ({ world }) => {
-  const { endpoint, before } = await sentTo(world, 500, 500)
-  expect((await attemptsTo(endpoint.id, 2)).map(({ result }) => result)).toEqual(['retry', 'exhausted'])
-  expect(await moreThan(before)).toEqual({ retry: 1, exhausted: 1 })
+test('the last failed attempt has the result exhausted', async ({ world }) => {
+  const { endpoint, before } = await deliverEvent(world, 500, 500)
+  expect((await awaitAttempts(endpoint.id, 2)).map(({ result }) => result)).toEqual(['retry', 'exhausted'])
+  expect(await increasesSince(before)).toEqual({ retry: 1, exhausted: 1 })
 })
 
-test('an endpoint that is gone is counted once, by its reason', async ({ world }) => {
-  const gone = async () =>
+test('an endpoint that answers 410 is counted once as disabled, with its reason', async ({ world }) => {
+  const countGone = async () =>
     (await metrics.endpointsDisabled.get()).values.find(({ labels }) => labels.reason === 'gone')?.value ?? 0
-  const gone_before = await gone()
-  const { endpoint, before } = await sentTo(world, 410)
-  expect(await attemptsTo(endpoint.id, 1)).toMatchObject([{ status_code: 410, result: 'failed' }])
-  expect(await moreThan(before)).toEqual({ failed: 1 })
-  await eventually(async () => expect(await gone()).toBe(gone_before + 1))
+  const gone_before = await countGone()
+  const { endpoint, before } = await deliverEvent(world, 410)
+  expect(await awaitAttempts(endpoint.id, 1)).toMatchObject([{ status_code: 410, result: 'failed' }])
+  expect(await increasesSince(before)).toEqual({ failed: 1 })
+  await eventually(async () => expect(await countGone()).toBe(gone_before + 1))
 })
 
-test('an attempt by hand that fails is not the last of a schedule', async ({ world }) => {
-  const { delivery, endpoint, before, client } = await sentTo(world, 204, 500)
+test('a failed replay has the result failed, not exhausted', async ({ world }) => {
+  const { delivery, endpoint, before, client } = await deliverEvent(world, 204, 500)
   await client.post(`/v1/webhook_deliveries/${delivery.id}/replay`)
-  expect(await attemptsTo(endpoint.id, 2)).toMatchObject([
+  expect(await awaitAttempts(endpoint.id, 2)).toMatchObject([
     { job: 'webhook_endpoint.deliver', result: 'delivered' },
     { job: 'webhook_endpoint.replay', status_code: 500, result: 'failed' },
   ])
-  expect(await moreThan(before)).toEqual({ delivered: 1, failed: 1 })
+  expect(await increasesSince(before)).toEqual({ delivered: 1, failed: 1 })
 })
 
-test('an attempt at nobody has no status', async ({ world }) => {
+test('an attempt without a connection has no status', async ({ world }) => {
   const client = await world.clientOf()
   const hook = await openHook()
   await hook.close()
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
   await client.post(`/v1/webhook_endpoints/${endpoint.id}/test`)
-  expect(await attemptsTo(endpoint.id, 1)).toMatchObject([
+  expect(await awaitAttempts(endpoint.id, 1)).toMatchObject([
     { job: 'webhook_endpoint.test', host: new URL(hook.url).host, status_code: null, result: 'exhausted' },
   ])
 })

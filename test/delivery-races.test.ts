@@ -1,4 +1,4 @@
-// Deliveries where two things happen at once, or in an order that nobody expects.
+// Webhook deliveries with concurrent attempts, changes and recoveries, and with unusual orders of these.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -31,7 +31,7 @@ async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>
   return { hook, endpoint: await makeEndpoint(client, { url: hook.url, ...fields }) }
 }
 
-async function untilDelivery(endpoint_id: string, holds: (delivery: any) => boolean): Promise<any> {
+async function awaitDelivery(endpoint_id: string, holds: (delivery: any) => boolean): Promise<any> {
   for (;;) {
     const [delivery] = await deliveriesOf(client, endpoint_id)
     if (delivery !== undefined && holds(delivery)) return delivery
@@ -40,37 +40,37 @@ async function untilDelivery(endpoint_id: string, holds: (delivery: any) => bool
 }
 
 const path = (endpoint: { id: string }) => `/v1/webhook_endpoints/${endpoint.id}`
-const paused = async (world: World) => {
-  const what = { tenant_id: client.tenant_id }
-  await pauseJobs(world.sql, what)
-  onTestFinished(async () => await resumeJobs(world.sql, what))
-  return async () => await resumeJobs(world.sql, what)
+const pauseTenant = async (world: World) => {
+  const target = { tenant_id: client.tenant_id }
+  await pauseJobs(world.sql, target)
+  onTestFinished(async () => await resumeJobs(world.sql, target))
+  return async () => await resumeJobs(world.sql, target)
 }
 
-describe('two attempts at one delivery', () => {
-  test('that fail at one moment are both in its log, and it is tried again', async ({ world }) => {
+describe('concurrent attempts at one delivery', () => {
+  test('two attempts that fail together are both in the log, and the delivery is retried', async ({
+    world,
+  }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
-    const { id } = await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
+    const { id } = await awaitDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await client.post(`/v1/webhook_deliveries/${id}/replay`, {})
     await untilArrived(hook, 2)
     await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 3)
     hook.release(500)
-    const delivery = await untilDelivery(endpoint.id, ({ attempts_log }) => attempts_log.length === 3)
+    const delivery = await awaitDelivery(endpoint.id, ({ attempts_log }) => attempts_log.length === 3)
     expect(delivery).toMatchObject({ status: 'pending', attempts: 2 })
     expect(await world.sql`select from webhook_due where delivery_id = ${id}`).toHaveLength(1)
     await client.delete(path(endpoint))
   })
 
-  test('of which a recovery asked for one, and the other arrives, leave no recovery behind', async ({
-    world,
-  }) => {
+  test('a recovery of a delivery that arrives by another attempt completes', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
-    await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
+    await awaitDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 2)
     const since = new Date(Date.now() - 60_000).toISOString()
     const { body } = await client.post(`${path(endpoint)}/recover`, { since })
     hook.release(204)
-    await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
+    await awaitDelivery(endpoint.id, ({ status }) => status === 'delivered')
     let recovery = body
     while (recovery.status !== 'completed')
       recovery = (await client.get(`/v1/webhook_recoveries/${body.id}`)).body
@@ -79,8 +79,10 @@ describe('two attempts at one delivery', () => {
   })
 })
 
-describe('an endpoint', () => {
-  test('that is disabled and enabled right after it was made gets what comes then', async ({ world }) => {
+describe('endpoints', () => {
+  test('an endpoint that is disabled and enabled right after its creation receives later events', async ({
+    world,
+  }) => {
     const { hook, endpoint } = await hookAndEndpoint(
       world,
       (_nth, { body }) => (body.type === 'customer.created' ? 204 : 500),
@@ -95,7 +97,7 @@ describe('an endpoint', () => {
     expect(statuses.filter((status) => status === 'pending')).toEqual([])
   })
 
-  test('that is ordered and was enabled again does not wait for a head that nobody wants', async ({
+  test('an ordered endpoint that is enabled again does not wait for its skipped first delivery', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(
@@ -106,7 +108,7 @@ describe('an endpoint', () => {
         types: ['webhook_endpoint.created', 'customer.*'],
       },
     )
-    await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
+    await awaitDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await world.sql`
       update webhook_due set due_at = now() + interval '20 hours' where endpoint_id = ${endpoint.id}`
     await client.patch(path(endpoint), { status: 'disabled' })
@@ -117,7 +119,7 @@ describe('an endpoint', () => {
     expect((await deliveriesOf(client, endpoint.id))[0]).toMatchObject({ status: 'skipped' })
   })
 
-  test('that answers 410 to a recovery is not asked again', async ({ world }) => {
+  test('an endpoint that responds 410 to a recovery receives no further requests', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 410, {
       max_in_flight: 1,
       types: ['customer.*'],
@@ -136,22 +138,24 @@ describe('an endpoint', () => {
     expect((await client.get(path(endpoint))).body).toMatchObject({ disabled_reason: 'gone' })
   })
 
-  test('that is disabled by hand before it answers 410 says so once', async ({ world }) => {
+  test('an endpoint that is disabled manually before its 410 response has one event about it', async ({
+    world,
+  }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', { types: ['customer.*'] })
     await createEvent(client)
     await untilArrived(hook, 1)
     await client.patch(path(endpoint), { status: 'disabled' })
     hook.release(410)
-    await untilDelivery(endpoint.id, ({ status }) => status === 'failed')
+    await awaitDelivery(endpoint.id, ({ status }) => status === 'failed')
     await world.drain()
     const { body: events } = await client.get('/v1/events?type=webhook_endpoint.disabled')
     expect(events.map(({ data }: any) => data.disabled_reason)).toEqual(['manual'])
   })
 
-  test('that was deleted gets no replay and no test that were asked for before', async ({ world }) => {
+  test('a deleted endpoint receives no replay and no test that was requested before', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world)
-    const { id } = await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
-    const resume = await paused(world)
+    const { id } = await awaitDelivery(endpoint.id, ({ status }) => status === 'delivered')
+    const resume = await pauseTenant(world)
     expect((await client.post(`/v1/webhook_deliveries/${id}/replay`, {})).status).toBe(202)
     expect((await client.post(`${path(endpoint)}/test`, {})).status).toBe(202)
     await client.delete(path(endpoint))
@@ -160,7 +164,9 @@ describe('an endpoint', () => {
     expect(hook.arrived).toHaveLength(1)
   })
 
-  test('has ten tests and replays at once, and they take no place from its events', async ({ world }) => {
+  test('an endpoint has at most ten open tests and replays, which do not delay its events', async ({
+    world,
+  }) => {
     const { hook, endpoint } = await hookAndEndpoint(
       world,
       (_nth, { body }) => (body.sequence === null ? 'hold' : 204),
@@ -176,24 +182,22 @@ describe('an endpoint', () => {
     await world.drain()
   })
 
-  test('tests and replays that are too many at once are told to wait, whenever the others end', async ({
-    world,
-  }) => {
+  test('too many concurrent tests and replays are either accepted or rate limited', async ({ world }) => {
     const { endpoint } = await hookAndEndpoint(world, () => 204, { types: ['customer.*'] })
-    const asked: string[] = []
-    const askAtOnce = async (at: string) => {
+    const outcomes: string[] = []
+    const postConcurrently = async (at: string) => {
       const answers = await Promise.all(Array.from({ length: 60 }, () => client.post(at, {})))
-      for (const { status, body } of answers) asked.push(status === 202 ? 'accepted' : body.error.code)
+      for (const { status, body } of answers) outcomes.push(status === 202 ? 'accepted' : body.error.code)
     }
-    for (let round = 0; round < 4; round++) await askAtOnce(`${path(endpoint)}/test`)
+    for (let nth = 0; nth < 4; nth++) await postConcurrently(`${path(endpoint)}/test`)
     const [test_delivery] = await deliveriesOf(client, endpoint.id)
-    for (let round = 0; round < 4; round++)
-      await askAtOnce(`/v1/webhook_deliveries/${test_delivery.id}/replay`)
-    expect([...new Set(asked)].toSorted()).toEqual(['accepted', 'rate_limited'])
+    for (let nth = 0; nth < 4; nth++)
+      await postConcurrently(`/v1/webhook_deliveries/${test_delivery.id}/replay`)
+    expect([...new Set(outcomes)].toSorted()).toEqual(['accepted', 'rate_limited'])
     await world.drain()
   })
 
-  test('that has not answered yet gets ten requests at once', async ({ world }) => {
+  test('an endpoint without a response so far receives ten concurrent requests', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', {
       max_in_flight: 100,
       types: ['webhook_endpoint.updated'],
@@ -202,18 +206,18 @@ describe('an endpoint', () => {
       insert into events (tenant_id, id, type, subject_id, data)
       select ${client.tenant_id}, uuidv7(), 'webhook_endpoint.updated', ${endpoint.id}, '{}' from generate_series(1, 30) n`
     await untilArrived(hook, 10)
-    const [taken] = await world.sql`
+    const [open] = await world.sql`
       select count(*) as jobs from jobs where subject_id = ${endpoint.id} and finished_at is null`
-    expect(taken).toEqual({ jobs: 10 })
+    expect(open).toEqual({ jobs: 10 })
     while (hook.arrived.length < 30) {
       hook.release(204)
       await sleep(10)
     }
     hook.release(204)
-    await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
+    await awaitDelivery(endpoint.id, ({ status }) => status === 'delivered')
   })
 
-  test('with a limited rate keeps the leases of what waits for its time', async ({ world }) => {
+  test('an endpoint with a rate limit keeps the leases of waiting deliveries', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 204, {
       rate_per_s: 500,
       max_in_flight: 100,
@@ -224,7 +228,7 @@ describe('an endpoint', () => {
       from generate_series(1, 300) n`
     await untilArrived(hook, 301)
     await world.drain()
-    // A busy process gives attempts back whose permits have lapsed; a lease that lapsed leaves one without an outcome.
+    // A busy process returns attempts with expired permits. An attempt without an outcome has an expired lease.
     const lapsed = await world.sql`
       select from jobs j join job_attempts a on a.job_id = j.id
       where j.subject_id = ${endpoint.id} and a.outcome is null`
@@ -233,7 +237,7 @@ describe('an endpoint', () => {
   })
 })
 
-test('a tenant with many events gets its sequences soon, whoever else has a few', async () => {
+test('a tenant with many events gets its sequences soon although many tenants have a few events', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const sql = connectDatabase(url, { max: 1, application_name: 'test' })
@@ -253,12 +257,12 @@ test('a tenant with many events gets its sequences soon, whoever else has a few'
   expect(first.filter(({ more }) => more)).toEqual([ofBusy])
 })
 
-describe('a recovery', () => {
-  test('ends although the steps of another one always fail', async ({ world }) => {
+describe('recoveries', () => {
+  test('a recovery completes although the steps of another recovery always fail', async ({ world }) => {
     const recovery_id = newId()
     const { endpoint: other } = await hookAndEndpoint(world, () => 500)
-    await untilDelivery(other.id, ({ attempts }) => attempts === 1)
-    // It cannot count what it finds, and is the first to be looked at.
+    await awaitDelivery(other.id, ({ attempts }) => attempts === 1)
+    // The counter of this recovery overflows, and its step comes first.
     await world.sql`
       insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until, found, updated_at)
       values (${client.tenant_id}, ${recovery_id}, ${other.id}, '-infinity', now(), 2147483647, '-infinity')`
@@ -275,7 +279,7 @@ describe('a recovery', () => {
     expect(failing).toEqual({ status: 'pending' })
   })
 
-  test('looks at no more at once where much was delivered since', async () => {
+  test('a step of a recovery reads a limited number of deliveries', async () => {
     const { url, drop } = await createDatabase()
     onTestFinished(drop)
     const sql = connectDatabase(url, { max: 1, application_name: 'test' })
@@ -292,16 +296,17 @@ describe('a recovery', () => {
       values (${tenant_id}, ${id}, ${endpoint_id}, '-infinity', 'infinity')`
     const step = async () => {
       const more = await continueRecovery(sql)
-      const [row] = await sql`select found, after_at is null as over from webhook_recoveries where id = ${id}`
+      const [row] =
+        await sql`select found, after_at is null as scanned from webhook_recoveries where id = ${id}`
       return { more, ...row }
     }
-    expect(await step()).toEqual({ more: true, found: 0, over: false })
-    expect(await step()).toEqual({ more: true, found: 10, over: true })
+    expect(await step()).toEqual({ more: true, found: 0, scanned: false })
+    expect(await step()).toEqual({ more: true, found: 10, scanned: true })
     expect(await step()).toMatchObject({ more: false })
   })
 })
 
-test('after all of this the books are in order', async ({ world }) => {
+test('the audit finds no problems after all races', async ({ world }) => {
   await makeDeliveriesDue(world)
   await world.drain()
   expect((await auditEverything(world.sql)).problems).toEqual([])

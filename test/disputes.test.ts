@@ -1,4 +1,4 @@
-// Disputes: whatever the processor tells, in any order and however often, ends alike, and each movement is posted once.
+// Disputes settle alike for any order and number of notifications, and each of their movements is posted once.
 import { describe, expect } from 'vitest'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Dispute } from '#domain/disputes/dispute.ts'
@@ -33,20 +33,20 @@ import { testIn, type World } from '#test/world.ts'
 
 const test = testIn({ notifications: false })
 
-/** What the processor has told of the dispute of a payment. */
+/** The processor's events about the disputes of a payment. */
 async function eventsOf(world: World, payment: any): Promise<StripeEvent[]> {
   const events = await listEvents(world, payment.processor_reference)
   return events.filter(({ type }) => type.startsWith('charge.dispute.'))
 }
 
-/** Effects what was not told yet. */
-async function tell(world: World, payment: any): Promise<void> {
+/** Delivers the processor's events about the disputes of a payment, and waits for their attempts. */
+async function deliverDisputeEvents(world: World, payment: any): Promise<void> {
   const events = await eventsOf(world, payment)
   await deliverAll(world, events)
   await tried(world, events)
 }
 
-/** What was kept and announced of the disputes of a payment. */
+/** The status, disputes, postings and events of a payment. */
 async function paymentSummary(world: World, payment: any) {
   const { client } = world
   const { dispute, ...shown } = (await client.get(`/v1/payments/${payment.id}`)).body
@@ -90,8 +90,8 @@ describe('any order of the notifications of a dispute', () => {
     })
   }
 
-  test('ends alike, whichever is first', async ({ world }) => {
-    // created, funds_withdrawn, updated, funds_reinstated and closed. What they say is not read.
+  test('a won dispute settles alike for any first notification', async ({ world }) => {
+    // created, funds_withdrawn, updated, funds_reinstated and closed. Their content is not read.
     const orders = rotationsOf([0, 1, 2, 3, 4])
     const disputes = await wonDisputes(world, orders.length)
     await deliverInOrders(
@@ -103,7 +103,7 @@ describe('any order of the notifications of a dispute', () => {
     await checkInvariants(world)
   })
 
-  test('ends alike when they come at the same moment, each several times', async ({ world }) => {
+  test('a won dispute settles alike for concurrent and repeated notifications', async ({ world }) => {
     const disputes = await wonDisputes(world, 20)
     const events = await Promise.all(disputes.map(({ payment }) => eventsOf(world, payment)))
     await deliverAll(world, shuffled([...events, ...events, ...events].flat()))
@@ -113,14 +113,14 @@ describe('any order of the notifications of a dispute', () => {
   }, 180_000)
 })
 
-test('each step is shown as it happens, announced once and posted once; what is lost may be won by an appeal', async ({
+test('each step of a dispute is shown, announced once and posted once, also an appeal after a loss', async ({
   world,
 }) => {
   const { client } = world
   const { payment, reference } = await disputedPayment(world)
   expect((await client.get(`/v1/payments/${payment.id}`)).body.dispute).toBeNull()
   const captured = (await client.get(`/v1/wallet/balances?currency=usd`)).body[0].balance_minor
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   const shown = (await client.get(`/v1/payments/${payment.id}`)).body
   expect(shown.dispute).toEqual({
     id: expect.any(String),
@@ -150,10 +150,10 @@ test('each step is shown as it happens, announced once and posted once; what is 
   expect((await client.get('/v1/wallet/balances?currency=usd')).body[0].balance_minor).toBe(captured - 1000)
 
   await answerDispute(world, reference)
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   await disputeIn(client, payment.id, 'under_review')
   await closeDispute(world, reference, 'lost')
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   const lost = await disputeIn(client, payment.id, 'lost')
   expect(lost.dispute.closed_at).not.toBeNull()
   expect(await paymentSummary(world, payment)).toMatchObject({
@@ -161,7 +161,7 @@ test('each step is shown as it happens, announced once and posted once; what is 
     events: ['payment.disputed', 'payment.dispute_lost'],
   })
   await closeDispute(world, reference, 'won')
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   expect(await paymentSummary(world, payment)).toEqual({
     ...WON,
     events: ['payment.disputed', 'payment.dispute_lost', 'payment.dispute_won'],
@@ -187,15 +187,19 @@ test('each step is shown as it happens, announced once and posted once; what is 
       'event payment.dispute_won',
     ]),
   )
-  const [told] = await world.sql<{ data: any }[]>`
+  const [lost_event] = await world.sql<{ data: any }[]>`
     select data from events where subject_id = ${payment.id} and type = 'payment.dispute_lost'`
-  expect(told!.data).toMatchObject({ id: payment.id, status: 'captured', dispute: { id, status: 'lost' } })
+  expect(lost_event!.data).toMatchObject({
+    id: payment.id,
+    status: 'captured',
+    dispute: { id, status: 'lost' },
+  })
   await checkInvariants(world)
 })
 
-test('an inquiry takes no money, and ends as neither won nor lost', async ({ world }) => {
+test('an inquiry withdraws no money, and closes neither won nor lost', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world, { method: 'pm_card_createDisputeInquiry' })
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   expect(await paymentSummary(world, payment)).toEqual({
     status: 'captured',
     captured: 1000,
@@ -205,7 +209,7 @@ test('an inquiry takes no money, and ends as neither won nor lost', async ({ wor
     events: ['payment.disputed'],
   })
   await closeDispute(world, reference, 'warning_closed')
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   expect(await paymentSummary(world, payment)).toMatchObject({
     shown: { status: 'warning', closed: true },
     postings: [],
@@ -214,21 +218,21 @@ test('an inquiry takes no money, and ends as neither won nor lost', async ({ wor
   await checkInvariants(world)
 })
 
-test('an answer of the processor that was overtaken is not written over a newer one', async ({ world }) => {
+test('an outdated response of the processor does not overwrite a newer one', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
   const [created] = await eventsOf(world, payment)
-  const held = await fault(world, {
+  const hold = await fault(world, {
     match: { method: 'GET', path: `/v1/disputes/${reference}$` },
     fault: { hold: 'after' },
   })
   await deliver(world, created!)
-  await held.hit()
+  await hold.hit()
   await closeDispute(world, reference, 'won')
   const later = (await eventsOf(world, payment)).slice(1)
   await deliverAll(world, later)
   await disputeIn(world.client, payment.id, 'won')
-  // This answer is of before the end, and nothing that is in it says so.
-  await held.remove()
+  // The response on hold is older than the end of the dispute, and contains no time.
+  await hold.remove()
   await tried(world, [created!, ...later])
   await world.drain()
   expect(await paymentSummary(world, payment)).toEqual(WON)
@@ -236,15 +240,13 @@ test('an answer of the processor that was overtaken is not written over a newer 
   await checkInvariants(world)
 })
 
-test('an answer that confirms what is known is newer than one that was asked for before it', async ({
-  world,
-}) => {
+test('a response without a change supersedes a response to an earlier request', async ({ world }) => {
   const { sql, client, tenant_id } = world
   const { payment, reference } = await disputedPayment(world)
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   const { dispute } = (await client.get(`/v1/payments/${payment.id}`)).body
   const { id, closed_at, ...shown } = dispute
-  const told = (status: Dispute['status']): DisputeUpdate => ({
+  const updateOf = (status: Dispute['status']): DisputeUpdate => ({
     ...shown,
     tenant_id,
     payment_id: payment.id,
@@ -253,16 +255,16 @@ test('an answer that confirms what is known is newer than one that was asked for
     closed: false,
     movements: [],
   })
-  const known = await findDisputeByReference(sql, 'stripe', reference)
+  const existing = await findDisputeByReference(sql, 'stripe', reference)
   const before = (await client.get(`/v1/disputes/${id}`)).body
-  expect(await settleDispute(sql, known, told('needs_response'))).toEqual({ id })
+  expect(await settleDispute(sql, existing, updateOf('needs_response'))).toEqual({ id })
   expect((await client.get(`/v1/disputes/${id}`)).body).toEqual(before)
-  expect(await settleDispute(sql, known, told('under_review'))).toBeUndefined()
+  expect(await settleDispute(sql, existing, updateOf('under_review'))).toBeUndefined()
   expect((await client.get(`/v1/disputes/${id}`)).body).toEqual(before)
   expect(closed_at).toBeNull()
 })
 
-test('a refund of what was charged back is refused, frees what it reserved, and is possible once it is won', async ({
+test('a refund of a disputed payment is refused and releases its reservation, and succeeds after the dispute is won', async ({
   world,
 }) => {
   const { client } = world
@@ -276,23 +278,23 @@ test('a refund of what was charged back is refused, frees what it reserved, and 
   const [failed] = (await client.get(`/v1/payments/${payment.id}/refunds`)).body
   expect(failed).toMatchObject({ status: 'failed', failure: { code: 'payment_invalid' } })
   await closeDispute(world, reference, 'won')
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   expect((await refund(client, payment.id)).body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
   await checkInvariants(world)
 })
 
-test('a dispute that is told of before its capture is known here waits for it', async ({ world }) => {
+test('a notification of a dispute waits for the capture of its payment', async ({ world }) => {
   const payment = await heldPayment(world.client, { payment_method: 'pm_card_createDispute' })
-  const held = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: { hold: 'after' } })
+  const hold = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: { hold: 'after' } })
   const capturing = world.client.post(`/v1/payments/${payment.id}/capture`, {}, ASYNC)
-  await held.hit()
+  await hold.hit()
   await disputeReferenceOf(world, payment.processor_reference)
   const events = await eventsOf(world, payment)
   await deliverAll(world, events)
   await tried(world, events)
   expect(await stateOf(world, events[0]!)).toBe('parked')
   expect((await world.client.get(`/v1/disputes?payment_id=${payment.id}`)).body).toEqual([])
-  await held.remove()
+  await hold.remove()
   await capturing
   await disputeIn(world.client, payment.id, 'needs_response')
   await world.drain()
@@ -300,9 +302,9 @@ test('a dispute that is told of before its capture is known here waits for it', 
   await checkInvariants(world)
 })
 
-test('a look brings what no notification told', async ({ world }) => {
+test('a lookup settles a dispute without a notification', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   await closeDispute(world, reference, 'lost')
   await storeNotifications(world.sql, [requestLookup('stripe', { subject: 'dispute', reference }, 'test')])
   await disputeIn(world.client, payment.id, 'lost')
@@ -311,16 +313,19 @@ test('a look brings what no notification told', async ({ world }) => {
   await checkInvariants(world)
 })
 
-test('a dispute of a payment of another application is left alone', async ({ world }) => {
+test('a dispute of a payment of another application is not imported', async ({ world }) => {
   const payment_intent = 'pi_of_somebody_else'
   const foreign = fabricatedEvent('charge.dispute.created', {
     id: 'du_foreign',
     object: 'dispute',
     payment_intent,
   })
-  const of_nothing = fabricatedEvent('charge.dispute.created', { id: 'du_of_nothing', object: 'dispute' })
-  for (const event of [foreign, of_nothing]) await deliver(world, event)
-  await tried(world, [foreign, of_nothing])
+  const without_payment = fabricatedEvent('charge.dispute.created', {
+    id: 'du_of_nothing',
+    object: 'dispute',
+  })
+  for (const event of [foreign, without_payment]) await deliver(world, event)
+  await tried(world, [foreign, without_payment])
   const rows = await world.sql<{ reason: string }[]>`
     select reason from notifications where object_id in ('du_foreign', 'du_of_nothing') order by reason`
   expect(rows.map(({ reason }) => reason)).toEqual(['not_at_processor', 'not_ours'])
@@ -329,8 +334,8 @@ test('a dispute of a payment of another application is left alone', async ({ wor
   ).toEqual([])
 })
 
-test('what a notification tells of a person is not kept', async ({ world }) => {
-  const told = Object.fromEntries(
+test('personal data of a notification is redacted', async ({ world }) => {
+  const personal = Object.fromEntries(
     ['evidence', 'billing_details', 'receipt_email', 'receipt_url', 'shipping'].map((name) => [
       name,
       { name: 'Grace' },
@@ -339,33 +344,35 @@ test('what a notification tells of a person is not kept', async ({ world }) => {
   const event = fabricatedEvent('charge.dispute.updated', {
     id: 'du_evidence',
     object: 'dispute',
-    ...told,
-    charge: { id: 'ch_1', ...told },
+    ...personal,
+    charge: { id: 'ch_1', ...personal },
     evidence_details: { due_by: 1 },
   })
   expect((await deliver(world, event)).status).toBe(200)
-  const [row] = await world.sql<{ kept: any; text: string }[]>`
-    select payload #> '{data,object}' as kept, payload::text as text from notifications where event_id = ${event.id}`
+  const [row] = await world.sql<{ stored: any; text: string }[]>`
+    select payload #> '{data,object}' as stored, payload::text as text from notifications where event_id = ${event.id}`
   expect(row!.text).not.toContain('Grace')
-  expect(row!.kept).toMatchObject({ evidence: '[redacted]', evidence_details: { due_by: 1 } })
+  expect(row!.stored).toMatchObject({ evidence: '[redacted]', evidence_details: { due_by: 1 } })
 })
 
-test('disputes are listed newest first, by status, payment and time, in pages', async ({ world }) => {
+test('disputes are listed newest first, in pages, and filtered by status, payment and time', async ({
+  world,
+}) => {
   const other = await world.clientOf()
-  const made = []
+  const dispute_ids = []
   for (const method of ['pm_card_createDisputeInquiry', 'pm_card_createDispute', 'pm_card_createDispute']) {
     const { payment } = await disputedPayment(world, { client: other, method })
-    await tell(world, payment)
-    made.push(
+    await deliverDisputeEvents(world, payment)
+    dispute_ids.push(
       (await disputeIn(other, payment.id, method.endsWith('Inquiry') ? 'warning' : 'needs_response')).dispute
         .id,
     )
   }
   const ids = async (query: string) =>
     (await other.get(`/v1/disputes${query}`)).body.map((each: any) => each.id)
-  const newest = made.toReversed()
+  const newest = dispute_ids.toReversed()
   expect(await ids('')).toEqual(newest)
-  expect(await ids('?status=warning')).toEqual([made[0]])
+  expect(await ids('?status=warning')).toEqual([dispute_ids[0]])
   const first = await other.get('/v1/disputes?limit=1')
   const next = /<(.+)>; rel="next"/.exec(first.headers.get('link')!)![1]!
   expect((await other.get(next)).body.map((each: any) => each.id)).toEqual([newest[1]])
@@ -375,37 +382,37 @@ test('disputes are listed newest first, by status, payment and time, in pages', 
   expect(await ids(`?payment_id=${payment_id}`)).toEqual([newest[0]])
   expect((await other.get('/v1/disputes?nope=1')).status).toBe(400)
   expect((await other.get('/v1/disputes?status=appeal_under_review')).status).toBe(400)
-  expect((await world.client.get(`/v1/disputes/${made[0]}`)).body.error.code).toBe('dispute_not_found')
+  expect((await world.client.get(`/v1/disputes/${dispute_ids[0]}`)).body.error.code).toBe('dispute_not_found')
   const reader = await world.clientOf({ scopes: ['payments:write'] })
   expect((await reader.get('/v1/disputes')).status).toBe(403)
 })
 
-// Last of all: it harms the books.
-test('the audit notices what was not posted, announced or shown', async ({ world }) => {
+// This test corrupts disputes and events, so it is the last one.
+test('the audit finds missing postings, events and dispute statuses', async ({ world }) => {
   const { payment } = await disputedPayment(world)
-  await tell(world, payment)
+  await deliverDisputeEvents(world, payment)
   const problems = async () =>
     (await auditEverything(world.sql)).problems.map(({ check, problem }) => `${check}: ${problem}`)
   const { sql } = world
   expect(await problems()).toEqual([])
-  const of = sql`where payment_id = ${payment.id}`
-  await sql`update disputes set amount_withdrawn_minor = 999 ${of}`
+  const condition = sql`where payment_id = ${payment.id}`
+  await sql`update disputes set amount_withdrawn_minor = 999 ${condition}`
   expect(await problems()).toEqual(['disputes: the withdrawn amount of a dispute differs from its postings'])
-  await sql`update disputes set amount_withdrawn_minor = 1000, amount_reinstated_minor = 5 ${of}`
+  await sql`update disputes set amount_withdrawn_minor = 1000, amount_reinstated_minor = 5 ${condition}`
   expect(await problems()).toEqual(['disputes: the reinstated amount of a dispute differs from its postings'])
-  await sql`update disputes set amount_reinstated_minor = 0, announced = announced || '{dispute_lost}' ${of}`
+  await sql`update disputes set amount_reinstated_minor = 0, announced = announced || '{dispute_lost}' ${condition}`
   expect(await problems()).toEqual(['dispute_events: an event of a dispute is missing or was written twice'])
-  await sql`update disputes set announced = '{disputed}', status = 'under_review' ${of}`
+  await sql`update disputes set announced = '{disputed}', status = 'under_review' ${condition}`
   expect(await problems()).toEqual(['disputes: the payment does not show its latest dispute'])
-  await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${of}`
+  await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${condition}`
   const won = 'won_disputes: a dispute is won and not reinstated'
   expect(await problems()).toContain(won)
-  // Nothing else has happened to the payment for long.
+  // The payment has not changed for a day.
   const changes = await auditChanges(sql, new Date(Date.now() + 86_400_000).toISOString(), [])
   expect(changes.problems.map(({ check, problem }) => `${check}: ${problem}`)).toContain(won)
-  await sql`update disputes set status = 'needs_response', closed_at = null ${of}`
+  await sql`update disputes set status = 'needs_response', closed_at = null ${condition}`
   expect(await problems()).toEqual([])
-  // It waits for what is there: a refund beside it takes it no room.
+  // A parked dispute is not blocked by a reserved refund.
   const [created] = await eventsOf(world, payment)
   await sql`
     update notifications set state = 'parked', reason = 'does_not_fit', parked_at = now(), applied_at = null

@@ -1,4 +1,4 @@
-// The servers that `start` brings: they keep what was committed, whatever ends them, and leave nothing running.
+// The servers that `start` runs keep committed data after any end and leave no process running.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { link, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
@@ -16,36 +16,36 @@ import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
 
-test('servers that do not listen yet are given different ports', async () => {
+test('freePort never returns a port twice, also before a server listens on it', async () => {
   const ports = new Set<number>()
-  for (let asked = 0; asked < 1000; asked += 1) ports.add(await freePort('127.0.0.1'))
+  for (let calls = 0; calls < 1000; calls += 1) ports.add(await freePort('127.0.0.1'))
   expect(ports.size).toBe(1000)
 })
 
-test('Postgres keeps what was committed through an immediate restart', async () => {
-  const server = await startedPostgres({ data_dir: await folder() })
+test('Postgres keeps committed rows through an immediate restart', async () => {
+  const server = await startPostgresForTest({ data_dir: await createFolder() })
   await query(server.url, 'create table kept (value int)')
   await query(server.url, 'insert into kept values (42)')
-  const before = server.pid
+  const old_pid = server.pid
   await server.restart('immediate')
-  expect(server.pid).not.toBe(before)
+  expect(server.pid).not.toBe(old_pid)
   expect(await query(server.url, 'select value from kept')).toEqual([{ value: 42 }])
 })
 
-test('Postgres starts again on the data of a postmaster that was killed', async () => {
-  const data_dir = await folder()
-  const first = await startedPostgres({ data_dir })
+test('Postgres restarts on the data of a killed postmaster', async () => {
+  const data_dir = await createFolder()
+  const first = await startPostgresForTest({ data_dir })
   await query(first.url, 'create table kept as select 42 as value')
   const session = postgres(first.url, { max: 1, onclose: () => {} })
   await session`select 1`
   process.kill(first.pid, 'SIGKILL')
-  const second = await startedPostgres({ data_dir })
+  const second = await startPostgresForTest({ data_dir })
   expect(await query(second.url, 'select value from kept')).toEqual([{ value: 42 }])
   await session.end({ timeout: 0 })
 })
 
-test('Postgres has the settings of production and asks for a password', async () => {
-  const server = await startedPostgres({ data_dir: await folder(), settings: { work_mem: '7MB' } })
+test('Postgres has the settings of production and requires a password', async () => {
+  const server = await startPostgresForTest({ data_dir: await createFolder(), settings: { work_mem: '7MB' } })
   const settings = await query(
     server.url,
     `select name, setting from pg_settings
@@ -58,13 +58,13 @@ test('Postgres has the settings of production and asks for a password', async ()
     work_mem: '7168',
     max_notify_queue_pages: '16384',
   })
-  const guess = new URL(server.url)
-  guess.password = 'postgres'
-  await expect(query(guess.href, 'select 1')).rejects.toThrow('password authentication failed')
+  const wrong_url = new URL(server.url)
+  wrong_url.password = 'postgres'
+  await expect(query(wrong_url.href, 'select 1')).rejects.toThrow('password authentication failed')
 })
 
-test('Postgres leads a process group of its own and leaves no process behind', async () => {
-  const server = await startedPostgres({ data_dir: await folder() })
+test('Postgres leads its own process group and stops all its processes', async () => {
+  const server = await startPostgresForTest({ data_dir: await createFolder() })
   expect(leadsGroup(server.pid)).toBe(true)
   const [session] = await query(server.url, 'select pg_backend_pid() as pid')
   await server.stop()
@@ -73,36 +73,36 @@ test('Postgres leads a process group of its own and leaves no process behind', a
   await server.stop()
 })
 
-test('a port that is taken is refused with its number and the variable to set', async () => {
-  const server = await startedPostgres({ data_dir: await folder() })
+test('the error of a port in use names the port and the variable to set', async () => {
+  const server = await startPostgresForTest({ data_dir: await createFolder() })
   const { port } = server
-  await expect(startPostgres({ data_dir: await folder(), port })).rejects.toThrow(
+  await expect(startPostgres({ data_dir: await createFolder(), port })).rejects.toThrow(
     new RegExp(`Port ${port} on 127.0.0.1 is in use.*POSTGRES_PORT`),
   )
-  await expect(startRedis({ data_dir: await folder(), port })).rejects.toThrow(
+  await expect(startRedis({ data_dir: await createFolder(), port })).rejects.toThrow(
     new RegExp(`Port ${port} on 127.0.0.1 is in use.*REDIS_PORT`),
   )
 })
 
-test('a folder whose server is in use is refused', async () => {
-  const data_dir = await folder()
-  const server = await startedPostgres({ data_dir })
+test('a folder of a running server is refused', async () => {
+  const data_dir = await createFolder()
+  const server = await startPostgresForTest({ data_dir })
   await expect(startPostgres({ data_dir })).rejects.toThrow(`in use by the server ${server.pid}`)
 })
 
-test('a server that cannot start says why with the end of its log', async () => {
-  const start = startPostgres({ data_dir: await folder(), settings: { work_mem: 'plenty' } })
+test('the error of a failed start contains the end of the server log', async () => {
+  const start = startPostgres({ data_dir: await createFolder(), settings: { work_mem: 'plenty' } })
   await expect(start).rejects.toThrow('invalid value for parameter "work_mem": "plenty"')
 })
 
-test('Redis keeps what was written when it is killed, and evicts nothing', async () => {
-  const data_dir = await folder()
-  const first = await startedRedis(data_dir)
+test('Redis keeps written data when it is killed, and evicts nothing', async () => {
+  const data_dir = await createFolder()
+  const first = await startRedisForTest(data_dir)
   expect(leadsGroup(first.pid)).toBe(true)
   await withRedis(first.url, (redis) => redis.set('kept', '42'))
   await first.kill()
   expect(processStarted(first.pid)).toBeNull()
-  const second = await startedRedis(data_dir, first.port)
+  const second = await startRedisForTest(data_dir, first.port)
   expect(second.port).toBe(first.port)
   expect(await withRedis(second.url, (redis) => redis.get('kept'))).toBe('42')
   expect(await withRedis(second.url, (redis) => redis.config('GET', 'maxmemory-policy'))).toContain(
@@ -112,8 +112,8 @@ test('Redis keeps what was written when it is killed, and evicts nothing', async
   expect(processStarted(second.pid)).toBeNull()
 })
 
-test('Redis asks for a password that no command line shows, and never runs as root', async () => {
-  const server = await startedRedis(await folder())
+test('Redis requires a password that no command line shows, and never runs as root', async () => {
+  const server = await startRedisForTest(await createFolder())
   const url = new URL(server.url)
   expect(url.password).not.toBe('')
   const command = await readFile(`/proc/${server.pid}/cmdline`, 'utf8').catch(() => '')
@@ -123,60 +123,60 @@ test('Redis asks for a password that no command line shows, and never runs as ro
   await expect(withRedis(url.href, (redis) => redis.get('any'))).rejects.toThrow('NOAUTH')
 })
 
-test('Redis without a folder forgets everything', async () => {
-  const first = await startedRedis(null)
+test('Redis without a folder loses all data at its end', async () => {
+  const first = await startRedisForTest(null)
   await withRedis(first.url, (redis) => redis.set('gone', '42'))
   await first.kill()
-  const second = await startedRedis(null, first.port)
+  const second = await startRedisForTest(null, first.port)
   expect(await withRedis(second.url, (redis) => redis.get('gone'))).toBeNull()
 })
 
-describe('a link that the account of a server puts into its own folder', () => {
-  /** A file that no server may touch, and how to tell that none did. */
-  async function victim() {
-    const file = join(await folder(), 'victim')
+describe('a symbolic link in the folder of a server', () => {
+  /** A file outside the folder of the server: its path, its present state and its first state. */
+  async function createOutsideFile() {
+    const file = join(await createFolder(), 'victim')
     await writeFile(file, 'kept', { mode: 0o600 })
-    const look = async () => {
+    const readState = async () => {
       const { uid, gid, mode } = await stat(file)
       return { uid, gid, mode, text: await readFile(file, 'utf8') }
     }
-    return { file, look, before: await look() }
+    return { file, readState, before: await readState() }
   }
 
-  test('leads the configuration of PostgreSQL nowhere', async () => {
-    const { file, look, before } = await victim()
-    const data_dir = await folder()
-    const starting = startedPostgres({ data_dir })
+  test('does not redirect the configuration of PostgreSQL', async () => {
+    const { file, readState, before } = await createOutsideFile()
+    const data_dir = await createFolder()
+    const starting = startPostgresForTest({ data_dir })
     const unfinished = join(data_dir, 'unfinished')
-    // By then initdb has written all of its configuration.
-    await until('initdb makes tables', () =>
+    // initdb writes its configuration before its tables.
+    await until('initdb creates tables', () =>
       stat(join(unfinished, 'global', 'pg_control')).catch(() => false),
     )
     await rm(join(unfinished, 'pg_hba.conf'))
     await symlink(file, join(unfinished, 'pg_hba.conf'))
     await Promise.allSettled([starting])
-    expect(await look()).toEqual(before)
+    expect(await readState()).toEqual(before)
     const { url } = await starting
     expect(await query(url, 'select auth_method from pg_hba_file_rules')).toEqual([
       { auth_method: 'scram-sha-256' },
     ])
   })
 
-  test('leads the password of Redis nowhere', async () => {
-    const { file, look, before } = await victim()
-    const data_dir = await folder()
-    await (await startedRedis(data_dir)).stop()
+  test('does not redirect the password of Redis', async () => {
+    const { file, readState, before } = await createOutsideFile()
+    const data_dir = await createFolder()
+    await (await startRedisForTest(data_dir)).stop()
     const paths = [file, join(data_dir, 'data', 'redis.conf')]
-    const busy = `for (;;) try { require('node:fs').symlinkSync(...${JSON.stringify(paths)}) } catch {}`
-    const account = new Worker(busy, { eval: true })
-    onTestFinished(async () => void (await account.terminate()))
-    for (let starts = 0; starts < 5; starts++) await (await startedRedis(data_dir)).stop()
-    expect(await look()).toEqual(before)
+    const relink_code = `for (;;) try { require('node:fs').symlinkSync(...${JSON.stringify(paths)}) } catch {}`
+    const relinker = new Worker(relink_code, { eval: true })
+    onTestFinished(async () => void (await relinker.terminate()))
+    for (let starts = 0; starts < 5; starts++) await (await startRedisForTest(data_dir)).stop()
+    expect(await readState()).toEqual(before)
   })
 })
 
-test('a record of a server that has another name too is refused, and nothing that it names is ended', async () => {
-  const data_dir = await folder()
+test('a server record with a second hard link is refused, and the process in it is not ended', async () => {
+  const data_dir = await createFolder()
   const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
   onTestFinished(() => void bystander.kill('SIGKILL'))
   const pid = bystander.pid!
@@ -194,8 +194,8 @@ test('servers end when the process that started them is killed', async () => {
   const script = `
     const { startPostgres } = await import('#start/postgres.ts')
     const { startRedis } = await import('#start/redis.ts')
-    const postgres = await startPostgres({ data_dir: ${JSON.stringify(await folder())} })
-    const redis = await startRedis({ data_dir: ${JSON.stringify(await folder())} })
+    const postgres = await startPostgres({ data_dir: ${JSON.stringify(await createFolder())} })
+    const redis = await startRedis({ data_dir: ${JSON.stringify(await createFolder())} })
     console.log(postgres.pid + ' ' + redis.pid)
     setInterval(() => {}, 1000)`
   const owner = spawn(process.execPath, ['--input-type=module', '--eval', script], {
@@ -220,19 +220,19 @@ test('each test file has its own database with all migrations applied', async ()
   await expect(query(first.url, 'select 1')).rejects.toThrow('does not exist')
 })
 
-async function folder(): Promise<string> {
-  const made = await makeFolder()
-  onTestFinished(made.remove)
-  return made.path
+async function createFolder(): Promise<string> {
+  const created = await makeFolder()
+  onTestFinished(created.remove)
+  return created.path
 }
 
-async function startedPostgres(options: PostgresOptions) {
+async function startPostgresForTest(options: PostgresOptions) {
   const server = await startPostgres(options)
   onTestFinished(server.stop)
   return server
 }
 
-async function startedRedis(data_dir: string | null, port = 0) {
+async function startRedisForTest(data_dir: string | null, port = 0) {
   const server = await startRedis({ data_dir, port })
   if (!server) throw new Error('this test needs redis-server or valkey-server on the PATH')
   onTestFinished(server.stop)
@@ -257,7 +257,7 @@ async function withRedis<T>(url: string, work: (redis: Redis) => Promise<T>): Pr
   }
 }
 
-/** A group is named after the process that leads it. */
+/** The id of a process group is the id of its leader. */
 function leadsGroup(pid: number): boolean {
   try {
     return process.kill(-pid, 0)

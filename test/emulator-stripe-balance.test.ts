@@ -1,4 +1,4 @@
-// Payouts, transfers and top-ups of the Stripe emulator, as Stripe's own SDK sees them.
+// Tests payouts, transfers and top-ups of the Stripe emulator with Stripe's SDK.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ const PAYOUT: Stripe.PayoutCreateParams = {
   metadata: { payout: '7' },
 }
 
-async function becomes(id: string, status: string): Promise<Stripe.Payout> {
+async function awaitStatus(id: string, status: string): Promise<Stripe.Payout> {
   return await eventually(async () => {
     const payout = await stripe.payouts.retrieve(id)
     expect(payout.status).toBe(status)
@@ -44,7 +44,7 @@ async function becomes(id: string, status: string): Promise<Stripe.Payout> {
 }
 
 describe('payouts', () => {
-  test('are pending, then on their way, then paid, each with an event', async () => {
+  test('are pending, then in transit, then paid, each with an event', async () => {
     const created = await stripe.payouts.create({ ...PAYOUT, description: 'For June' })
     expect(created).toMatchObject({
       object: 'payout',
@@ -65,7 +65,7 @@ describe('payouts', () => {
     expect(created.balance_transaction).toMatch(/^txn_/)
     expect(created.arrival_date % 86_400).toBe(0)
     expect(created.arrival_date).toBeGreaterThan(created.created)
-    await becomes(created.id, 'paid')
+    await awaitStatus(created.id, 'paid')
     expect(await eventsOf(created.id)).toEqual(['payout.created', 'payout.updated', 'payout.paid'])
     const { data } = await stripe.events.list({ type: 'payout.updated', limit: 1 })
     expect(data[0]!.data).toMatchObject({
@@ -79,7 +79,7 @@ describe('payouts', () => {
     })
   })
 
-  test('to a card are of its type; to what is neither, or without an amount, they are refused', async () => {
+  test('to a card have type card, and payouts to other destinations or without an amount are refused', async () => {
     expect(
       await stripe.payouts.create({ ...PAYOUT, destination: 'card_success', method: 'instant' }),
     ).toMatchObject({ type: 'card', method: 'instant' })
@@ -102,9 +102,9 @@ describe('payouts', () => {
     })
   })
 
-  test('are failed by a bank that knows no such account', async () => {
+  test('fail at a bank without the account', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_noAccount' })
-    const failed = await becomes(id, 'failed')
+    const failed = await awaitStatus(id, 'failed')
     expect(failed).toMatchObject({ failure_code: 'no_account', failure_message: expect.any(String) })
     expect(failed.failure_balance_transaction).toMatch(/^txn_/)
     expect(await eventsOf(id)).toEqual(['payout.created', 'payout.updated', 'payout.failed'])
@@ -114,13 +114,13 @@ describe('payouts', () => {
     ])
   })
 
-  test('may come back after they were paid', async () => {
+  test('fail after they were paid, if the bank returns them', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_lateReturn' })
-    expect(await becomes(id, 'failed')).toMatchObject({ failure_code: 'account_closed' })
+    expect(await awaitStatus(id, 'failed')).toMatchObject({ failure_code: 'account_closed' })
     expect(await eventsOf(id)).toEqual(['payout.created', 'payout.updated', 'payout.paid', 'payout.failed'])
   })
 
-  test('may be refused outright, and then nothing moves', async () => {
+  test('to an unusable account are refused and move no money', async () => {
     const metadata = { payout: 'refused' }
     const refused = { ...PAYOUT, destination: 'ba_refused', metadata }
     expect(await refusal(stripe.payouts.create(refused))).toMatchObject({
@@ -131,7 +131,7 @@ describe('payouts', () => {
     expect(await control('GET', 'effects?metadata[payout]=refused')).toMatchObject({ count: 0 })
   })
 
-  test('can be canceled while they are pending, and not once they are on their way', async () => {
+  test('are cancelable while pending, and not in transit', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_pending' })
     expect(await stripe.payouts.cancel(id)).toMatchObject({ id, status: 'canceled' })
     expect(await eventsOf(id)).toEqual(['payout.created', 'payout.canceled'])
@@ -157,7 +157,7 @@ describe('payouts', () => {
     ['ba_manual', ['canceled'], ['payout.canceled']],
     ['ba_pending', ['failed'], ['payout.failed']],
     ['ba_pending', ['paid'], ['payout.paid']],
-  ])('to %s end when we say so: %j', async (destination, ends, types) => {
+  ])('to %s settle by control requests: %j', async (destination, ends, types) => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination })
     for (const status of ends) {
       expect(await control('POST', `payouts/${id}/settle`, { status })).toMatchObject({ id, status })
@@ -171,17 +171,17 @@ describe('payouts', () => {
     })
   })
 
-  test('say why they failed', async () => {
+  test('have the failure code of the control request', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
     await control('POST', `payouts/${id}/settle`, { status: 'failed', failure_code: 'declined' })
     expect(await stripe.payouts.retrieve(id)).toMatchObject({ failure_code: 'declined' })
   })
 
-  test('are listed by status, destination and time, and keep metadata that is added', async () => {
+  test('are listed by status, destination and time, and merge added metadata', async () => {
     const destination = 'ba_listed'
     const ids: string[] = []
     for (let i = 0; i < 3; i++) ids.push((await stripe.payouts.create({ ...PAYOUT, destination })).id)
-    await Promise.all(ids.map((id) => becomes(id, 'paid')))
+    await Promise.all(ids.map((id) => awaitStatus(id, 'paid')))
     const found = async (params: Stripe.PayoutListParams) =>
       (await stripe.payouts.list({ destination, ...params })).data.map((each) => each.id)
     expect(await found({})).toEqual(ids.toReversed())
@@ -207,7 +207,7 @@ const TRANSFER: Stripe.TransferCreateParams = {
 }
 
 describe('transfers', () => {
-  test('are done at once, and come back in part and then wholly', async () => {
+  test('complete immediately and are reversed partially, then fully', async () => {
     const created = await stripe.transfers.create({ ...TRANSFER, transfer_group: 'june' })
     expect(created).toMatchObject({
       object: 'transfer',
@@ -261,13 +261,13 @@ describe('transfers', () => {
     expect((await control('GET', 'effects?metadata[payout]=8')).count).toBe(3)
   })
 
-  test('control: a part comes back by the dashboard', async () => {
+  test('are reversed partially by a control request', async () => {
     const { id } = await stripe.transfers.create(TRANSFER)
     await control('POST', `transfers/${id}/reverse`, { amount: 100 })
     expect(await stripe.transfers.retrieve(id)).toMatchObject({ reversed: false, amount_reversed: 100 })
   })
 
-  test('are refused to what is no account and to one that cannot take them', async () => {
+  test('to a bank account or to an account without the capability are refused', async () => {
     for (const [destination, code] of [
       ['ba_success', 'resource_missing'],
       ['acct_refused', 'insufficient_capabilities_for_transfer'],
@@ -278,7 +278,7 @@ describe('transfers', () => {
       })
   })
 
-  test('are listed by destination, group and time; description and metadata can change', async () => {
+  test('are listed by destination, group and time, and their description and metadata can change', async () => {
     const params = { ...TRANSFER, destination: 'acct_listed', transfer_group: 'july' }
     const { id, created } = await stripe.transfers.create(params)
     for (const [filter, count] of [
@@ -332,7 +332,7 @@ describe('top-ups', () => {
     expect((await effectsOf('topup', id)).map(([effect]) => effect)).toEqual(effects)
   })
 
-  test('wait for us where the source says so, and may be reversed', async () => {
+  test('from a manual source settle by control requests, and are reversed after success', async () => {
     const { id } = await stripe.topups.create({ ...TOPUP, source: 'src_manual' })
     const settle = (status: string) => control('POST', `topups/${id}/settle`, { status })
     expect(await settle('reversed')).toMatchObject({ error: { param: 'status' } })
@@ -347,7 +347,7 @@ describe('top-ups', () => {
     ])
   })
 
-  test('can be canceled while they are pending, are listed by status, and keep metadata', async () => {
+  test('are cancelable while pending, are listed by status, and merge metadata', async () => {
     const { id } = await stripe.topups.create({ ...TOPUP, source: 'src_manual', amount: 77 })
     const found = async (params: Stripe.TopupListParams) =>
       (await stripe.topups.list({ amount: 77, ...params })).data.map((each) => each.id)
@@ -363,7 +363,7 @@ describe('top-ups', () => {
   })
 })
 
-/** Asks for one of each kind, with its path and what tells it from others. */
+/** Each kind: path, object, parameters of a request, effect. */
 const KINDS = [
   ['/v1/payouts', 'payout', 'amount=100&currency=usd&destination=ba_manual', 'payout'],
   ['/v1/transfers', 'transfer', 'amount=100&currency=usd&destination=acct_success', 'transfer'],
@@ -371,22 +371,22 @@ const KINDS = [
 ] as const
 
 describe.each(KINDS)('%s', (path, object, params, effect) => {
-  const marked = (mark: string) => `${params}&metadata[mark]=${mark}`
-  const exists = async (mark: string) => {
+  const paramsWithMark = (mark: string) => `${params}&metadata[mark]=${mark}`
+  const createdCount = async (mark: string) => {
     const { data } = await stripe.events.list({ type: `${object}.created`, limit: 100 })
     return data.filter((each: any) => each.data.object.metadata.mark === mark).length
   }
 
-  test('answers the same to the same key, and refuses it for anything else', async () => {
+  test('replays the response to a repeated key and refuses the key with other parameters', async () => {
     const key = `${object}-replayed`
-    const ask = (text: string) => postForm(emulator.url, path, text, key)
-    const first = await ask(marked(key))
-    const again = await ask(marked(key))
-    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
-    expect(await again.text()).toBe(await first.text())
-    const other = await ask(`${marked(key)}&description=other`)
+    const send = (text: string) => postForm(emulator.url, path, text, key)
+    const first = await send(paramsWithMark(key))
+    const replay = await send(paramsWithMark(key))
+    expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    expect(await replay.text()).toBe(await first.text())
+    const other = await send(`${paramsWithMark(key)}&description=other`)
     expect([other.status, ((await other.json()) as any).error.type]).toEqual([400, 'idempotency_error'])
-    expect(await exists(key)).toBe(1)
+    expect(await createdCount(key)).toBe(1)
     const { data } = await eventually(async () => {
       const effects = await control('GET', `effects?metadata[mark]=${key}`)
       expect(effects.count).toBe(1)
@@ -395,15 +395,15 @@ describe.each(KINDS)('%s', (path, object, params, effect) => {
     expect(data[0].effect).toBe(effect)
   })
 
-  test('says 409 while the same key is under way', async () => {
+  test('answers 409 while a request with the same key is in progress', async () => {
     const mark = `${object}-held`
     const { id } = await control('POST', 'faults', { match: { contains: mark }, fault: { hold: 'after' } })
-    const held = postForm(emulator.url, path, marked(mark), mark)
+    const pending_request = postForm(emulator.url, path, paramsWithMark(mark), mark)
     await control('GET', `wait?fault=${id}`)
-    expect((await postForm(emulator.url, path, marked(mark), mark)).status).toBe(409)
+    expect((await postForm(emulator.url, path, paramsWithMark(mark), mark)).status).toBe(409)
     await control('POST', 'release', { fault: id })
-    expect((await held).status).toBe(200)
-    expect(await exists(mark)).toBe(1)
+    expect((await pending_request).status).toBe(200)
+    expect(await createdCount(mark)).toBe(1)
   })
 
   test.each([
@@ -419,28 +419,31 @@ describe.each(KINDS)('%s', (path, object, params, effect) => {
     ['rate_limited_429', 0, 429, 200],
     ['refuse_401', 0, 401, 200],
     ['refuse_400', 0, 400, 400],
-  ])('%s: done %i times, answered %s, and then %s', async (fault, done, answer, replay) => {
-    const mark = `${object}-${fault}`
-    await control('POST', 'faults', { match: { contains: mark }, fault })
-    const ask = async () => {
-      const response = await postForm(emulator.url, path, marked(mark), mark)
-      await response.text()
-      return response.status
-    }
-    expect(await ask().catch(() => 'fails')).toBe(answer)
-    expect(await exists(mark)).toBe(done)
-    expect(await ask()).toBe(replay)
-    expect(await exists(mark)).toBe(replay === 200 ? 1 : done)
-  })
+  ])(
+    '%s: %i effects, first response %s, response to the retry %s',
+    async (fault, effects, first_response, retry_response) => {
+      const mark = `${object}-${fault}`
+      await control('POST', 'faults', { match: { contains: mark }, fault })
+      const send = async () => {
+        const response = await postForm(emulator.url, path, paramsWithMark(mark), mark)
+        await response.text()
+        return response.status
+      }
+      expect(await send().catch(() => 'fails')).toBe(first_response)
+      expect(await createdCount(mark)).toBe(effects)
+      expect(await send()).toBe(retry_response)
+      expect(await createdCount(mark)).toBe(retry_response === 200 ? 1 : effects)
+    },
+  )
 })
 
-test('a payout is refused for want of balance as often as a fault says, and under another key it goes through', async () => {
+test('the fault refuse_400 refuses a payout for insufficient balance under its key, and another key succeeds', async () => {
   const metadata = { payout: 'poor' }
   const match = { path: '/payouts$', contains: 'poor' }
   await control('POST', 'faults', { match, fault: 'refuse_400' })
-  const asked = { idempotencyKey: 'poor-1' }
+  const options = { idempotencyKey: 'poor-1' }
   for (let i = 0; i < 2; i++)
-    expect(await refusal(stripe.payouts.create({ ...PAYOUT, metadata }, asked))).toMatchObject({
+    expect(await refusal(stripe.payouts.create({ ...PAYOUT, metadata }, options))).toMatchObject({
       statusCode: 400,
       code: 'balance_insufficient',
       type: 'StripeInvalidRequestError',
@@ -453,7 +456,7 @@ test('a payout is refused for want of balance as often as a fault says, and unde
   })
 })
 
-test('the page has them, with buttons for what a bank decides', async () => {
+test('the page lists payouts, top-ups and transfers, with buttons for the decisions of the bank', async () => {
   const { url } = emulator
   const metadata = { payout: '7', of: 'x' }
   const payout = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual', metadata })
@@ -468,12 +471,12 @@ test('the page has them, with buttons for what a bank decides', async () => {
   const page = await pressButton(url, 'reverse', transfer.id, { amount: '' })
   expect(await stripe.transfers.retrieve(transfer.id)).toMatchObject({ reversed: true })
   for (const { id } of [payout, topup, transfer]) expect(page).toContain(`<code>${id}</code>`)
-  // Beside the buttons there is no room for all of its ids in one line each.
+  // The column of metadata wraps its lines, because the buttons need space.
   expect(page).toMatch(/ data-head="metadata" class="lines"><code>payout: 7\nof: x</)
   expect(page).toContain('td.lines code{white-space:pre-wrap}')
 })
 
-test('a restarted emulator knows them all, answers keys as before, and goes on with what was on its way', async () => {
+test('a restarted emulator keeps all objects, replays responses by key, and continues pending transitions', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const start = (late_return_ms: number) =>
     startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, data_dir, late_return_ms })
@@ -484,10 +487,10 @@ test('a restarted emulator knows them all, answers keys as before, and goes on w
     const late = await before.payouts.create({ ...PAYOUT, destination: 'ba_lateReturn' })
     await eventually(async () => expect((await before.payouts.retrieve(late.id)).status).toBe('paid'))
     const transfer = await before.transfers.create(TRANSFER)
-    const asked = [first.url, `/v1/transfers/${transfer.id}/reversals`, 'amount=250', 'k'] as const
-    const answered = await (await postForm(...asked)).text()
+    const request = [first.url, `/v1/transfers/${transfer.id}/reversals`, 'amount=250', 'k'] as const
+    const first_text = await (await postForm(...request)).text()
     const topup = await before.topups.create({ ...TOPUP, source: 'src_manual' })
-    const known = await Promise.all([
+    const existing = await Promise.all([
       before.payouts.retrieve(manual.id),
       before.transfers.retrieve(transfer.id, { expand: ['destination'] }),
       before.topups.retrieve(topup.id),
@@ -506,9 +509,9 @@ test('a restarted emulator knows them all, answers keys as before, and goes on w
           after.topups.retrieve(topup.id),
           after.transfers.listReversals(transfer.id),
         ]),
-      ).toEqual(known)
-      const replayed = await postForm(second.url, ...(asked.slice(1) as [string, string, string]))
-      expect(await replayed.text()).toBe(answered)
+      ).toEqual(existing)
+      const replayed = await postForm(second.url, ...(request.slice(1) as [string, string, string]))
+      expect(await replayed.text()).toBe(first_text)
       await eventually(async () => expect((await after.payouts.retrieve(late.id)).status).toBe('failed'))
       const later = (await after.events.list({ limit: 100 })).data
       expect(later.slice(1)).toEqual(events)

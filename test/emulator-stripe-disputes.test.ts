@@ -1,4 +1,4 @@
-// Disputes of the Stripe emulator, as Stripe's own SDK sees them.
+// Tests disputes of the Stripe emulator with Stripe's SDK.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ const SALE: Stripe.PaymentIntentCreateParams = {
   metadata: { order: '7' },
 }
 
-/** The dispute of a payment intent, once there is one. */
+/** Waits for the dispute of a payment intent. */
 async function disputeOf(payment_intent: string, client = stripe): Promise<Stripe.Dispute> {
   return await eventually(async () => {
     const { data } = await client.disputes.list({ payment_intent })
@@ -44,15 +44,17 @@ async function disputeOf(payment_intent: string, client = stripe): Promise<Strip
   })
 }
 
-async function disputed(params: Partial<Stripe.PaymentIntentCreateParams> = {}): Promise<Stripe.Dispute> {
+async function createDispute(
+  params: Partial<Stripe.PaymentIntentCreateParams> = {},
+): Promise<Stripe.Dispute> {
   const { id } = await stripe.paymentIntents.create({ ...SALE, ...params })
   return await disputeOf(id)
 }
 
-test('a dispute opens after the capture of what was captured, not of what was held', async () => {
-  const held = await stripe.paymentIntents.create({ ...SALE, capture_method: 'manual' })
-  await stripe.paymentIntents.capture(held.id, { amount_to_capture: 600 })
-  const dispute = await disputeOf(held.id)
+test('a dispute opens after the capture, for the captured amount', async () => {
+  const authorized = await stripe.paymentIntents.create({ ...SALE, capture_method: 'manual' })
+  await stripe.paymentIntents.capture(authorized.id, { amount_to_capture: 600 })
+  const dispute = await disputeOf(authorized.id)
   expect(dispute).toMatchObject({
     object: 'dispute',
     amount: 600,
@@ -68,14 +70,14 @@ test('a dispute opens after the capture of what was captured, not of what was he
         source: dispute.id,
       },
     ],
-    charge: held.latest_charge,
+    charge: authorized.latest_charge,
     currency: 'usd',
     evidence: { product_description: null },
     evidence_details: { has_evidence: false, submission_count: 0 },
     is_charge_refundable: false,
     livemode: false,
     metadata: {},
-    payment_intent: held.id,
+    payment_intent: authorized.id,
     reason: 'fraudulent',
     status: 'needs_response',
   })
@@ -85,27 +87,27 @@ test('a dispute opens after the capture of what was captured, not of what was he
     'charge.dispute.created',
     'charge.dispute.funds_withdrawn',
   ])
-  expect((await stripe.charges.retrieve(held.latest_charge as string)).disputed).toBe(true)
+  expect((await stripe.charges.retrieve(authorized.latest_charge as string)).disputed).toBe(true)
   expect(await control('GET', `effects?dispute=${dispute.id}`)).toMatchObject({
     count: 1,
     data: [
       {
         effect: 'dispute_withdrawn',
-        payment_intent: held.id,
+        payment_intent: authorized.id,
         amount: 600,
         source: 'bank',
         metadata: { order: '7' },
       },
     ],
   })
-  expect(await refusal(stripe.refunds.create({ payment_intent: held.id }))).toMatchObject({
+  expect(await refusal(stripe.refunds.create({ payment_intent: authorized.id }))).toMatchObject({
     statusCode: 400,
     code: 'charge_disputed',
   })
 })
 
-test('a won dispute gives the money back, and a refund is possible again', async () => {
-  const { id, payment_intent } = await disputed()
+test('a won dispute returns the money and permits a refund', async () => {
+  const { id, payment_intent } = await createDispute()
   const won = await control('POST', `disputes/${id}/close`, { status: 'won' })
   expect(won).toMatchObject({
     id,
@@ -131,7 +133,7 @@ test('a won dispute gives the money back, and a refund is possible again', async
 })
 
 test('a lost dispute keeps the money, until an appeal is won', async () => {
-  const { id } = await disputed()
+  const { id } = await createDispute()
   expect(await stripe.disputes.close(id)).toMatchObject({ status: 'lost' })
   expect(await refusal(stripe.disputes.close(id))).toMatchObject({ statusCode: 400 })
   expect(await control('POST', `disputes/${id}/close`, { status: 'won' })).toMatchObject({ status: 'won' })
@@ -142,8 +144,8 @@ test('a lost dispute keeps the money, until an appeal is won', async () => {
   ])
 })
 
-test('evidence puts it under review, once', async () => {
-  const { id } = await disputed()
+test('submitted evidence starts the review once', async () => {
+  const { id } = await createDispute()
   const evidence = { product_description: 'A chair' }
   const staged = await stripe.disputes.update(id, { evidence, submit: false, metadata: { a: '1' } })
   expect(staged).toMatchObject({ status: 'needs_response', evidence, metadata: { a: '1' } })
@@ -160,8 +162,8 @@ test('evidence puts it under review, once', async () => {
   expect(await control('POST', `disputes/${id}/close`, { status: 'lost' })).toMatchObject({ status: 'lost' })
 })
 
-test('an inquiry takes no money and ends without a winner', async () => {
-  const { id, status } = await disputed({ payment_method: 'pm_card_createDisputeInquiry' })
+test('an inquiry withdraws no money and closes without a decision', async () => {
+  const { id, status } = await createDispute({ payment_method: 'pm_card_createDisputeInquiry' })
   expect(status).toBe('warning_needs_response')
   expect(await control('POST', `disputes/${id}/close`, { status: 'won' })).toMatchObject({
     error: { param: 'status' },
@@ -174,8 +176,8 @@ test('an inquiry takes no money and ends without a winner', async () => {
   expect(await effectsAbout(control, 'dispute', id)).toEqual([])
 })
 
-test('disputes are found by id, payment intent, charge and time, and show what they are about', async () => {
-  const { id, charge, payment_intent, created } = await disputed()
+test('disputes are found by id, payment intent, charge and time, and expand charge and payment intent', async () => {
+  const { id, charge, payment_intent, created } = await createDispute()
   const found = async (params: Stripe.DisputeListParams) =>
     (await stripe.disputes.list(params)).data.map((each) => each.id)
   expect(await found({ charge: charge as string })).toEqual([id])
@@ -188,18 +190,18 @@ test('disputes are found by id, payment intent, charge and time, and show what t
   expect(await refusal(stripe.disputes.retrieve('du_nobody'))).toMatchObject({ statusCode: 404 })
 })
 
-test('a fault meets a dispute as anything else, and its key remembers the answer', async () => {
-  const { id } = await disputed()
+test('a fault applies to a dispute, and its idempotency key replays the response', async () => {
+  const { id } = await createDispute()
   await control('POST', 'faults', { match: { path: `${id}/close$` }, fault: 'drop_after' })
   const close = () => postForm(emulator.url, `/v1/disputes/${id}/close`, '', 'close')
   expect(await close().catch(() => 'lost')).toBe('lost')
-  const again = await close()
-  expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+  const replay = await close()
+  expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
   expect((await eventsAbout(stripe, id)).slice(2)).toEqual(['charge.dispute.closed'])
 })
 
-test('the page has buttons for what the bank decides', async () => {
-  const { id } = await disputed()
+test('the page has buttons for the decisions of the bank', async () => {
+  const { id } = await createDispute()
   await pressButton(emulator.url, 'close_dispute', id, { value: 'lost' })
   expect(await pressButton(emulator.url, 'close_dispute', id, { value: 'won' })).toContain(
     `<code>${id}</code>`,
@@ -207,17 +209,17 @@ test('the page has buttons for what the bank decides', async () => {
   expect((await stripe.disputes.retrieve(id)).status).toBe('won')
 })
 
-test('a restarted emulator knows its disputes, and opens the one that was about to come, once', async () => {
+test('a restarted emulator keeps its disputes and opens a pending dispute once', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const first = await startStripeEmulator({ port: 0, data_dir })
   const before = clientsOf(first.url).stripe
   const { id } = await before.paymentIntents.create(SALE)
-  const known = await disputeOf(id, before)
+  const existing = await disputeOf(id, before)
   const late = await before.paymentIntents.create(SALE)
   await first.close()
   const second = await startStripeEmulator({ port: 0, data_dir })
   const after = clientsOf(second.url).stripe
-  expect(await after.disputes.retrieve(known.id)).toEqual(known)
+  expect(await after.disputes.retrieve(existing.id)).toEqual(existing)
   await disputeOf(late.id, after)
   expect((await after.disputes.list()).data).toHaveLength(2)
   await second.close()

@@ -1,4 +1,4 @@
-// Verification sessions of the Stripe emulator, as Stripe's own SDK and a person's browser see them.
+// Verification sessions of the Stripe emulator, tested with Stripe's own SDK and a browser's requests.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,7 +38,7 @@ async function eventsOf(id: string): Promise<string[]> {
 }
 
 describe('a session', () => {
-  test('waits for the person, with an address and a secret that nothing else shows', async () => {
+  test('waits for input, with a URL and a secret that are shown only to its creator', async () => {
     const created = await sessions.create({
       ...CREATED,
       client_reference_id: 'ada',
@@ -66,12 +66,12 @@ describe('a session', () => {
     const listed = (await sessions.list({ client_reference_id: 'ada' })).data
     for (const shown of [data[0]!.data.object, listed[0]])
       expect(shown).toMatchObject({ id, url: null, client_secret: null })
-    const again = await sessions.retrieve(id)
-    expect([again.url, again.client_secret]).not.toContain(url)
-    expect(new Set([url, again.url, client_secret, again.client_secret]).size).toBe(4)
+    const retrieved = await sessions.retrieve(id)
+    expect([retrieved.url, retrieved.client_secret]).not.toContain(url)
+    expect(new Set([url, retrieved.url, client_secret, retrieved.client_secret]).size).toBe(4)
   })
 
-  test.each(['verified', 'canceled'])('ends as %s, for good', async (status) => {
+  test.each(['verified', 'canceled'])('stays %s', async (status) => {
     const { id } = await sessions.create(CREATED)
     expect(await settle(id, status)).toMatchObject({ id, status, url: null, client_secret: null })
     for (const other of ['verified', 'requires_input', 'processing', 'canceled'])
@@ -81,7 +81,7 @@ describe('a session', () => {
     expect(await refusal(sessions.cancel(id))).toMatchObject({ statusCode: 400 })
   })
 
-  test('goes from being checked back to the person, who is told why, and gets a new address', async () => {
+  test('returns from processing to requires_input with a reason and a new URL', async () => {
     const { id, url } = await sessions.create(CREATED)
     expect(await settle(id, 'processing')).toMatchObject({ status: 'processing' })
     expect(await sessions.retrieve(id)).toMatchObject({ url: null, client_secret: null })
@@ -110,7 +110,7 @@ describe('a session', () => {
     ])
   })
 
-  test('can be canceled while it waits', async () => {
+  test('can be canceled while it requires input', async () => {
     const { id } = await sessions.create({ ...CREATED, type: 'id_number' })
     expect(await sessions.cancel(id)).toMatchObject({ status: 'canceled', options: { id_number: {} } })
     expect(await eventsOf(id)).toEqual(['created', 'canceled'])
@@ -119,7 +119,7 @@ describe('a session', () => {
   test.each([
     ['requires_input', 'canceled', ['created', 'canceled', 'redacted']],
     ['verified', 'verified', ['created', 'verified', 'redacted']],
-  ])('that is %s is redacted a little later', async (before, after, events) => {
+  ])('that is %s is redacted asynchronously', async (before, after, events) => {
     const { id } = await sessions.create({ ...CREATED, provided_details: { email: 'ada@example.com' } })
     if (before === 'verified') await settle(id, before)
     expect(await sessions.redact(id)).toMatchObject({ status: after, redaction: { status: 'processing' } })
@@ -134,7 +134,7 @@ describe('a session', () => {
     expect(await refusal(sessions.update(id, { metadata: { a: '1' } }))).toMatchObject({ statusCode: 400 })
   })
 
-  test('is refused without a type, with an address that is none, and by an unknown id', async () => {
+  test('is refused without a type, with an invalid URL or options, and with an unknown id', async () => {
     for (const [params, param] of [
       [{}, 'type'],
       [{ type: 'face' }, 'type'],
@@ -161,7 +161,7 @@ describe('a session', () => {
 })
 
 describe('the hosted page', () => {
-  /** Presses what the page has for this outcome. */
+  /** Presses the button of the page for this outcome. */
   async function submit(page: string, status: string, fields: Record<string, string> = {}) {
     const [, path] =
       new RegExp(
@@ -183,7 +183,7 @@ describe('the hosted page', () => {
       { status: 'requires_input', last_error: { code: 'selfie_face_mismatch' } },
     ],
     ['canceled', {}, { status: 'canceled' }],
-  ])('has a button for %s, and leads back to the shop', async (status, fields, outcome) => {
+  ])('has a button for %s, and redirects to the shop', async (status, fields, outcome) => {
     const return_url = 'https://shop.example/verified?of=ada'
     const { id, url } = await sessions.create({ ...CREATED, return_url })
     const page = await fetch(url!)
@@ -193,13 +193,13 @@ describe('the hosted page', () => {
     expect(await sessions.retrieve(id)).toMatchObject(outcome)
   })
 
-  test('thanks who has nowhere to go back to', async () => {
+  test('thanks the person if there is no return URL', async () => {
     const { url } = await sessions.create(CREATED)
     const answer = await submit(await (await fetch(url!)).text(), 'verified')
     expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('Thank you.')])
   })
 
-  test('opens once for each address, within two days', async () => {
+  test('opens once for each URL, within two days', async () => {
     const { id, url } = await sessions.create(CREATED)
     const second = (await sessions.retrieve(id)).url!
     const third = (await sessions.retrieve(id)).url!
@@ -212,28 +212,28 @@ describe('the hosted page', () => {
   })
 })
 
-test('its key answers with the same address again, also when the first answer was lost', async () => {
+test('a repeated key returns the same session and URL, also after a lost answer', async () => {
   const match = { path: '/verification_sessions$', contains: 'lost' }
   await control('POST', 'faults', { match, fault: 'drop_after' })
-  const ask = () =>
+  const createSession = () =>
     postForm(emulator.url, '/v1/identity/verification_sessions', 'type=document&metadata[a]=lost', 'lost')
-  expect(await ask().catch(() => 'lost')).toBe('lost')
+  expect(await createSession().catch(() => 'lost')).toBe('lost')
   const answers: Session[] = []
-  for (let i = 0; i < 2; i++) answers.push((await (await ask()).json()) as Session)
+  for (let i = 0; i < 2; i++) answers.push((await (await createSession()).json()) as Session)
   expect(answers[0]).toEqual(answers[1])
   expect(answers[0]).toMatchObject({ status: 'requires_input', url: expect.any(String) })
   expect(await eventsOf(answers[0]!.id)).toEqual(['created'])
   expect((await fetch(answers[0]!.url!)).status).toBe(200)
 })
 
-test('the overview has buttons for every outcome', async () => {
+test('the overview has a button for each outcome', async () => {
   const { id } = await sessions.create(CREATED)
   for (const value of ['processing', 'requires_input', 'verified'])
     expect(await pressButton(emulator.url, 'settle_session', id, { value })).toContain(`<code>${id}</code>`)
   expect((await sessions.retrieve(id)).status).toBe('verified')
 })
 
-test('a restarted emulator knows its sessions and their addresses, and finishes a redaction', async () => {
+test('a restarted emulator restores its sessions and their URLs, and finishes a redaction', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const first = await startStripeEmulator({ port: 0, data_dir })
   const before = clientsOf(first.url).stripe.identity.verificationSessions

@@ -1,4 +1,4 @@
-// The Stripe emulator refuses what Stripe refuses: unknown parameters, values out of their bounds, and what excludes each other.
+// Tests that the Stripe emulator refuses the requests that Stripe refuses: unknown, out-of-range and contradictory parameters.
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Stripe } from 'stripe'
@@ -7,7 +7,7 @@ import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { findRoute } from '#emulators/stripe/routes.ts'
 import { clientsOf, EMULATOR_KEY, refusal } from '#test/stripe-emulator.ts'
 
-/** The operations that we or the tests use, each with the type of its parameters in Stripe's SDK. */
+/** The operations that the product or the tests use, each with the type of its parameters in Stripe's SDK. */
 const OPERATIONS: [operation: string, file: string, type: string][] = [
   ['POST payment_intents', 'PaymentIntents', 'PaymentIntentCreateParams'],
   ['GET payment_intents', 'PaymentIntents', 'PaymentIntentListParams'],
@@ -47,26 +47,28 @@ const OPERATIONS: [operation: string, file: string, type: string][] = [
   ['GET topups/tu_1', 'Topups', 'TopupRetrieveParams'],
   ['POST topups/tu_1', 'Topups', 'TopupUpdateParams'],
   ['POST topups/tu_1/cancel', 'Topups', 'TopupCancelParams'],
-  ...['Create', 'List', 'Retrieve', 'Update', 'Cancel', 'Redact'].map((what): [string, string, string] => {
-    const path = {
-      Create: 'POST',
-      List: 'GET',
-      Retrieve: 'GET /vs_1',
-      Update: 'POST /vs_1',
-      Cancel: 'POST /vs_1/cancel',
-      Redact: 'POST /vs_1/redact',
-    }[what]!
-    const [method, rest = ''] = path.split(' ')
-    return [
-      `${method} identity/verification_sessions${rest}`,
-      'Identity/VerificationSessions',
-      `VerificationSession${what}Params`,
-    ]
-  }),
+  ...['Create', 'List', 'Retrieve', 'Update', 'Cancel', 'Redact'].map(
+    (operation): [string, string, string] => {
+      const path = {
+        Create: 'POST',
+        List: 'GET',
+        Retrieve: 'GET /vs_1',
+        Update: 'POST /vs_1',
+        Cancel: 'POST /vs_1/cancel',
+        Redact: 'POST /vs_1/redact',
+      }[operation]!
+      const [method, rest = ''] = path.split(' ')
+      return [
+        `${method} identity/verification_sessions${rest}`,
+        'Identity/VerificationSessions',
+        `VerificationSession${operation}Params`,
+      ]
+    },
+  ),
 ]
 
-/** The names in an interface of the SDK, its paging included. */
-async function parametersIn(file: string, type: string): Promise<string[]> {
+/** The names of the parameters in an interface of the SDK, including those of its pagination. */
+async function readParameters(file: string, type: string): Promise<string[]> {
   const path = fileURLToPath(new URL(`resources/${file}.d.ts`, import.meta.resolve('stripe')))
   const source = await readFile(path, 'utf8')
   const found = new RegExp(
@@ -79,14 +81,11 @@ async function parametersIn(file: string, type: string): Promise<string[]> {
   return parents.includes('PaginationParams') ? [...names, 'limit', 'starting_after', 'ending_before'] : names
 }
 
-test.each(OPERATIONS)(
-  '%s knows the parameters that the SDK has, and no others',
-  async (operation, file, type) => {
-    const [method, path] = operation.split(' ')
-    const accepts = [...findRoute(method!, `/v1/${path}`)!.route.accepts.keys()]
-    expect(accepts.toSorted()).toEqual([...new Set(await parametersIn(file, type))].toSorted())
-  },
-)
+test.each(OPERATIONS)('%s accepts exactly the parameters of the SDK', async (operation, file, type) => {
+  const [method, path] = operation.split(' ')
+  const accepts = [...findRoute(method!, `/v1/${path}`)!.route.accepts.keys()]
+  expect(accepts.toSorted()).toEqual([...new Set(await readParameters(file, type))].toSorted())
+})
 
 describe('a request is refused', () => {
   let emulator: Awaited<ReturnType<typeof startStripeEmulator>>
@@ -120,19 +119,23 @@ describe('a request is refused', () => {
     ['a description of 1,001 characters', { description: 'd'.repeat(1001) }, 'description'],
     ['an empty description', { description: '' }, 'description'],
     ['a method of 5,001 characters', { payment_method: 'p'.repeat(5001) }, 'payment_method'],
-    ['a capture method that is none', { capture_method: 'later' }, 'capture_method'],
-    ['a confirmation that is no boolean', { confirm: 'yes' }, 'confirm'],
-    ['a way back that is no URL', { return_url: 'shop' }, 'return_url'],
-    ['a way back without confirmation', { confirm: false, return_url: 'https://shop.example' }, 'return_url'],
-    ['off-session without confirmation', { confirm: false, off_session: true }, 'off_session'],
+    ['an unknown capture method', { capture_method: 'later' }, 'capture_method'],
+    ['a confirmation that is not a boolean', { confirm: 'yes' }, 'confirm'],
+    ['a return URL that is not a URL', { return_url: 'shop' }, 'return_url'],
+    [
+      'a return URL without confirmation',
+      { confirm: false, return_url: 'https://shop.example' },
+      'return_url',
+    ],
+    ['an off-session payment without confirmation', { confirm: false, off_session: true }, 'off_session'],
     ['a parameter of another version', { payment_method_types: ['card'] }, 'payment_method_types'],
     ['two customers', { customer: 'cus_1', customer_account: 'acct_1' }, 'customer'],
     [
-      'methods that may redirect sometimes',
+      'an unknown rule for redirects',
       { automatic_payment_methods: { enabled: true, allow_redirects: 'x' } },
       'allow_redirects',
     ],
-    ['a statement of a card', { statement_descriptor: 'The shop' }, 'statement_descriptor'],
+    ['a statement descriptor for a card', { statement_descriptor: 'The shop' }, 'statement_descriptor'],
     [
       'a suffix of 23 characters',
       { statement_descriptor_suffix: 's'.repeat(23) },
@@ -140,14 +143,14 @@ describe('a request is refused', () => {
     ],
     ['a suffix with a star', { statement_descriptor_suffix: 'SHOP*17' }, 'statement_descriptor_suffix'],
     ['five levels of expansion', { expand: ['latest_charge.a.b.c.d'] }, 'expand'],
-    ['a parameter that is none', { reference: 'x' }, 'reference'],
+    ['an unknown parameter', { reference: 'x' }, 'reference'],
   ]
-  test.each(PAYMENTS)('of a payment with %s', async (_name, changes, param) => {
+  test.each(PAYMENTS)('for a payment with %s', async (_name, changes, param) => {
     const params = { ...HOLD, ...changes } as Stripe.PaymentIntentCreateParams
     expect(await refusal(stripe.paymentIntents.create(params))).toMatchObject({ statusCode: 400, param })
   })
 
-  test('of 50 metadata of the greatest length, none', async () => {
+  test('except with 50 metadata entries of the maximum length', async () => {
     const metadata = many(49, 'v'.repeat(500))
     const { id } = await stripe.paymentIntents.create({
       ...HOLD,
@@ -156,7 +159,7 @@ describe('a request is refused', () => {
     expect(Object.keys((await stripe.paymentIntents.retrieve(id)).metadata)).toHaveLength(50)
   })
 
-  test('of a capture or a refund that is finer than the currency', async () => {
+  test('for a capture or refund that is finer than the currency', async () => {
     const { id } = await stripe.paymentIntents.create({ ...HOLD, currency: 'kwd', amount: 10_000 })
     expect(await refusal(stripe.paymentIntents.capture(id, { amount_to_capture: 5_001 }))).toMatchObject({
       statusCode: 400,
@@ -169,7 +172,7 @@ describe('a request is refused', () => {
     })
   })
 
-  test('of a refund or a cancellation for another reason than Stripe has', async () => {
+  test('for a refund or cancellation with an unknown reason', async () => {
     const { id } = await stripe.paymentIntents.create(HOLD)
     const reason = 'changed_mind' as 'duplicate'
     expect(await refusal(stripe.paymentIntents.cancel(id, { cancellation_reason: reason }))).toMatchObject({
@@ -180,7 +183,7 @@ describe('a request is refused', () => {
     })
   })
 
-  test.each(['huf', 'twd', 'ugx', 'isk'])('of a payout of a fraction of %s', async (currency) => {
+  test.each(['huf', 'twd', 'ugx', 'isk'])('for a payout of a fraction of %s', async (currency) => {
     const payout = { amount: 10_045, currency, destination: 'ba_success' }
     expect(await refusal(stripe.payouts.create(payout))).toMatchObject({ statusCode: 400, param: 'amount' })
     expect((await stripe.payouts.create({ ...payout, amount: 10_000 })).amount).toBe(10_000)
@@ -188,7 +191,7 @@ describe('a request is refused', () => {
 
   const OTHERS: [string, () => Promise<unknown>, string][] = [
     [
-      'a payout by pigeon',
+      'a payout with an unknown method',
       () => stripe.payouts.create({ amount: 100, currency: 'usd', method: 'pigeon' }),
       'method',
     ],
@@ -208,12 +211,12 @@ describe('a request is refused', () => {
       'statement_descriptor',
     ],
     [
-      'a top-up from two places',
+      'a top-up from two sources',
       () => stripe.topups.create({ amount: 100, currency: 'usd', source: 'src_1', payment_method: 'pm_1' }),
       'source',
     ],
     [
-      'a transfer from a box',
+      'a transfer with an unknown source type',
       () =>
         stripe.transfers.create({
           amount: 100,
@@ -224,28 +227,32 @@ describe('a request is refused', () => {
       'source_type',
     ],
     [
-      'a transfer to nowhere',
+      'a transfer without a destination',
       () => stripe.transfers.create({ amount: 100, currency: 'usd' } as Stripe.TransferCreateParams),
       'destination',
     ],
-    ['a session of no type', () => stripe.identity.verificationSessions.create({}), 'type'],
+    ['a session without a type', () => stripe.identity.verificationSessions.create({}), 'type'],
     [
-      'a session of another type',
+      'a session of an unknown type',
       () => stripe.identity.verificationSessions.create({ type: 'selfie' }),
       'type',
     ],
     [
-      'a session with a way back that is no URL',
+      'a session with a return URL that is not a URL',
       () => stripe.identity.verificationSessions.create({ type: 'document', return_url: 'shop' }),
       'return_url',
     ],
     [
-      'sessions of another status',
+      'a list of sessions of an unknown status',
       () => stripe.identity.verificationSessions.list({ status: 'lost' }),
       'status',
     ],
-    ['top-ups of another status', () => stripe.topups.list({ status: 'lost' as 'failed' }), 'status'],
-    ['a list of none', () => stripe.payouts.list({ limit: 0 }), 'limit'],
+    [
+      'a list of top-ups of an unknown status',
+      () => stripe.topups.list({ status: 'lost' as 'failed' }),
+      'status',
+    ],
+    ['a list of 0', () => stripe.payouts.list({ limit: 0 }), 'limit'],
     ['a list of 101', () => stripe.refunds.list({ limit: 101 }), 'limit'],
     [
       'a list in both directions',
@@ -253,7 +260,7 @@ describe('a request is refused', () => {
       'starting_after',
     ],
     [
-      'a time that is none',
+      'an unknown bound of a time',
       () => stripe.payouts.list({ created: { since: 1 } as Stripe.RangeQueryParam }),
       'created[since]',
     ],
@@ -270,13 +277,13 @@ describe('a request is refused', () => {
         }),
       'query',
     ],
-    ['a search for nothing', () => stripe.paymentIntents.search({ query: '' }), 'query'],
+    ['a search without a query', () => stripe.paymentIntents.search({ query: '' }), 'query'],
   ]
-  test.each(OTHERS)('for %s', async (_name, ask, param) => {
-    expect(await refusal(ask())).toMatchObject({ statusCode: 400, param })
+  test.each(OTHERS)('for %s', async (_name, request, param) => {
+    expect(await refusal(request())).toMatchObject({ statusCode: 400, param })
   })
 
-  test('with a key of 256 characters, in another version, or as JSON', async () => {
+  test('with a key of 256 characters, with another API version, or as JSON', async () => {
     const idempotencyKey = 'k'.repeat(256)
     expect((await refusal(stripe.paymentIntents.create(HOLD, { idempotencyKey }))).statusCode).toBe(400)
     const apiVersion = '2020-08-27'

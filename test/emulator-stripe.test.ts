@@ -1,4 +1,4 @@
-// The Stripe emulator as Stripe's own SDK sees it.
+// The Stripe emulator behaves like Stripe towards Stripe's SDK.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -21,14 +21,14 @@ import {
 
 const SECRET = 'whsec_dGVzdA=='
 
-const closing: (() => unknown)[] = []
+const cleanups: (() => unknown)[] = []
 afterEach(async () => {
-  for (const close of closing.splice(0).toReversed()) await close()
+  for (const close of cleanups.splice(0).toReversed()) await close()
 })
 
 async function start(options: Partial<StripeEmulatorOptions> = {}) {
   const emulator = await startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, ...options })
-  closing.push(() => emulator.close())
+  cleanups.push(() => emulator.close())
   return { ...emulator, ...clientsOf(emulator.url) }
 }
 
@@ -42,7 +42,7 @@ const HOLD: Stripe.PaymentIntentCreateParams = {
 }
 const SALE: Stripe.PaymentIntentCreateParams = { ...HOLD, capture_method: 'automatic' }
 
-/** Oldest first. */
+/** The types of all events, oldest first. */
 async function eventTypes(stripe: Stripe): Promise<string[]> {
   const { data } = await stripe.events.list({ limit: 100 })
   return data.map((each) => each.type).toReversed()
@@ -51,15 +51,15 @@ async function eventTypes(stripe: Stripe): Promise<string[]> {
 const CREATE = 'amount=500&currency=usd'
 
 describe('payment intents', () => {
-  test('a hold is authorized, captured in part, and the rest released', async () => {
+  test('a hold is authorized, captured in part, and its remainder is released', async () => {
     const { stripe, control } = await start({ capture_window_ms: 3_600_000 })
-    const held = await stripe.paymentIntents.create({
+    const authorized = await stripe.paymentIntents.create({
       ...HOLD,
       description: 'A chair',
       metadata: { order: '7', 'a{b}': 'x & y = z +1 é' },
       expand: ['latest_charge'],
     })
-    expect(held).toMatchObject({
+    expect(authorized).toMatchObject({
       object: 'payment_intent',
       status: 'requires_capture',
       amount: 1000,
@@ -72,10 +72,10 @@ describe('payment intents', () => {
       metadata: { order: '7' },
       automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
     })
-    expect(held.id).toMatch(/^pi_/)
-    expect(held.client_secret).toMatch(new RegExp(`^${held.id}_secret_`))
-    expect(held.payment_method).toMatch(/^pm_/)
-    const charge = held.latest_charge as Stripe.Charge
+    expect(authorized.id).toMatch(/^pi_/)
+    expect(authorized.client_secret).toMatch(new RegExp(`^${authorized.id}_secret_`))
+    expect(authorized.payment_method).toMatch(/^pm_/)
+    const charge = authorized.latest_charge as Stripe.Charge
     expect(charge).toMatchObject({
       object: 'charge',
       captured: false,
@@ -86,7 +86,7 @@ describe('payment intents', () => {
     })
     expect(charge.payment_method_details!.card!.capture_before).toBe(charge.created + 3600)
 
-    const captured = await stripe.paymentIntents.capture(held.id, {
+    const captured = await stripe.paymentIntents.capture(authorized.id, {
       amount_to_capture: 600,
       expand: ['latest_charge.payment_intent'],
     })
@@ -96,15 +96,15 @@ describe('payment intents', () => {
       amount_captured: 600,
       amount_refunded: 400,
       refunded: false,
-      payment_intent: { id: held.id },
+      payment_intent: { id: authorized.id },
     })
     expect(await stripe.charges.retrieve(charge.id)).toMatchObject({
       amount_captured: 600,
-      payment_intent: held.id,
+      payment_intent: authorized.id,
     })
-    expect((await stripe.charges.list({ payment_intent: held.id })).data.map((each) => each.id)).toEqual([
-      charge.id,
-    ])
+    expect(
+      (await stripe.charges.list({ payment_intent: authorized.id })).data.map((each) => each.id),
+    ).toEqual([charge.id])
 
     expect(await eventTypes(stripe)).toEqual([
       'payment_intent.created',
@@ -118,13 +118,13 @@ describe('payment intents', () => {
       {
         seq: 1,
         effect: 'authorize',
-        payment_intent: held.id,
+        payment_intent: authorized.id,
         amount: 1000,
         currency: 'usd',
         source: 'api',
         metadata: { order: '7' },
       },
-      { seq: 2, effect: 'capture', payment_intent: held.id, amount: 600 },
+      { seq: 2, effect: 'capture', payment_intent: authorized.id, amount: 600 },
     ])
     expect(await control('GET', 'effects?effect=capture&metadata[order]=7')).toMatchObject({
       count: 1,
@@ -133,7 +133,7 @@ describe('payment intents', () => {
     expect(await control('GET', 'effects?metadata[order]=8')).toMatchObject({ count: 0 })
   })
 
-  test('a sale is captured at once', async () => {
+  test('an automatic capture happens at the confirmation', async () => {
     const { stripe, control } = await start()
     const sold = await stripe.paymentIntents.create(SALE)
     expect(sold).toMatchObject({ status: 'succeeded', amount_received: 1000, amount_capturable: 0 })
@@ -149,7 +149,7 @@ describe('payment intents', () => {
     ])
   })
 
-  test('an intent waits for a method, then for its confirmation', async () => {
+  test('an intent requires a payment method, then a confirmation', async () => {
     const { stripe, control } = await start()
     const empty = await stripe.paymentIntents.create({
       amount: 700,
@@ -189,17 +189,17 @@ describe('payment intents', () => {
       { code: 'card_declined', decline_code: 'insufficient_funds' },
     ],
     ['pm_card_chargeDeclinedExpiredCard', { code: 'expired_card' }],
-  ])('%s is declined with a 402 that carries the intent', async (payment_method, why) => {
+  ])('%s is declined with a 402 that contains the intent', async (payment_method, reason) => {
     const { stripe, control } = await start()
     const error = await refusal(stripe.paymentIntents.create({ ...HOLD, payment_method }))
-    expect(error).toMatchObject({ statusCode: 402, rawType: 'card_error', ...why })
+    expect(error).toMatchObject({ statusCode: 402, rawType: 'card_error', ...reason })
     expect(error.charge).toMatch(/^ch_/)
     expect(error.requestId).toMatch(/^req_/)
     const intent = await stripe.paymentIntents.retrieve(error.payment_intent!.id)
     expect(intent).toMatchObject({
       status: 'requires_payment_method',
       payment_method: null,
-      last_payment_error: { ...why, type: 'card_error' },
+      last_payment_error: { ...reason, type: 'card_error' },
     })
     expect(await eventTypes(stripe)).toEqual([
       'payment_intent.created',
@@ -209,7 +209,7 @@ describe('payment intents', () => {
     expect(await control('GET', 'effects')).toMatchObject({ count: 0 })
   })
 
-  test('a challenge is answered by the buyer', async () => {
+  test('the buyer completes or fails an authentication', async () => {
     const { stripe, control } = await start()
     const params: Stripe.PaymentIntentCreateParams = {
       ...HOLD,
@@ -262,10 +262,10 @@ describe('payment intents', () => {
     })
   })
 
-  test('a hold is released by canceling, and nothing can follow', async () => {
+  test('a cancellation releases a hold, and refuses later cancellations and captures', async () => {
     const { stripe, control } = await start()
-    const held = await stripe.paymentIntents.create(HOLD)
-    const canceled = await stripe.paymentIntents.cancel(held.id, { cancellation_reason: 'abandoned' })
+    const authorized = await stripe.paymentIntents.create(HOLD)
+    const canceled = await stripe.paymentIntents.cancel(authorized.id, { cancellation_reason: 'abandoned' })
     expect(canceled).toMatchObject({
       status: 'canceled',
       cancellation_reason: 'abandoned',
@@ -273,13 +273,16 @@ describe('payment intents', () => {
     })
     expect(canceled.canceled_at).toBeGreaterThan(0)
     expect((await eventTypes(stripe)).slice(-2)).toEqual(['charge.refunded', 'payment_intent.canceled'])
-    expect((await stripe.refunds.list({ payment_intent: held.id })).data).toEqual([])
-    for (const again of [stripe.paymentIntents.cancel(held.id), stripe.paymentIntents.capture(held.id)]) {
-      const error = await refusal(again)
+    expect((await stripe.refunds.list({ payment_intent: authorized.id })).data).toEqual([])
+    for (const refused of [
+      stripe.paymentIntents.cancel(authorized.id),
+      stripe.paymentIntents.capture(authorized.id),
+    ]) {
+      const error = await refusal(refused)
       expect(error).toMatchObject({
         statusCode: 400,
         code: 'payment_intent_unexpected_state',
-        payment_intent: { id: held.id, status: 'canceled' },
+        payment_intent: { id: authorized.id, status: 'canceled' },
       })
     }
     expect((await control('GET', 'effects')).data.map((each: any) => [each.effect, each.amount])).toEqual([
@@ -288,11 +291,14 @@ describe('payment intents', () => {
     ])
   })
 
-  test('a hold lapses when told to, and by the clock', async () => {
+  test('a hold expires by the control, and by the clock', async () => {
     const { stripe, control } = await start()
-    const [told, timed] = [await stripe.paymentIntents.create(HOLD), await stripe.paymentIntents.create(HOLD)]
-    await control('POST', `payment_intents/${told.id}/expire`)
-    expect(await stripe.paymentIntents.retrieve(told.id)).toMatchObject({
+    const [expired, timed] = [
+      await stripe.paymentIntents.create(HOLD),
+      await stripe.paymentIntents.create(HOLD),
+    ]
+    await control('POST', `payment_intents/${expired.id}/expire`)
+    expect(await stripe.paymentIntents.retrieve(expired.id)).toMatchObject({
       status: 'canceled',
       cancellation_reason: 'automatic',
     })
@@ -321,7 +327,7 @@ describe('payment intents', () => {
     })
   })
 
-  test('lists go by pages and searches by metadata', async () => {
+  test('lists have pages, and searches match metadata', async () => {
     const { stripe } = await start()
     const ids: string[] = []
     for (const n of [1, 2, 3]) {
@@ -343,7 +349,7 @@ describe('payment intents', () => {
   })
 })
 
-test('what is wrong with a request is said as Stripe says it', async () => {
+test('invalid requests get the status, code and parameter of Stripe', async () => {
   const { stripe, url, control } = await start()
   const create = (changes: object) => refusal(stripe.paymentIntents.create({ ...HOLD, ...changes }))
   expect(await create({ amount: 49 })).toMatchObject({
@@ -384,15 +390,17 @@ test('what is wrong with a request is said as Stripe says it', async () => {
   })
   expect((await fetch(`${url}/v1/events`)).status).toBe(401)
 
-  const held = await stripe.paymentIntents.create(HOLD)
-  expect(await refusal(stripe.paymentIntents.capture(held.id, { amount_to_capture: 1001 }))).toMatchObject({
+  const authorized = await stripe.paymentIntents.create(HOLD)
+  expect(
+    await refusal(stripe.paymentIntents.capture(authorized.id, { amount_to_capture: 1001 })),
+  ).toMatchObject({
     code: 'amount_too_large',
   })
   expect(await control('GET', 'effects')).toMatchObject({ count: 1 })
 })
 
 describe('refunds', () => {
-  test('a sale is refunded up to what was captured, and not beyond', async () => {
+  test('refunds are limited to the captured amount', async () => {
     const { stripe, control } = await start()
     const sold = await stripe.paymentIntents.create(SALE)
     const part = await stripe.refunds.create({
@@ -436,7 +444,7 @@ describe('refunds', () => {
     ])
   })
 
-  test('a refund that succeeded fails after all, and can be made again', async () => {
+  test('a succeeded refund can fail later, and can then be repeated', async () => {
     const { stripe, control } = await start()
     const sold = await stripe.paymentIntents.create({ ...SALE, payment_method: 'pm_card_refundFail' })
     const refund = await stripe.refunds.create({ payment_intent: sold.id })
@@ -458,7 +466,7 @@ describe('refunds', () => {
     expect(await stripe.refunds.create({ payment_intent: sold.id })).toMatchObject({ amount: 1000 })
   })
 
-  test('a pending refund is settled or waits for the buyer and is canceled', async () => {
+  test('a pending refund is settled, or requires an action and is canceled', async () => {
     const { stripe, control } = await start()
     const sold = await stripe.paymentIntents.create({ ...SALE, payment_method: 'pm_card_pendingRefund' })
     const [one, two] = [
@@ -477,10 +485,10 @@ describe('refunds', () => {
     })
   })
 
-  test('what is not captured is not refunded; where it is asked for, a release looks like a refund', async () => {
+  test('an uncaptured hold has no refund, and with `release_refunds` its release is listed as one', async () => {
     const { stripe, control } = await start({ release_refunds: true })
-    const held = await stripe.paymentIntents.create(HOLD)
-    expect(await refusal(stripe.refunds.create({ payment_intent: held.id }))).toMatchObject({
+    const authorized = await stripe.paymentIntents.create(HOLD)
+    expect(await refusal(stripe.refunds.create({ payment_intent: authorized.id }))).toMatchObject({
       statusCode: 400,
       code: 'payment_intent_unexpected_state',
     })
@@ -488,8 +496,8 @@ describe('refunds', () => {
       statusCode: 404,
       code: 'resource_missing',
     })
-    await control('POST', `payment_intents/${held.id}/expire`)
-    expect((await stripe.refunds.list({ payment_intent: held.id })).data).toMatchObject([
+    await control('POST', `payment_intents/${authorized.id}/expire`)
+    expect((await stripe.refunds.list({ payment_intent: authorized.id })).data).toMatchObject([
       { amount: 1000, reason: 'expired_uncaptured_charge' },
     ])
     expect(await control('GET', 'effects?effect=refund')).toMatchObject({ count: 0 })
@@ -517,7 +525,7 @@ describe('events', () => {
       statusCode: 400,
     })
     const event = await stripe.events.retrieve(before.data[0]!.id)
-    // The intent as it was then, not as it is now.
+    // The intent at the time of the event, not its current state.
     expect(event).toMatchObject({
       object: 'event',
       api_version: '2026-10-28.endive',
@@ -526,10 +534,10 @@ describe('events', () => {
     })
   })
 
-  test('are sent signed, in order, again until they are taken, and not while paused', async () => {
+  test('are sent signed and in order, are retried until they are accepted, and are not sent while paused', async () => {
     const received: Stripe.Event[] = []
     let refusals = 1
-    const webhooks = await receiver((payload, signature) => {
+    const webhooks = await startReceiver((payload, signature) => {
       if (refusals-- > 0) return 500
       received.push(new Stripe(EMULATOR_KEY).webhooks.constructEvent(payload, signature, SECRET))
       return 200
@@ -556,9 +564,9 @@ describe('events', () => {
     expect((await stripe.events.retrieve(event.id)).pending_webhooks).toBe(0)
   })
 
-  test('come late, if so many are asked for; those after them do not wait', async () => {
+  test('are delayed by the configured percentage, and later events do not wait for them', async () => {
     const received: Stripe.Event[] = []
-    const webhooks = await receiver((payload, signature) => {
+    const webhooks = await startReceiver((payload, signature) => {
       received.push(new Stripe(EMULATOR_KEY).webhooks.constructEvent(payload, signature, SECRET))
       return 200
     })
@@ -579,7 +587,7 @@ describe('events', () => {
     expect(await control('GET', 'webhooks')).toMatchObject({ delayed: 2, delivered: 2, waiting: 1 })
   })
 
-  test('signatures are those the SDK makes', () => {
+  test('have the same signatures as the SDK generates', () => {
     const header = new Stripe(EMULATOR_KEY).webhooks.generateTestHeaderString({
       payload: '{"a":1}',
       secret: SECRET,
@@ -590,21 +598,21 @@ describe('events', () => {
 })
 
 describe('idempotency keys', () => {
-  test('the first answer under a key is the answer, whatever has happened since', async () => {
+  test('a key replays its first response after later changes', async () => {
     const { stripe, url, control } = await start()
     const first = await postForm(url, '/v1/payment_intents', `${CREATE}&expand[]=latest_charge`, 'k1')
     const body = await first.text()
     await stripe.paymentIntents.cancel(JSON.parse(body).id)
     // The order of the parameters does not matter.
-    const again = await postForm(
+    const replayed = await postForm(
       url,
       '/v1/payment_intents',
       'currency=usd&expand[]=latest_charge&amount=500',
       'k1',
     )
-    expect(await again.text()).toBe(body)
-    expect(again.headers.get('idempotent-replayed')).toBe('true')
-    expect(again.headers.get('original-request')).toBe(first.headers.get('request-id'))
+    expect(await replayed.text()).toBe(body)
+    expect(replayed.headers.get('idempotent-replayed')).toBe('true')
+    expect(replayed.headers.get('original-request')).toBe(first.headers.get('request-id'))
     expect(first.headers.get('idempotent-replayed')).toBeNull()
 
     const other = await postForm(url, '/v1/payment_intents', 'amount=501&currency=usd', 'k1')
@@ -621,7 +629,7 @@ describe('idempotency keys', () => {
     })
   })
 
-  test('declines are stored, refused parameters are not, and a day later the key is forgotten', async () => {
+  test('a key stores declines but not refused parameters, and expires after a day', async () => {
     const { url, control } = await start()
     const status = async (params: string, key: string) => {
       const response = await postForm(url, '/v1/payment_intents', params, key)
@@ -671,9 +679,9 @@ describe('faults', () => {
     ['conflict_409', { statusCode: 409, code: 'idempotency_key_in_use' }, 0],
     ['rate_limited_429', { statusCode: 429, type: 'StripeRateLimitError' }, 0],
     ['refuse_401', { statusCode: 401 }, 0],
-  ])('%s, and the same key finishes it once', async (fault, error, effects) => {
+  ])('%s: a retry with the same key takes effect once', async (fault, error, effects) => {
     const { stripe, control } = await start()
-    // The SDK sends once more by itself when a connection is cut.
+    // The SDK itself retries once after a lost connection.
     await control('POST', 'faults', { times: 2, fault })
     const failed = await refusal(stripe.paymentIntents.create(HOLD, key))
     expect(failed).toMatchObject(error)
@@ -696,7 +704,7 @@ describe('faults', () => {
     expect(await control('GET', 'effects')).toMatchObject({ count: effects })
   })
 
-  test('empty_200 resolves to nothing, string_ok is a scalar, both after the effect', async () => {
+  test('empty_200 answers with an empty body and string_ok with a string, both after the effect', async () => {
     const { stripe, url, control } = await start()
     await control('POST', 'faults', { fault: 'empty_200' })
     expect((await stripe.paymentIntents.create(HOLD)).id).toBeUndefined()
@@ -705,7 +713,7 @@ describe('faults', () => {
     expect((await stripe.paymentIntents.list()).data).toHaveLength(2)
   })
 
-  test('meet the requests that they are for, as often as they say', async () => {
+  test('apply to their matching requests, as often as configured', async () => {
     const { stripe, control } = await start()
     const nth = await control('POST', 'faults', {
       match: { contains: 'order-7', nth: 2 },
@@ -734,21 +742,23 @@ describe('faults', () => {
     })
   })
 
-  test('a request can be held after its effect', async () => {
+  test('can hold a request after its effect', async () => {
     const { stripe, control } = await start()
-    const held = await stripe.paymentIntents.create(HOLD)
+    const authorized = await stripe.paymentIntents.create(HOLD)
     const { id } = await control('POST', 'faults', { match: { path: '/capture$' }, fault: { hold: 'after' } })
-    const capture = stripe.paymentIntents.capture(held.id, {}, key)
+    const capture = stripe.paymentIntents.capture(authorized.id, {}, key)
     await control('GET', `wait?fault=${id}`)
     expect(await control('GET', 'effects?effect=capture')).toMatchObject({ count: 1 })
-    expect(await refusal(stripe.paymentIntents.capture(held.id, {}, key))).toMatchObject({ statusCode: 409 })
+    expect(await refusal(stripe.paymentIntents.capture(authorized.id, {}, key))).toMatchObject({
+      statusCode: 409,
+    })
     await control('POST', 'release', { fault: id })
     expect((await capture).status).toBe('succeeded')
   })
 })
 
-describe('the server', () => {
-  test('shows a person what it knows', async () => {
+describe('the emulator server', () => {
+  test('shows its payment intents on a page, escaped', async () => {
     const { url, stripe, control } = await start()
     const { id } = await stripe.paymentIntents.create({ ...HOLD, metadata: { note: '<script>' } })
     const page = await (await fetch(url)).text()
@@ -758,7 +768,7 @@ describe('the server', () => {
     expect(await control('GET', 'nothing')).toMatchObject({ error: { type: 'invalid_request_error' } })
   })
 
-  test('shows which events it does not send, and not each look at the list of them', async () => {
+  test('shows which events it does not send, and omits polls of the event list', async () => {
     const { url, stripe, control } = await start({
       webhook_url: 'http://127.0.0.1:9/stripe',
       webhook_events: ['charge.refunded'],
@@ -778,12 +788,15 @@ describe('the server', () => {
     expect(page).not.toContain('<code>GET /v1/events')
   })
 
-  test('refuses a pattern that cannot be read', async () => {
+  test('refuses an invalid pattern', async () => {
     const { url } = await start()
-    const asked = (path: string, init?: RequestInit) => fetch(`${url}/_emulator/${path}`, init)
+    const control = (path: string, init?: RequestInit) => fetch(`${url}/_emulator/${path}`, init)
     const body = JSON.stringify({ match: { path: '[' }, fault: 'hold' })
-    for (const answer of [await asked('faults', { method: 'POST', body }), await asked('requests?path=[')])
-      expect([answer.status, await answer.json()]).toEqual([
+    for (const response of [
+      await control('faults', { method: 'POST', body }),
+      await control('requests?path=['),
+    ])
+      expect([response.status, await response.json()]).toEqual([
         400,
         {
           error: expect.objectContaining({
@@ -794,24 +807,24 @@ describe('the server', () => {
       ])
   })
 
-  test('serves its controls under no name that leads here from elsewhere, and takes no posts of other sites', async () => {
+  test('refuses its controls to foreign host names and to posts of other sites', async () => {
     const { url, port } = await start()
-    const asked = async (method: string, path: string, headers: Record<string, string>) =>
+    const statusOf = async (method: string, path: string, headers: Record<string, string>) =>
       (await sendBytes(url, requestBytes(method, path, { host: `127.0.0.1:${port}`, ...headers }))).status
     const change = (headers: Record<string, string>) =>
-      asked('POST', '/_emulator/webhooks', { 'content-type': 'text/plain', ...headers })
+      statusOf('POST', '/_emulator/webhooks', { 'content-type': 'text/plain', ...headers })
     const foreign = `attacker.example:${port}`
     for (const path of ['/', '/_emulator/requests', '/_emulator/faults'])
-      expect([path, await asked('GET', path, { host: foreign })]).toEqual([path, 403])
-    expect(await asked('DELETE', '/_emulator/faults', { host: foreign })).toBe(403)
-    // The API itself needs a key, and may go by any name.
-    expect(await asked('GET', '/v1/events', { host: foreign, authorization: `Bearer ${EMULATOR_KEY}` })).toBe(
-      200,
-    )
+      expect([path, await statusOf('GET', path, { host: foreign })]).toEqual([path, 403])
+    expect(await statusOf('DELETE', '/_emulator/faults', { host: foreign })).toBe(403)
+    // The API requires a key and accepts any host name.
+    expect(
+      await statusOf('GET', '/v1/events', { host: foreign, authorization: `Bearer ${EMULATOR_KEY}` }),
+    ).toBe(200)
     for (const site of ['cross-site', 'same-site'])
       expect([site, await change({ 'sec-fetch-site': site })]).toEqual([site, 403])
     expect(await change({ 'sec-fetch-site': 'same-origin' })).toBe(200)
-    expect(await asked('GET', '/favicon.ico', { host: foreign })).toBe(204)
+    expect(await statusOf('GET', '/favicon.ico', { host: foreign })).toBe(204)
     for (const host of [`localhost:${port}`, '127.0.0.1', `[::1]:${port}`])
       expect([host, await change({ host })]).toEqual([host, 200])
     expect(await change({ origin: url })).toBe(200)
@@ -822,11 +835,11 @@ describe('the server', () => {
       `http://localhost:${port}`,
     ])
       expect([origin, await change({ origin })]).toEqual([origin, 403])
-    // The buyer comes by a link of the shop.
-    expect(await asked('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
+    // The buyer follows a link of the shop.
+    expect(await statusOf('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
   })
 
-  test('its pages load nothing, run nothing and are shown in no frame, and lead the buyer back to the shop', async () => {
+  test('has a content security policy without scripts and frames that allows the return to the shop', async () => {
     const { url, stripe } = await start()
     const { id } = await stripe.paymentIntents.create({
       ...HOLD,
@@ -846,7 +859,7 @@ describe('the server', () => {
     expect(refused.headers.get('content-security-policy')).toBe(policy("'self'"))
   })
 
-  test('has buttons for what a person does', async () => {
+  test('has buttons for confirming, capturing, refunding, settling and faults', async () => {
     const { url, stripe, control } = await start()
     const page = async () => await (await fetch(url)).text()
     const press = (name: string, fields?: Record<string, string>) => pressButton(url, name, null, fields)
@@ -884,14 +897,14 @@ describe('the server', () => {
     expect((await fetch(`${url}/?refresh`)).status).toBe(200)
   })
 
-  test('runs as a process of its own and remembers across restarts', async () => {
+  test('runs as a separate process and keeps its state across restarts', async () => {
     const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
-    closing.push(() => rm(data_dir, { recursive: true }))
+    cleanups.push(() => rm(data_dir, { recursive: true }))
     const first = await run(data_dir)
     const { stripe } = clientsOf(first.url)
-    const held = await stripe.paymentIntents.create({ ...HOLD, metadata: { order: '9' } })
+    const authorized = await stripe.paymentIntents.create({ ...HOLD, metadata: { order: '9' } })
     const answered = await (
-      await postForm(first.url, `/v1/payment_intents/${held.id}/capture`, 'amount_to_capture=800', 'k')
+      await postForm(first.url, `/v1/payment_intents/${authorized.id}/capture`, 'amount_to_capture=800', 'k')
     ).text()
     await refusal(
       stripe.paymentIntents.create(
@@ -906,13 +919,18 @@ describe('the server', () => {
 
     const second = await run(data_dir)
     const { stripe: later, control } = clientsOf(second.url)
-    expect(await later.paymentIntents.retrieve(held.id, { expand: ['latest_charge'] })).toMatchObject({
+    expect(await later.paymentIntents.retrieve(authorized.id, { expand: ['latest_charge'] })).toMatchObject({
       amount_received: 800,
       latest_charge: { amount_captured: 800 },
     })
     expect(
       await (
-        await postForm(second.url, `/v1/payment_intents/${held.id}/capture`, 'amount_to_capture=800', 'k')
+        await postForm(
+          second.url,
+          `/v1/payment_intents/${authorized.id}/capture`,
+          'amount_to_capture=800',
+          'k',
+        )
       ).text(),
     ).toBe(answered)
     expect(
@@ -924,7 +942,7 @@ describe('the server', () => {
       ),
     ).toMatchObject({ statusCode: 402 })
     expect(await eventTypes(later)).toEqual(events)
-    await later.refunds.create({ payment_intent: held.id, amount: 300 })
+    await later.refunds.create({ payment_intent: authorized.id, amount: 300 })
     expect((await control('GET', 'effects')).data.map((each: any) => [each.seq, each.effect])).toEqual([
       [1, 'authorize'],
       [2, 'capture'],
@@ -936,31 +954,31 @@ describe('the server', () => {
 
 async function run(data_dir: string) {
   const emulator = await runEmulator(data_dir)
-  closing.push(emulator.kill)
+  cleanups.push(emulator.kill)
   return emulator
 }
 
-/** A webhook endpoint that answers with the status that `take` hands back. */
-async function receiver(take: (payload: string, signature: string) => number) {
-  let woken = () => {}
+/** A webhook endpoint that answers with the status that `respond` returns. */
+async function startReceiver(respond: (payload: string, signature: string) => number) {
+  let wake = () => {}
   const server = createServer((request, response) => {
     let payload = ''
     request.setEncoding('utf8').on('data', (chunk: string) => (payload += chunk))
     request.on('end', () => {
-      response.writeHead(take(payload, String(request.headers['stripe-signature']))).end()
-      woken()
+      response.writeHead(respond(payload, String(request.headers['stripe-signature']))).end()
+      wake()
     })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  closing.push(() => {
+  cleanups.push(() => {
     server.closeAllConnections()
     server.close()
   })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/stripe`,
     async until(condition: () => boolean) {
-      while (!condition()) await new Promise<void>((resolve) => (woken = resolve))
+      while (!condition()) await new Promise<void>((resolve) => (wake = resolve))
     },
   }
 }

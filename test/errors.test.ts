@@ -1,4 +1,4 @@
-// The error catalogue: every code is reached through HTTP, has its status and its shape, and is documented where it occurs.
+// The error catalogue: each code is provoked through HTTP, has its status and its shape, and is documented on its route.
 import { afterAll, beforeAll, describe, expect, test, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
@@ -23,11 +23,15 @@ import { expiredDelivery } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const ANY_KEY = { name: 'Shop', scopes: ['events:read'] }
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
-type Seen = { status: number; body: any; headers: { get(name: string): string | null | undefined } }
-/** The route on which a code is provoked, null where none was reached, and how. */
-type Provocation = [route: string | null, provoke: () => Promise<Seen>, expected?: Record<string, unknown>]
+type ErrorAnswer = { status: number; body: any; headers: { get(name: string): string | null | undefined } }
+/** The route on which a code is provoked (null: before any route), the request, and fields of the expected error. */
+type Provocation = [
+  route: string | null,
+  provoke: () => Promise<ErrorAnswer>,
+  expected?: Record<string, unknown>,
+]
 
 let world: World
 let client: Client
@@ -45,7 +49,7 @@ afterAll(async () => {
   await world?.close()
 })
 
-/** The id of a payout that is paid: a transfer is at once. */
+/** The id of a paid payout: a transfer is paid at once. */
 async function paidPayout(): Promise<string> {
   await fund(client, 100)
   const { body } = await payOut(client, await recipient(client, 'acct_success'), {}, { prefer: 'wait=20' })
@@ -53,13 +57,13 @@ async function paidPayout(): Promise<string> {
   return body.id
 }
 
-const createTemplate = (more: object = {}) =>
-  client.post('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello', ...more })
+const createTemplate = (fields: object = {}) =>
+  client.post('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello', ...fields })
 
-const createEndpoint = (by = client) =>
-  by.post('/v1/webhook_endpoints', { url: 'https://shop.example/webhooks', types: ['payout.paid'] })
+const createEndpoint = (owner = client) =>
+  owner.post('/v1/webhook_endpoints', { url: 'https://shop.example/webhooks', types: ['payout.paid'] })
 
-/** One for each row: a code that is not here does not compile. */
+/** One provocation per code: a missing code is a type error. */
 const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   invalid_request: [
     'POST /v1/customers',
@@ -97,7 +101,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   not_found: [
     null,
-    async () => (await signedInAs(world, { role: 'developer' })).post(`/api/keys/${NOBODY}/revoke`),
+    async () => (await signedInAs(world, { role: 'developer' })).post(`/api/keys/${UNKNOWN_ID}/revoke`),
   ],
   conflict: [
     null,
@@ -110,20 +114,23 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   route_not_found: [null, () => client.get('/v1/nope?x=1'), { message: 'There is no route GET /v1/nope.' }],
   customer_not_found: [
     'POST /v1/payments',
-    () => createPayment(client, { customer_id: NOBODY }),
+    () => createPayment(client, { customer_id: UNKNOWN_ID }),
     { param: 'customer_id' },
   ],
-  recipient_not_found: ['GET /v1/recipients/{id}', () => client.get(`/v1/recipients/${NOBODY}`)],
+  recipient_not_found: ['GET /v1/recipients/{id}', () => client.get(`/v1/recipients/${UNKNOWN_ID}`)],
   merchant_not_found: [
     'POST /v1/payments',
-    () => createPayment(client, { merchant_id: NOBODY }),
+    () => createPayment(client, { merchant_id: UNKNOWN_ID }),
     { param: 'merchant_id' },
   ],
-  payment_not_found: ['POST /v1/payments/{id}/capture', () => client.post(`/v1/payments/${NOBODY}/capture`)],
-  refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
-  dispute_not_found: ['GET /v1/disputes/{id}', () => client.get(`/v1/disputes/${NOBODY}`)],
-  payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${NOBODY}`)],
-  event_not_found: ['GET /v1/events/{id}', () => client.get(`/v1/events/${NOBODY}`)],
+  payment_not_found: [
+    'POST /v1/payments/{id}/capture',
+    () => client.post(`/v1/payments/${UNKNOWN_ID}/capture`),
+  ],
+  refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${UNKNOWN_ID}`)],
+  dispute_not_found: ['GET /v1/disputes/{id}', () => client.get(`/v1/disputes/${UNKNOWN_ID}`)],
+  payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${UNKNOWN_ID}`)],
+  event_not_found: ['GET /v1/events/{id}', () => client.get(`/v1/events/${UNKNOWN_ID}`)],
   payout_not_cancelable: [
     'POST /v1/payouts/{id}/cancel',
     async () => client.post(`/v1/payouts/${await paidPayout()}/cancel`),
@@ -157,8 +164,8 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     },
     { context: { processor_code: 'bank_account_unusable', payout_id: expect.any(String) } },
   ],
-  top_up_not_found: ['GET /v1/wallet/top_ups/{id}', () => client.get(`/v1/wallet/top_ups/${NOBODY}`)],
-  kyc_not_found: ['GET /v1/compliance/kyc/{id}', () => client.get(`/v1/compliance/kyc/${NOBODY}`)],
+  top_up_not_found: ['GET /v1/wallet/top_ups/{id}', () => client.get(`/v1/wallet/top_ups/${UNKNOWN_ID}`)],
+  kyc_not_found: ['GET /v1/compliance/kyc/{id}', () => client.get(`/v1/compliance/kyc/${UNKNOWN_ID}`)],
   kyc_open: [
     'POST /v1/compliance/kyc',
     async () => {
@@ -208,7 +215,10 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     },
     { context: { kyc_id: expect.any(String) } },
   ],
-  ai_task_not_found: ['POST /v1/ai/tasks/{id}/cancel', () => client.post(`/v1/ai/tasks/${NOBODY}/cancel`)],
+  ai_task_not_found: [
+    'POST /v1/ai/tasks/{id}/cancel',
+    () => client.post(`/v1/ai/tasks/${UNKNOWN_ID}/cancel`),
+  ],
   ai_task_not_cancelable: [
     'POST /v1/ai/tasks/{id}/cancel',
     async () => {
@@ -236,25 +246,25 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   ],
   template_not_found: [
     'POST /v1/messages/templates/{id}/preview',
-    () => client.post(`/v1/messages/templates/${NOBODY}/preview`, {}),
+    () => client.post(`/v1/messages/templates/${UNKNOWN_ID}/preview`, {}),
   ],
   suppression_not_found: [
     'DELETE /v1/messages/suppressions/{id}',
-    () => client.delete(`/v1/messages/suppressions/${NOBODY}`),
+    () => client.delete(`/v1/messages/suppressions/${UNKNOWN_ID}`),
   ],
   webhook_endpoint_not_found: [
     'POST /v1/webhook_endpoints/{id}/test',
-    () => client.post(`/v1/webhook_endpoints/${NOBODY}/test`),
+    () => client.post(`/v1/webhook_endpoints/${UNKNOWN_ID}/test`),
   ],
   webhook_delivery_not_found: [
     'GET /v1/webhook_deliveries/{id}',
-    () => client.get(`/v1/webhook_deliveries/${NOBODY}`),
+    () => client.get(`/v1/webhook_deliveries/${UNKNOWN_ID}`),
   ],
   webhook_recovery_not_found: [
     'GET /v1/webhook_recoveries/{id}',
-    () => client.get(`/v1/webhook_recoveries/${NOBODY}`),
+    () => client.get(`/v1/webhook_recoveries/${UNKNOWN_ID}`),
   ],
-  // As it is when its event was forgotten.
+  // The delivery's event is erased.
   event_expired: [
     'POST /v1/webhook_deliveries/{id}/replay',
     async () => {
@@ -267,18 +277,18 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     'POST /v1/webhook_endpoints/{id}/recover',
     async () => {
       const path = `/v1/webhook_endpoints/${(await createEndpoint()).body.id}/recover`
-      // Its worker, if it has one yet, does not complete it in between.
-      const asked = Array.from({ length: 5 }, () => client.post(path, { since: '2026-01-01T00:00:00Z' }))
-      return (await Promise.all(asked)).find(({ status }) => status === 409)!
+      // Five concurrent requests: the worker cannot complete the recovery between them.
+      const requests = Array.from({ length: 5 }, () => client.post(path, { since: '2026-01-01T00:00:00Z' }))
+      return (await Promise.all(requests)).find(({ status }) => status === 409)!
     },
     { context: { webhook_recovery_id: expect.any(String) } },
   ],
   too_many_webhook_endpoints: [
     'POST /v1/webhook_endpoints',
     async () => {
-      const another = await world.clientOf()
-      for (let nth = 0; nth < 20; nth++) await createEndpoint(another)
-      return await createEndpoint(another)
+      const other_client = await world.clientOf()
+      for (let nth = 0; nth < 20; nth++) await createEndpoint(other_client)
+      return await createEndpoint(other_client)
     },
     { context: { most: 20 } },
   ],
@@ -315,7 +325,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       },
     },
   ],
-  message_not_found: ['GET /v1/messages/{id}', () => client.get(`/v1/messages/${NOBODY}`)],
+  message_not_found: ['GET /v1/messages/{id}', () => client.get(`/v1/messages/${UNKNOWN_ID}`)],
   message_not_cancelable: [
     'POST /v1/messages/{id}/cancel',
     async () => {
@@ -443,8 +453,8 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       closers.push(database.drop)
       const sql = connectDatabase(database.url, { max: 1, application_name: 'test' })
       const tenant = await ensureTenant(sql, 'broken')
-      const asked = { name: 'x', scopes: [...SCOPES], expires_at: null }
-      const { secret } = await createApiKey(sql, tenant, asked, testActor(tenant.id))
+      const params = { name: 'x', scopes: [...SCOPES], expires_at: null }
+      const { secret } = await createApiKey(sql, tenant, params, testActor(tenant.id))
       await sql`alter table customers rename to secret_customers`
       await sql.end()
       return await createClient(await startedApi({ DATABASE_URL: database.url }), secret).get('/v1/customers')
@@ -456,23 +466,23 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       createClient(await startedApi({ DISABLED_AREAS: ['payments'] }), client.key).get('/v1/payments'),
     { context: { area: 'payments' } },
   ],
-  // The processor cannot be reached, for a day by now.
+  // The processor is unreachable for more than a day.
   processor_error: [
     'POST /v1/payments',
     async () => {
-      const away = await createWorld({ parts: ['api'] })
-      closers.push(() => away.close())
+      const offline = await createWorld({ parts: ['api'] })
+      closers.push(() => offline.close())
       const idempotency_key = freshKey()
-      await createPayment(away.client, { idempotency_key }, ASYNC)
-      await away.sql`
-        update jobs set refused_since = now() - interval '25 hours' where tenant_id = ${away.tenant_id}`
-      const worker = await startWorker({ ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }, silent())
+      await createPayment(offline.client, { idempotency_key }, ASYNC)
+      await offline.sql`
+        update jobs set refused_since = now() - interval '25 hours' where tenant_id = ${offline.tenant_id}`
+      const worker = await startWorker({ ...offline.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }, silent())
       closers.push(() => worker.close())
-      return await createPayment(away.client, { idempotency_key }, { prefer: 'wait=30' })
+      return await createPayment(offline.client, { idempotency_key }, { prefer: 'wait=30' })
     },
     { message: 'The payment processor could not be reached.', context: { payment_id: expect.any(String) } },
   ],
-  // This process is the server: while it computes, nobody is served.
+  // This process is the server: while it computes, it serves no request.
   overloaded: [
     'GET /v1/customers',
     async () => {
@@ -484,7 +494,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
         const answer = await client.get('/v1/customers')
         if (answer.status !== 200) return answer
       }
-      throw new Error('it was never too much')
+      throw new Error('the server was never overloaded')
     },
   ],
   timeout: [
@@ -494,7 +504,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       onTestFinished(() => proxy.close())
       const slow = createClient(await startedApi({ DATABASE_URL: proxy.url }), client.key)
       proxy.swallow('customers')
-      return await slow.get(`/v1/customers/${NOBODY}`)
+      return await slow.get(`/v1/customers/${UNKNOWN_ID}`)
     },
   ],
   database_unavailable: [
@@ -519,16 +529,16 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
     expect(Object.keys(body)).toEqual(['error'])
     expect(body.error).toMatchObject(expected)
     expect(body.error.message).toMatch(/\w/)
-    const known = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
-    expect(Object.keys(body.error).filter((field) => !known.includes(field))).toEqual([])
+    const fields = ['code', 'message', 'param', 'details', 'context', 'request_id', 'doc_url']
+    expect(Object.keys(body.error).filter((field) => !fields.includes(field))).toEqual([])
     expect(body.error.request_id).toBe(headers.get('x-request-id'))
     expect(body.error.doc_url).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:\\d+/docs/guides/errors#${code}$`))
-    const later = headers.get('retry-after')
-    expect(later === null || later === undefined).toBe(![429, 503].includes(status))
-    expect(later ?? '1').toMatch(/^[1-9]\d*$/)
+    const retry_after = headers.get('retry-after')
+    expect(retry_after === null || retry_after === undefined).toBe(![429, 503].includes(status))
+    expect(retry_after ?? '1').toMatch(/^[1-9]\d*$/)
     expect(JSON.stringify(body)).not.toMatch(/secret|relation|node_modules|at \w+ \(/)
-    const promised = route === null ? [code] : documented.get(route)
-    expect([route, promised]).toEqual([route, expect.arrayContaining([code])])
+    const documented_codes = route === null ? [code] : documented.get(route)
+    expect([route, documented_codes]).toEqual([route, expect.arrayContaining([code])])
   })
 })
 

@@ -1,4 +1,4 @@
-// What events say: also what only the row has that they are about, sealed or long, until it is erased there.
+// Tests the data of events: encrypted and long fields come from the row of the resource until their erasure.
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -28,16 +28,16 @@ const test = testIn({ env: { ...LOOPBACK, EMAIL_WEBHOOK_SECRET: SECRET } })
 
 type Shop = Client & { tenant_id: string }
 
-let made = 0
-/** Of nobody else. */
-const freshAddress = () => `witness-${(made += 1)}@example.com`
+let address_count = 0
+/** An address that no other test uses. */
+const freshAddress = () => `witness-${(address_count += 1)}@example.com`
 const sendEmail = async (client: Client, fields: object): Promise<any> => {
-  const reported = { idempotency_key: freshKey(), subject: 'Shipped', text: 'It is on its way.' }
-  return (await client.post('/v1/messages/email', { ...reported, ...fields })).body
+  const email = { idempotency_key: freshKey(), subject: 'Shipped', text: 'It is on its way.' }
+  return (await client.post('/v1/messages/email', { ...email, ...fields })).body
 }
 const feedOf = async (client: Client, query = ''): Promise<any[]> =>
   (await client.get(`/v1/events?limit=100${query}`)).body
-/** The events of a type as they are in the feed, when there are so many. */
+/** Waits for a count of events of a type in the feed. */
 const eventsOf = (client: Client, type: string, count = 1): Promise<any[]> =>
   eventually(async () => {
     const events = await feedOf(client, `&type=${type}`)
@@ -45,7 +45,7 @@ const eventsOf = (client: Client, type: string, count = 1): Promise<any[]> =>
     return events
   })
 
-/** A tenant with an endpoint for everything, and a receiver that takes it. */
+/** A tenant with an endpoint for all types, and a receiver that accepts all events. */
 async function shopWithHook(world: World): Promise<{ shop: Shop; hook: TestHook; endpoint: any }> {
   const shop = await world.clientOf()
   const hook = await openHook()
@@ -53,7 +53,7 @@ async function shopWithHook(world: World): Promise<{ shop: Shop; hook: TestHook;
   return { shop, hook, endpoint: await makeEndpoint(shop, { url: hook.url }) }
 }
 
-/** What the receiver got of an event, when that has come. */
+/** Waits for the request of an event at the receiver. */
 const arrivedAt = (hook: TestHook, event_id: string): Promise<ReceivedRequest> =>
   eventually(async () => {
     const arrived = hook.arrived.filter(({ body }) => body.id === event_id)
@@ -61,7 +61,7 @@ const arrivedAt = (hook: TestHook, event_id: string): Promise<ReceivedRequest> =
     return arrived[0]!
   })
 
-/** The data of an event, which the feed, the event by itself, what was sent of it and its delivery show alike. */
+/** The data of an event. It is equal in the feed, the event, the webhook and the delivery. */
 async function dataOf({ shop, hook, endpoint }: Awaited<ReturnType<typeof shopWithHook>>, type: string) {
   const [event] = await eventsOf(shop, type)
   expect((await shop.get(`/v1/events/${event.id}`)).body).toEqual(event)
@@ -72,15 +72,15 @@ async function dataOf({ shop, hook, endpoint }: Awaited<ReturnType<typeof shopWi
   return event.data
 }
 
-test('events of an email name whom it goes to, and what became of whom they are about', async ({ world }) => {
-  const there = await shopWithHook(world)
-  const { shop } = there
+test('events of an email contain its recipients and their delivery status', async ({ world }) => {
+  const tenant = await shopWithHook(world)
+  const { shop } = tenant
   const [ada, grace, joan] = [freshAddress(), freshAddress(), freshAddress()]
   const { id: message_id } = await sendEmail(shop, { to: [`Ada <${ada}>`, grace], bcc: [joan] })
   const accepted = { status: 'accepted', code: null, message: null }
-  const whom = { to: [`Ada <${ada}>`, grace], cc: null, bcc: [joan], subject: 'Shipped', body: null }
-  expect(await dataOf(there, 'message.sent')).toMatchObject({
-    ...whom,
+  const envelope = { to: [`Ada <${ada}>`, grace], cc: null, bcc: [joan], subject: 'Shipped', body: null }
+  expect(await dataOf(tenant, 'message.sent')).toMatchObject({
+    ...envelope,
     id: message_id,
     from: expect.stringContaining('@'),
     status: 'sent',
@@ -89,18 +89,18 @@ test('events of an email name whom it goes to, and what became of whom they are 
   for (const [type, address, more] of [
     ['email.bounced', joan, { bounce: 'hard', diagnostic: '550 5.1.1 no such user' }],
     ['email.complained', grace, {}],
-    // Nothing new.
+    // A duplicate.
     ['email.complained', grace, {}],
   ] as const) {
     const data = { message_id, address, ...more }
     expect((await postEmail(world, { type, data }, { secret: SECRET })).status).toBe(200)
     await world.drain()
   }
-  expect(await dataOf(there, 'message.bounced')).toMatchObject({
-    ...whom,
+  expect(await dataOf(tenant, 'message.bounced')).toMatchObject({
+    ...envelope,
     recipients: [{ address: joan, status: 'bounced', code: '550 5.1.1' }],
   })
-  expect(await dataOf(there, 'message.complained')).toMatchObject({
+  expect(await dataOf(tenant, 'message.complained')).toMatchObject({
     recipients: [{ address: grace, status: 'bounced', code: 'complaint' }],
   })
   const suppressed = await eventsOf(shop, 'suppression.created', 2)
@@ -112,14 +112,14 @@ test('events of an email name whom it goes to, and what became of whom they are 
   for (const address of [ada, grace, joan]) expect(stored).not.toContain(address)
 })
 
-test('the event of an SMS that somebody sent has its text until that is erased, and so has what a receiver repeats', async ({
+test('the event of a received SMS and the stored response of a receiver contain its text until the erasure', async ({
   world,
 }) => {
   const shop = await world.clientOf()
   const hook = await openHook(() => 500)
   onTestFinished(() => hook.close())
   const endpoint = await makeEndpoint(shop, { url: hook.url, types: ['message.received'] })
-  const [number, body] = [`+1415555${3000 + (made += 1)}`, 'Is it blue?']
+  const [number, body] = [`+1415555${3000 + (address_count += 1)}`, 'Is it blue?']
   await shop.post('/v1/messages/sms', { idempotency_key: freshKey(), to: number, body: 'It has shipped.' })
   const inbound = { from: number, to: world.env['TWILIO_FROM'], body }
   await world.provider('twilio').control('POST', '/inbound', inbound)
@@ -134,9 +134,9 @@ test('the event of an SMS that somebody sent has its text until that is erased, 
   const [sent] = await eventsOf(shop, 'message.sent')
   expect(sent.data).toMatchObject({ from: inbound.to, to: number, body: null })
   const delivery = await eventually(async () => {
-    const [only] = await deliveriesOf(shop, endpoint.id)
-    expect(only.attempts_log).toHaveLength(1)
-    return only
+    const [current] = await deliveriesOf(shop, endpoint.id)
+    expect(current.attempts_log).toHaveLength(1)
+    return current
   })
   expect([delivery.payload.data.body, delivery.attempts_log[0].response_excerpt]).toEqual([
     body,
@@ -153,20 +153,20 @@ test('the event of an SMS that somebody sent has its text until that is erased, 
   expect([after.payload.data.body, after.attempts_log[0].response_excerpt]).toEqual([null, null])
 })
 
-test('the event of a task that succeeded has its output until that is erased', async ({ world }) => {
-  const there = await shopWithHook(world)
-  const { shop, hook } = there
+test('the event of a succeeded task contains its output until the erasure', async ({ world }) => {
+  const tenant = await shopWithHook(world)
+  const { shop, hook } = tenant
   const run = async (kind: string, input: object): Promise<any> => {
     const task = { idempotency_key: freshKey(), kind, input }
     return (await shop.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body
   }
   const { id } = await run('generate', { prompt: 'Of Ada.' })
-  expect(await dataOf(there, 'ai_task.succeeded')).toMatchObject({
+  expect(await dataOf(tenant, 'ai_task.succeeded')).toMatchObject({
     id,
     output: { text: 'You said: Of Ada.' },
   })
   expect((await eventsOf(shop, 'ai_task.created'))[0].data.output).toBeNull()
-  // What is long is shown by the event alone: a page of them would be too large, and a webhook is cut.
+  // Only the event itself contains a long output: pages omit it, and a webhook is truncated.
   const long = await run('extract', {
     text: 'x',
     schema: { type: 'string', minLength: 30_000, maxLength: 30_000 },
@@ -183,16 +183,16 @@ test('the event of a task that succeeded has its output until that is erased', a
   })
 })
 
-test('the events of a suppression name its address, also once it was lifted, for as long as they are kept', async ({
+test('the events of a suppression contain its address until the erasure, also after its deletion', async ({
   world,
 }) => {
-  const there = await shopWithHook(world)
-  const { shop } = there
+  const tenant = await shopWithHook(world)
+  const { shop } = tenant
   const address = freshAddress()
   const { body } = await shop.post('/v1/messages/suppressions', { channel: 'email', address })
   await shop.delete(`/v1/messages/suppressions/${body.id}`)
   for (const type of ['suppression.created', 'suppression.deleted'])
-    expect(await dataOf(there, type)).toMatchObject({ id: body.id, address })
+    expect(await dataOf(tenant, type)).toMatchObject({ id: body.id, address })
   await world.sql`update suppressions set deleted_at = now() - interval '90 days' where id = ${body.id}`
   await eventually(async () => {
     await eraseLiftedAddresses(world.sql, 90, 100)
@@ -200,29 +200,35 @@ test('the events of a suppression name its address, also once it was lifted, for
   })
 })
 
-test('a row completes events of its own tenant alone', async ({ world }) => {
+test('a row completes only events of its tenant', async ({ world }) => {
   const [shop, other] = [await world.clientOf(), await world.clientOf()]
   const { id } = await sendEmail(shop, { to: [freshAddress()] })
   await world.sql`
     insert into events (tenant_id, id, type, subject_id, data)
     select ${other.tenant_id}, ${newId()}, type, subject_id, data from events
     where subject_id = ${id} and type = 'message.created'`
-  const [theirs] = await eventsOf(other, 'message.created')
-  expect(theirs.data).toMatchObject({ id, from: null, to: null, subject: null, recipients: null })
+  const [event_of_other_tenant] = await eventsOf(other, 'message.created')
+  expect(event_of_other_tenant.data).toMatchObject({
+    id,
+    from: null,
+    to: null,
+    subject: null,
+    recipients: null,
+  })
 })
 
-test('a message that does not open hides neither its event nor the others', async ({ world }) => {
+test('a message that cannot be decrypted hides neither its event nor others', async ({ world }) => {
   const { shop, hook } = await shopWithHook(world)
   const { id } = await sendEmail(shop, { to: [freshAddress()] })
-  const whole = await eventsOf(shop, 'message.sent')
+  const before = await eventsOf(shop, 'message.sent')
   await world.sql`update messages set envelope = '2.ffffffff.' where id = ${id}`
   const payment = await capturedPayment(shop)
   const [event] = await eventsOf(shop, 'message.sent')
-  expect(event).toMatchObject({ id: whole[0].id, data: { id, to: null, recipients: null } })
+  expect(event).toMatchObject({ id: before[0].id, data: { id, to: null, recipients: null } })
   await eventually(async () => expect(hook.arrived.map(({ body }) => body.data.id)).toContain(payment.id))
 })
 
-test('a page takes one more statement for each resource that completes events, and none without such events', async ({
+test('a page of events needs one more statement for each resource that completes events, and no more without such events', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -241,8 +247,8 @@ test('a page takes one more statement for each resource that completes events, a
   onTestFinished(() => server.end())
   const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
   const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
-  /** How often the API read rows to complete events. */
-  const completing = async () => {
+  /** The count of statements of the API that completed events. */
+  const completingCalls = async () => {
     const [row] = await server<{ calls: number }[]>`
       select coalesce(sum(calls), 0)::integer as calls from pg_stat_statements
       where dbid = (select oid from pg_database where datname = ${database})
@@ -250,13 +256,13 @@ test('a page takes one more statement for each resource that completes events, a
         and query like '%jsonb_agg(a.nth)%' and query not like '%pg_stat_statements%'`
     return row!.calls
   }
-  const before = await completing()
+  const before = await completingCalls()
   const page = await feedOf(shop)
   expect(page.length).toBeGreaterThan(31)
   expect(
     page.filter(({ type }) => type === 'message.created').every(({ data }) => data.to[0] === address),
   ).toBe(true)
-  expect(await completing()).toBe(before + 2)
+  expect(await completingCalls()).toBe(before + 2)
   expect(await feedOf(shop, '&type=payment.*')).not.toEqual([])
-  expect(await completing()).toBe(before + 2)
+  expect(await completingCalls()).toBe(before + 2)
 })

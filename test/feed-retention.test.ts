@@ -1,4 +1,4 @@
-// What is kept of the feed: the audit notices what is missing, and what was personal is erased before and after an event has its sequence.
+// Retention of the feed: the audit finds missing events, personal data is erased with and without a sequence, old rows are deleted.
 import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
@@ -17,7 +17,7 @@ import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
-/** As a worker asks. */
+/** A connection with the rights of a worker. */
 let worker: Sql
 let shop: Client & { tenant_id: string }
 let customer_id: string
@@ -33,8 +33,8 @@ test.beforeEach(async ({ world }) => {
   customer_id = (await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
 })
 
-/** The customer was changed so often. */
-async function changes(world: World, times: number): Promise<void> {
+/** Inserts events for this number of changes of the customer. */
+async function insertChanges(world: World, times: number): Promise<void> {
   await world.sql`
     insert into events (tenant_id, type, subject_id, data)
     select ${shop.tenant_id}, 'customer.updated', ${customer_id},
@@ -49,8 +49,8 @@ const sequences = async (world: World) =>
   ).map(({ sequence }) => sequence)
 
 describe('the audit', () => {
-  /** What it says of the feed of the shop: of everything, and of what changed within the last hour. */
-  async function found(world: World): Promise<object[][]> {
+  /** Feed problems of the shop: in the full audit, and in the audit of the last hour. */
+  async function findProblems(world: World): Promise<object[][]> {
     const hour_ago = new Date(Date.now() - 3600_000).toISOString()
     const reports = [await auditEverything(world.sql), await auditChanges(world.sql, hour_ago, [])]
     return reports.map(({ problems }) =>
@@ -59,12 +59,12 @@ describe('the audit', () => {
   }
 
   test.beforeEach(async ({ world }) => {
-    await changes(world, 9)
+    await insertChanges(world, 9)
     await sequenceAll(world.sql)
   })
 
-  test('finds nothing in a feed that is whole', async ({ world }) => {
-    expect(await found(world)).toEqual([[], []])
+  test('finds no problem in a complete feed', async ({ world }) => {
+    expect(await findProblems(world)).toEqual([[], []])
   })
 
   test.for([
@@ -73,50 +73,55 @@ describe('the audit', () => {
     [
       'the last event',
       10,
-      { problem: 'the last sequence is not that of the last event', expected: 10, found: 9, off_by: -1 },
+      {
+        problem: 'the last sequence is not that of the last event',
+        expected: 10,
+        found: 9,
+        off_by: -1,
+      },
     ],
-  ] as const)('notices that %s is gone', async ([_name, sequence, problem], { world }) => {
+  ] as const)('finds that %s is missing', async ([_name, sequence, problem], { world }) => {
     await world.sql`delete from events where tenant_id = ${shop.tenant_id} and sequence = ${sequence}`
     const expected = [expect.objectContaining(problem)]
-    expect(await found(world)).toEqual([expected, expected])
+    expect(await findProblems(world)).toEqual([expected, expected])
   })
 
-  test('notices a sequence that two events have', async ({ world }) => {
+  test('finds two events with the same sequence', async ({ world }) => {
     await world.sql`update events set sequence = 4 where tenant_id = ${shop.tenant_id} and sequence = 5`
-    const [all, lately] = await found(world)
-    expect(all).toEqual(lately)
+    const [all, recent] = await findProblems(world)
+    expect(all).toEqual(recent)
     expect(all).toContainEqual(
       expect.objectContaining({ problem: 'two events have the same sequence', what: 'sequence 4' }),
     )
   })
 
-  test('notices that sequences were begun anew, of events that a limited audit does not read', async ({
+  test('finds restarted sequences, also when the limited audit does not read the older events', async ({
     world,
   }) => {
     await world.sql`
       update events set created_at = created_at - interval '1 day' where tenant_id = ${shop.tenant_id}`
     await world.sql`update event_sequences set last_sequence = 3 where tenant_id = ${shop.tenant_id}`
-    await changes(world, 2)
+    await insertChanges(world, 2)
     await sequenceAll(world.sql)
-    for (const problems of await found(world))
+    for (const problems of await findProblems(world))
       expect(problems).toContainEqual(
         expect.objectContaining({ problem: 'two events have the same sequence', what: 'sequence 4' }),
       )
   })
 
-  test('takes events that wait for their sequence for no gap', async ({ world }) => {
-    const held = await world.sql.reserve()
-    onTestFinished(() => held.release())
-    await held`begin`
-    await held`select from event_sequences for update`
-    await changes(world, 3)
-    expect(await found(world)).toEqual([[], []])
-    await held`rollback`
+  test('reports no gap for events that wait for their sequence', async ({ world }) => {
+    const lock = await world.sql.reserve()
+    onTestFinished(() => lock.release())
+    await lock`begin`
+    await lock`select from event_sequences for update`
+    await insertChanges(world, 3)
+    expect(await findProblems(world)).toEqual([[], []])
+    await lock`rollback`
   })
 })
 
 describe('a deleted customer', () => {
-  const personal = async (world: World) =>
+  const countPersonal = async (world: World) =>
     (
       await world.sql`
         select from events where tenant_id = ${shop.tenant_id} and data ?| array['name', 'metadata']
@@ -124,24 +129,24 @@ describe('a deleted customer', () => {
     ).count
 
   test('is erased from events with and without a sequence', async ({ world }) => {
-    const held = await world.sql.reserve()
-    onTestFinished(() => held.release())
-    await changes(world, 20)
+    const lock = await world.sql.reserve()
+    onTestFinished(() => lock.release())
+    await insertChanges(world, 20)
     await sequenceAll(world.sql)
-    await held`begin`
-    await held`select from event_sequences for update`
-    await changes(world, 20)
+    await lock`begin`
+    await lock`select from event_sequences for update`
+    await insertChanges(world, 20)
     await shop.delete(`/v1/customers/${customer_id}`)
-    expect(await personal(world)).toBe(41)
+    expect(await countPersonal(world)).toBe(41)
     while (await eraseNextEvents(worker, 7));
-    expect(await personal(world)).toBe(0)
-    await held`rollback`
+    expect(await countPersonal(world)).toBe(0)
+    await lock`rollback`
     await sequenceAll(world.sql)
     expect(await sequences(world)).toEqual(Array.from({ length: 42 }, (_, n) => n + 1))
   })
 
-  test('is erased also from an event that gets its sequence at that moment', async ({ world }) => {
-    await changes(world, 10)
+  test('is erased from an event that gets its sequence at the same time', async ({ world }) => {
+    await insertChanges(world, 10)
     await shop.delete(`/v1/customers/${customer_id}`)
     const sequencer = await world.sql.reserve()
     onTestFinished(() => sequencer.release())
@@ -152,18 +157,18 @@ describe('a deleted customer', () => {
     await sequencer`commit`
     expect(await erasing).toBe(true)
     while (await eraseNextEvents(worker, 100));
-    expect(await personal(world)).toBe(0)
+    expect(await countPersonal(world)).toBe(0)
     expect(await sequences(world)).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
   })
 
-  test('is erased while many events get their sequences, and the feed has no gap', async ({ world }) => {
-    await changes(world, 3000)
+  test('is erased while many events get their sequences, without a gap in the feed', async ({ world }) => {
+    await insertChanges(world, 3000)
     await shop.delete(`/v1/customers/${customer_id}`)
     const sequencers = [startSequencing(world), startSequencing(world)]
     while (await eraseNextEvents(worker, 40));
     await Promise.all(sequencers.map((sequencer) => sequencer.close()))
     await sequenceAll(world.sql)
-    expect(await personal(world)).toBe(0)
+    expect(await countPersonal(world)).toBe(0)
     expect(await sequences(world)).toEqual(Array.from({ length: 3002 }, (_, n) => n + 1))
   })
 })
@@ -174,7 +179,7 @@ async function waitingForLocks(world: World): Promise<number> {
   return rows.count
 }
 
-test('counts of deliveries are forgotten when they are older than the figures', async ({ world }) => {
+test('delivery counts older than the period of the statistics are deleted', async ({ world }) => {
   await world.sql`
     insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
     select ${shop.tenant_id}, ${newId()}, date_trunc('hour', now()) - n * interval '1 day', 0, 0, 1, now()
@@ -184,40 +189,42 @@ test('counts of deliveries are forgotten when they are older than the figures', 
   expect(await world.sql`select from webhook_stats`).toHaveLength(7)
 })
 
-test('deleted endpoints and completed recoveries are forgotten when they are old, and no others', async ({
-  world,
-}) => {
-  const endpoint = async () =>
+test('only old deleted endpoints and old completed recoveries are purged', async ({ world }) => {
+  const createEndpoint = async () =>
     (await shop.post('/v1/webhook_endpoints', { url: 'https://shop.example/', types: ['*'] })).body
       .id as string
-  const [kept, lately, long_ago] = [await endpoint(), await endpoint(), await endpoint()]
+  const [active, recently_deleted, long_deleted] = [
+    await createEndpoint(),
+    await createEndpoint(),
+    await createEndpoint(),
+  ]
   const recover = async (id: string) =>
     (await shop.post(`/v1/webhook_endpoints/${id}/recover`, { since: '2026-01-01T00:00:00Z' })).body
       .id as string
-  const [open, done] = [await recover(kept), await recover(lately)]
-  for (const id of [lately, long_ago]) await shop.delete(`/v1/webhook_endpoints/${id}`)
+  const [open, completed] = [await recover(active), await recover(recently_deleted)]
+  for (const id of [recently_deleted, long_deleted]) await shop.delete(`/v1/webhook_endpoints/${id}`)
   await world.sql`
     update webhook_endpoints set created_at = created_at - interval '1 year', updated_at = now() - interval '1 year',
-      deleted_at = deleted_at - case when id = ${lately} then interval '120 days' else interval '122 days' end
+      deleted_at = deleted_at - case when id = ${recently_deleted} then interval '120 days' else interval '122 days' end
     where tenant_id = ${shop.tenant_id}`
   await world.sql`
     update webhook_recoveries set updated_at = now() - interval '122 days',
-      status = case when id = ${done} then 'completed' else status end, after_at = case when id = ${done} then null else after_at end
+      status = case when id = ${completed} then 'completed' else status end, after_at = case when id = ${completed} then null else after_at end
     where tenant_id = ${shop.tenant_id}`
   expect(await purgeDeletedEndpoints(worker, 121, 10)).toBe(1)
   expect(await purgeDeletedEndpoints(worker, 100, 0)).toBe(0)
   expect(await deleteOldRecoveries(worker, 121, 10)).toBe(1)
-  const left = await world.sql<{ id: string }[]>`
+  const remaining = await world.sql<{ id: string }[]>`
     select id from webhook_endpoints where tenant_id = ${shop.tenant_id}
     union all select id from webhook_recoveries where tenant_id = ${shop.tenant_id}`
-  expect(new Set(left.map(({ id }) => id))).toEqual(new Set([kept, lately, open]))
+  expect(new Set(remaining.map(({ id }) => id))).toEqual(new Set([active, recently_deleted, open]))
 })
 
 test.for([
   ['the first partition', 0],
-  ['one that was made later', 14],
+  ['a later partition', 14],
 ] as const)(
-  'what is rare in a long feed is found by reading little else: in %s',
+  'a rare event in a long feed is found with few block reads: in %s',
   async ([_name, days], { world }) => {
     const add = async (type: string, subject_id: string | null, numbers: string) =>
       await world.sql`
@@ -226,7 +233,7 @@ test.for([
         now() + ${days} * interval '1 day'
       from generate_series(1, 30000) n where ${world.sql.unsafe(numbers)}`
     await add('customer.updated', null, 'n % 10000 <> 0')
-    // Planned as it is once the statistics of the table were gathered, of a sample that has nothing rare.
+    // The planner's statistics come from a sample without the rare events.
     await world.sql`analyze`
     await add('refund.failed', shop.tenant_id, 'n % 10000 = 0')
     const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
@@ -238,7 +245,7 @@ test.for([
       where dbid = (select oid from pg_database where datname = ${database}) and query like '%from events e where%'`
       return row!.blocks
     }
-    const asked: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
+    const cases: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
       [3, { after: 0, type: 'refund.failed' }],
       [3, { after: 0, type: 'refund.*' }],
       [3, { after: 0, subject_id: shop.tenant_id }],
@@ -246,16 +253,20 @@ test.for([
       [5, { after: 15_000 }],
       [0, { after: 30_000 }],
     ]
-    for (const [found, query] of asked) {
-      const look = () => listFeed(worker, shop.tenant_id, { ...query, limit: 5 })
-      await look()
-      const before = await blocks()
-      expect([query, (await look()).length, (await blocks()) - before < 150]).toEqual([query, found, true])
+    for (const [found, query] of cases) {
+      const list = () => listFeed(worker, shop.tenant_id, { ...query, limit: 5 })
+      await list()
+      const blocks_before = await blocks()
+      expect([query, (await list()).length, (await blocks()) - blocks_before < 150]).toEqual([
+        query,
+        found,
+        true,
+      ])
     }
   },
 )
 
-test('what waits for a sequence is read once, also when none waited as it was counted last', async ({
+test('unsequenced events are read once by index, also with statistics of an empty table', async ({
   world,
 }) => {
   await sequenceAll(world.sql)

@@ -1,4 +1,4 @@
-// The feed: every event once and in one order for all who follow it, however late it was committed.
+// Tests the feed of events: each reader receives each event once, in one order, also after late commits.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest'
@@ -22,10 +22,10 @@ const test = testIn()
 type Tenant = Client & { tenant_id: string }
 
 const sequencesOf = (events: { sequence: number }[]) => events.map(({ sequence }) => sequence)
-const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
+const sequencesUpTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
 
-/** Writes an event of a customer that there is not, and commits after `late_ms`. */
-async function tell(
+/** Writes an event of a customer that does not exist, and commits after `late_ms`. Returns the event's id. */
+async function writeEvent(
   world: World,
   tenant_id: string,
   late_ms = 0,
@@ -40,7 +40,7 @@ async function tell(
   return id
 }
 
-test('500 writers that commit late and in any order: every reader sees each event once, in one order without a gap', async ({
+test('500 writers commit late and in any order: every reader receives each event once, in one order without gaps', async ({
   world,
 }) => {
   const writers = connectDatabase(world.config.DATABASE_URL!, { max: 60, application_name: 'test' })
@@ -61,13 +61,13 @@ test('500 writers that commit late and in any order: every reader sees each even
   const seen = await Promise.all(readers)
   await Promise.all(sequencers.map((sequencer) => sequencer.close()))
   for (const events of seen) {
-    expect(sequencesOf(events)).toEqual(upTo(500))
+    expect(sequencesOf(events)).toEqual(sequencesUpTo(500))
     expect(events).toEqual(seen[0])
   }
   expect(new Set(seen[0]!.map(({ data }) => data.n)).size).toBe(500)
 })
 
-test('what is committed late gets a later sequence, and until it has one it is read by its id alone', async ({
+test('an event that is committed late receives a later sequence, and until then it can be read only by its id', async ({
   world,
 }) => {
   const reader = await world.clientOf()
@@ -78,9 +78,9 @@ test('what is committed late gets a later sequence, and until it has one it is r
   await slow`
     insert into events (tenant_id, id, type, subject_id, data)
     values (${reader.tenant_id}, ${early}, 'customer.created', ${early}, '{}')`
-  const late = await tell(world, reader.tenant_id)
+  const late = await writeEvent(world, reader.tenant_id)
   await sequenceAll(world.sql)
-  const sequencer = await holdSequencer(world)
+  const sequencer = await blockSequencer(world)
   await slow`commit`
   const { body } = await reader.get(`/v1/events/${early}`)
   expect(body).toMatchObject({ id: early, sequence: null, subject_type: 'customer', subject_id: early })
@@ -95,7 +95,7 @@ test('what is committed late gets a later sequence, and until it has one it is r
   expect((await reader.get(`/v1/events/${early}`)).body).toEqual(events[1])
 })
 
-test('what is committed late is found by the time when it happened', async ({ world }) => {
+test('an event that is committed late is found by the time of its creation', async ({ world }) => {
   const reader = await world.clientOf()
   const slow = await world.sql.reserve()
   onTestFinished(() => slow.release())
@@ -103,7 +103,7 @@ test('what is committed late is found by the time when it happened', async ({ wo
   await slow`
     insert into events (tenant_id, type, subject_id, data)
     values (${reader.tenant_id}, 'customer.created', ${newId()}, '{}')`
-  await tell(world, reader.tenant_id)
+  await writeEvent(world, reader.tenant_id)
   await sequenceAll(world.sql)
   await slow`commit`
   await sequenceAll(world.sql)
@@ -116,15 +116,15 @@ test('what is committed late is found by the time when it happened', async ({ wo
   expect(await found(`created_from=${early.created_at}&created_to=${late.created_at}`)).toEqual([2])
 })
 
-/** Nobody gives sequences until it is let go. */
-async function holdSequencer(world: World): Promise<{ release: () => Promise<void> }> {
-  const held = await world.sql.reserve()
-  await held`begin`
-  await held`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
+/** Blocks the assignment of sequences until `release`. */
+async function blockSequencer(world: World): Promise<{ release: () => Promise<void> }> {
+  const lock = await world.sql.reserve()
+  await lock`begin`
+  await lock`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
   return {
     async release() {
-      await held`rollback`
-      held.release()
+      await lock`rollback`
+      lock.release()
     },
   }
 }
@@ -145,7 +145,7 @@ describe('a list', () => {
 
   const all = async (query = '') => (await shop.get(`/v1/events?limit=100${query}`)).body
 
-  test('of the latest is the same backwards, whatever it is narrowed by', async ({ world }) => {
+  test('of the latest events is the reverse of the feed, with any filter', async ({ world }) => {
     const latest = async (query: Partial<Parameters<typeof listLatestEvents>[2]>) =>
       (await listLatestEvents(world.sql, shop.tenant_id, { limit: 100, ...query })).map(({ id }) => id)
     const backwards = async (query = '') => (await all(query)).map(({ id }: any) => id).toReversed()
@@ -156,27 +156,27 @@ describe('a list', () => {
     expect(await latest({ before: third!, limit: 2 })).toEqual((await backwards()).slice(3, 5))
   })
 
-  test('is narrowed by type, by all types of a resource and by the resource itself', async () => {
+  test('is filtered by type, by all types of a resource and by the resource itself', async () => {
     const events = await all()
-    expect(sequencesOf(events)).toEqual(upTo(events.length))
+    expect(sequencesOf(events)).toEqual(sequencesUpTo(events.length))
     expect(await all('&type=*')).toEqual(events)
     const ofType = (wanted: RegExp) => events.filter(({ type }: any) => wanted.test(type))
     expect(await all('&type=payment.*')).toEqual(ofType(/^payment\./))
     expect(await all('&type=refund.succeeded')).toEqual(ofType(/^refund\.succeeded$/))
     expect(await all('&type=refund.succeeded')).toHaveLength(1)
-    const of = (id: string) => events.filter(({ subject_id }: any) => subject_id === id)
+    const ofSubject = (id: string) => events.filter(({ subject_id }: any) => subject_id === id)
     for (const { id } of [payment, returned]) {
-      expect(of(id).length).toBeGreaterThan(0)
-      expect(await all(`&subject_id=${id}`)).toEqual(of(id))
+      expect(ofSubject(id).length).toBeGreaterThan(0)
+      expect(await all(`&subject_id=${id}`)).toEqual(ofSubject(id))
     }
-    expect(of(returned.id)[0]).toMatchObject({ type: 'refund.created', subject_type: 'refund' })
+    expect(ofSubject(returned.id)[0]).toMatchObject({ type: 'refund.created', subject_type: 'refund' })
     expect(await all(`&subject_id=${returned.id}&type=refund.succeeded`)).toEqual(
       ofType(/^refund\.succeeded$/),
     )
     expect(await all(`&subject_id=${newId()}`)).toEqual([])
   })
 
-  test('is narrowed by the time when it happened, and stays in the order of the sequences', async () => {
+  test('is filtered by the time of creation, and stays in the order of sequences', async () => {
     const events = await all()
     const times = [0, 3, 7, events.length - 1].map((nth) => events[nth].created_at as string)
     for (const from of times)
@@ -189,21 +189,21 @@ describe('a list', () => {
         expect(await all(`&created_from=${from}&subject_id=${payment.id}`)).toEqual(
           events.filter(({ created_at, subject_id }: any) => created_at >= from && subject_id === payment.id),
         )
-        const walked: any[] = []
+        const listed: any[] = []
         for (let url = `/v1/events?limit=2&created_from=${from}&created_to=${to}`; ;) {
           const page = await shop.get(url)
           if (page.body.length === 0) break
-          walked.push(...page.body)
+          listed.push(...page.body)
           url = /<(.+)>/.exec(page.headers.get('link')!)![1]!
         }
-        expect(walked).toEqual(within)
+        expect(listed).toEqual(within)
       }
     expect(await all(`&created_to=${times[1]}`)).toEqual(events.slice(0, 3))
     expect(await all(`&created_from=${times[1]}&after=5`)).toEqual(events.slice(5))
     expect(await all('&created_from=0001-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z')).toEqual(events)
   })
 
-  test('always leads to what comes next, with its filters', async () => {
+  test('always has a link to the next page, with its filters', async () => {
     const nextOf = async (path: string) => {
       const { body, headers } = await shop.get(path)
       return { sequences: sequencesOf(body), next: /^<(.+)>; rel="next"$/.exec(headers.get('link')!)![1] }
@@ -219,16 +219,16 @@ describe('a list', () => {
     })
     const { sequences, next } = await nextOf('/v1/events?type=refund.*&limit=1')
     expect([sequences.length, next]).toEqual([1, `/v1/events?type=refund.*&limit=1&after=${sequences[0]}`])
-    const walked: any[] = []
-    for (let url = '/v1/events?limit=3&type=payment.*'; walked.at(-1)?.length !== 0;) {
+    const pages: any[] = []
+    for (let url = '/v1/events?limit=3&type=payment.*'; pages.at(-1)?.length !== 0;) {
       const page = await shop.get(url)
-      walked.push(page.body)
+      pages.push(page.body)
       url = /<(.+)>/.exec(page.headers.get('link')!)![1]!
     }
-    expect(walked.flat()).toEqual(await all('&type=payment.*'))
+    expect(pages.flat()).toEqual(await all('&type=payment.*'))
   })
 
-  test('of a payment has its refunds too, oldest first and in pages', async () => {
+  test('of the events of a payment has those of its refunds too, oldest first and in pages', async () => {
     const path = `/v1/payments/${returned.payment_id}/events`
     const whole = (await shop.get(path)).body
     expect(whole.map(({ type }: any) => type)).toEqual([
@@ -239,16 +239,16 @@ describe('a list', () => {
       'refund.succeeded',
     ])
     expect(whole[3]).toEqual((await all(`&subject_id=${returned.id}`))[0])
-    const walked: any[] = []
+    const listed: any[] = []
     for (let url: string | undefined = `${path}?limit=2`; url;) {
       const page = await shop.get(url)
-      walked.push(...page.body)
+      listed.push(...page.body)
       url = /<(.+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
     }
-    expect(walked).toEqual(whole)
+    expect(listed).toEqual(whole)
   })
 
-  test('shows nothing to another tenant', async ({ world }) => {
+  test('has no events of another tenant', async ({ world }) => {
     const other = await world.clientOf()
     const [event] = await all()
     expect((await other.get('/v1/events')).body).toEqual([])
@@ -266,7 +266,7 @@ describe('a list', () => {
     ['before', ['2026-11-20T10:15:30.123456Z']],
     ['created_from', ['yesterday', '2026-02-30T00:00:00Z', '']],
     ['created_to', ['17']],
-  ])('is refused for a wrong %s', async (param, values) => {
+  ])('is refused for an invalid %s', async (param, values) => {
     for (const value of values) {
       const { status, body } = await shop.get(`/v1/events?${param}=${value}`)
       expect([value, status, body.error.code]).toEqual([value, 400, 'invalid_request'])
@@ -287,24 +287,24 @@ describe('a list', () => {
     ],
     ['type=dispute.*', 'type `dispute.*` is not an event type. The reference at /docs lists all types.'],
     ['type=*&type=*', 'type comes more than once.'],
-  ])('says what is wrong with %s', async (query, message) => {
+  ])('is refused with an explanation for %s', async (query, message) => {
     expect((await shop.get(`/v1/events?${query}`)).body.error.message).toBe(message)
   })
 
-  test('after the highest number there can be is empty', async () => {
+  test('after the highest possible sequence is empty', async () => {
     expect((await shop.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`)).body).toEqual([])
   })
 })
 
-describe('who waits', () => {
+describe('a waiting request', () => {
   let server: Sql
   beforeAll(async () => {
     server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   })
   afterAll(() => server.end())
 
-  /** How often the API ran statements with these words here so far, and how many blocks they read. */
-  async function reads(world: World, words: string): Promise<{ calls: number; blocks: number }> {
+  /** The count of statements of the API with this text in this database, and of the blocks that they read. */
+  async function measureReads(world: World, text: string): Promise<{ calls: number; blocks: number }> {
     const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
     const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
     const [row] = await server<{ calls: number; blocks: number }[]>`
@@ -312,50 +312,49 @@ describe('who waits', () => {
         coalesce(sum(shared_blks_hit + shared_blks_read), 0)::integer as blocks from pg_stat_statements
       where dbid = (select oid from pg_database where datname = ${database})
         and userid = (select oid from pg_roles where rolname = ${user})
-        and position(${words} in regexp_replace(query, '\\s+', ' ', 'g')) > 0 and query not like '%pg_stat_statements%'`
+        and position(${text} in regexp_replace(query, '\\s+', ' ', 'g')) > 0 and query not like '%pg_stat_statements%'`
     return row!
   }
 
-  const waiting = (reader: Client, query = '', wait = 30) =>
+  const sendWaiting = (reader: Client, query = '', wait = 30) =>
     reader.get(`/v1/events?${query}`, { prefer: `wait=${wait}` })
 
-  test('is answered when an event comes, one for which the filter holds', async ({ world }) => {
+  test('is answered when an event arrives that matches its filter', async ({ world }) => {
     const reader = await world.clientOf()
-    const [any, one] = [waiting(reader), waiting(reader, 'type=merchant.*')]
-    await tell(world, reader.tenant_id)
+    const [any, filtered] = [sendWaiting(reader), sendWaiting(reader, 'type=merchant.*')]
+    await writeEvent(world, reader.tenant_id)
     await sequenceAll(world.sql)
     const first = await any
     expect([sequencesOf(first.body), first.headers.get('preference-applied')]).toEqual([[1], 'wait=30'])
-    await tell(world, reader.tenant_id, 0, 'merchant.created')
+    await writeEvent(world, reader.tenant_id, 0, 'merchant.created')
     await sequenceAll(world.sql)
-    const second = await one
+    const second = await filtered
     expect([sequencesOf(second.body), second.headers.get('link')]).toEqual([
       [2],
       '</v1/events?type=merchant.*&after=2>; rel="next"',
     ])
   })
 
-  test('looks again when the queue says that there is something, whether or not there is', async ({
-    world,
-  }) => {
+  test('reads again after each message of the queue, also without a new event', async ({ world }) => {
     const reader = await world.clientOf()
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
-    const looks = async () => (await reads(world, 'select last_sequence from event_sequences')).calls
-    const before = await looks()
-    const answer = waiting(reader)
-    // Its own first look is one; nothing is polled of a tenant that never had an event.
+    const countReads = async () =>
+      (await measureReads(world, 'select last_sequence from event_sequences')).calls
+    const before = await countReads()
+    const answer = sendWaiting(reader)
+    // The request itself reads once; a tenant without events is not polled.
     await eventually(async () => {
       queue.publish([{ id: reader.tenant_id, state: 'succeeded' }])
-      expect(await looks()).toBeGreaterThan(before + 2)
+      expect(await countReads()).toBeGreaterThan(before + 2)
     })
-    await tell(world, reader.tenant_id)
+    await writeEvent(world, reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
   })
 
   test.for(['', '&type=customer.*', '&type=merchant.*'])(
-    'by time, finds its place among many events without reading them: %s',
+    'by time finds its place among many events without reading them: %s',
     async (type, { world }) => {
       const reader = await world.clientOf()
       await world.sql`
@@ -364,35 +363,35 @@ describe('who waits', () => {
           gen_random_uuid(), '{}', true, n, '2026-01-01T00:00:00Z'::timestamptz + n * interval '10 seconds'
         from generate_series(1, 60000) n`
       await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 60000)`
-      // With its statistics, as it soon is.
+      // Statistics as after autovacuum.
       await world.sql`analyze events`
       const found = async (query: string) =>
         sequencesOf((await reader.get(`/v1/events?limit=3${type}&${query}`)).body)
-      const before = await reads(world, 'events e')
-      // The 20,000th, the end of its page, and what would come after it.
-      const found_here = [
+      const before = await measureReads(world, 'events e')
+      // The page from the 20,000th event, the end of its range, and the empty page after it.
+      const pages = [
         await found('created_from=2026-01-03T07:33:20Z'),
         await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z'),
         await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z&after=20001'),
       ]
-      const { blocks } = await reads(world, 'events e')
-      expect(found_here).toEqual(
+      const { blocks } = await measureReads(world, 'events e')
+      expect(pages).toEqual(
         type === '&type=merchant.*' ? [[], [], []] : [[20_000, 20_001, 20_002], [20_000, 20_001], []],
       )
       expect(blocks - before.blocks).toBeLessThan(800)
     },
   )
 
-  test('by time, is answered by the first event that was created then', async ({ world }) => {
+  test('by time is answered by the first event that is created in its range', async ({ world }) => {
     const reader = await world.clientOf()
-    await tell(world, reader.tenant_id)
+    await writeEvent(world, reader.tenant_id)
     await sequenceAll(world.sql)
     const [{ created_at }] = (await reader.get('/v1/events')).body
     const [before, after] = [
-      waiting(reader, `created_to=${created_at}`, 1),
-      waiting(reader, `created_from=${created_at}&after=1`),
+      sendWaiting(reader, `created_to=${created_at}`, 1),
+      sendWaiting(reader, `created_from=${created_at}&after=1`),
     ]
-    await tell(world, reader.tenant_id)
+    await writeEvent(world, reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await after).body)).toEqual([2])
     const { body, headers } = await before
@@ -402,7 +401,7 @@ describe('who waits', () => {
     ])
   })
 
-  test.for(['', 'type=merchant.*&'])('reads what it looked at once no more: %s', async (type, { world }) => {
+  test.for(['', 'type=merchant.*&'])('does not read events a second time: %s', async (type, { world }) => {
     const reader = await world.clientOf()
     const subject_id = newId()
     await world.sql`
@@ -410,27 +409,29 @@ describe('who waits', () => {
       select ${reader.tenant_id}, 'customer.updated', ${subject_id}, '{"id": "another"}', true, n
       from generate_series(1, 5000) n`
     await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 5000)`
-    const before = await reads(world, 'from events e')
-    const answer = waiting(reader, `${type}subject_id=${subject_id}`)
+    const before = await measureReads(world, 'from events e')
+    const answer = sendWaiting(reader, `${type}subject_id=${subject_id}`)
     await eventually(async () =>
-      expect((await reads(world, 'from events e')).calls).toBeGreaterThan(before.calls),
+      expect((await measureReads(world, 'from events e')).calls).toBeGreaterThan(before.calls),
     )
-    const first = await reads(world, 'from events e')
-    for (let looks = first.calls; looks < first.calls + 4; looks++) {
-      await tell(world, reader.tenant_id)
+    const first = await measureReads(world, 'from events e')
+    for (let calls = first.calls; calls < first.calls + 4; calls++) {
+      await writeEvent(world, reader.tenant_id)
       await sequenceAll(world.sql)
-      await eventually(async () => expect((await reads(world, 'from events e')).calls).toBeGreaterThan(looks))
+      await eventually(async () =>
+        expect((await measureReads(world, 'from events e')).calls).toBeGreaterThan(calls),
+      )
     }
-    const then = await reads(world, 'from events e')
+    const last = await measureReads(world, 'from events e')
     await world.sql`
       insert into events (tenant_id, type, subject_id, data)
       values (${reader.tenant_id}, 'merchant.created', ${subject_id}, ${world.sql.json({ id: subject_id })})`
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([5005])
-    expect(then.blocks - first.blocks).toBeLessThan((first.blocks - before.blocks) / 2)
+    expect(last.blocks - first.blocks).toBeLessThan((first.blocks - before.blocks) / 2)
   })
 
-  test('is charged for looking again when that takes long', async ({ world }) => {
+  test('is charged for slow repeated reads', async ({ world }) => {
     const env = { ...world.env, RATE_LIMIT_RPS: '1', RATE_LIMIT_BURST: '100' }
     const api = await startHere('api', env, createLog('silent', 'test'))
     onTestFinished(() => api.close())
@@ -438,10 +439,10 @@ describe('who waits', () => {
     const client = createClient(api.url!, reader.key)
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
-    const before = await reads(world, 'select last_sequence from event_sequences')
-    const answer = waiting(client, 'type=merchant.*')
+    const before = await measureReads(world, 'select last_sequence from event_sequences')
+    const answer = sendWaiting(client, 'type=merchant.*')
     await eventually(async () =>
-      expect((await reads(world, 'select last_sequence from event_sequences')).calls).toBeGreaterThan(
+      expect((await measureReads(world, 'select last_sequence from event_sequences')).calls).toBeGreaterThan(
         before.calls,
       ),
     )
@@ -456,65 +457,67 @@ describe('who waits', () => {
       })
       await sleep(50)
     })
-    await tell(world, reader.tenant_id, 0, 'merchant.created')
+    await writeEvent(world, reader.tenant_id, 0, 'merchant.created')
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
     const { headers } = await client.get('/v1/events')
     expect(Number(headers.get('ratelimit-remaining'))).toBeLessThan(98)
   })
 
-  test('is answered with nothing at the end, and at once where there is something', async ({ world }) => {
+  test('is answered without events at the end of its time, and at once if there are events', async ({
+    world,
+  }) => {
     const reader = await world.clientOf()
-    const empty = await waiting(reader, 'after=0', 1)
+    const empty = await sendWaiting(reader, 'after=0', 1)
     expect([empty.status, empty.body, empty.headers.get('link')]).toEqual([
       200,
       [],
       '</v1/events?after=0>; rel="next"',
     ])
-    await tell(world, reader.tenant_id)
+    await writeEvent(world, reader.tenant_id)
     await sequenceAll(world.sql)
-    expect(sequencesOf((await waiting(reader)).body)).toEqual([1])
+    expect(sequencesOf((await sendWaiting(reader)).body)).toEqual([1])
   })
 
-  /** So many that one is refused, which says that the others wait. */
-  async function crowd(reader: Client): Promise<Promise<Answer>[]> {
-    const answers = Array.from({ length: 21 }, () => waiting(reader))
+  /** Sends one waiting request more than the limit. Its refusal shows that the others wait. */
+  async function fillWaiting(reader: Client): Promise<Promise<Answer>[]> {
+    const answers = Array.from({ length: 21 }, () => sendWaiting(reader))
     const { status, body } = await Promise.race(answers)
     expect([status, body.error.code]).toEqual([429, 'rate_limited'])
     return answers
   }
 
-  test('is answered with nothing when the process closes', async ({ world }) => {
+  test('is answered without events when the process closes', async ({ world }) => {
     const api = await startHere('api', world.env, createLog('silent', 'test'))
-    const answers = await crowd(createClient(api.url!, (await world.clientOf()).key))
+    const answers = await fillWaiting(createClient(api.url!, (await world.clientOf()).key))
     await api.close()
     const bodies = (await Promise.all(answers)).filter(({ status }) => status === 200).map(({ body }) => body)
     expect(bodies).toEqual(Array.from({ length: 20 }, () => []))
   })
 
-  test('takes no room of lists, and 20 of a key may wait at once', async ({ world }) => {
+  test('does not count as a list, and a key may have 20 waiting requests', async ({ world }) => {
     const reader = await world.clientOf()
-    const answers = await crowd(reader)
+    const answers = await fillWaiting(reader)
     expect((await reader.get('/v1/payments')).status).toBe(200)
-    await tell(world, reader.tenant_id)
+    await writeEvent(world, reader.tenant_id)
     await sequenceAll(world.sql)
     const seen = (await Promise.all(answers)).filter(({ status }) => status === 200)
     expect(seen.map(({ body }) => sequencesOf(body))).toEqual(Array.from({ length: 20 }, () => [1]))
   })
 
-  test('and leaves makes room for another', async ({ world }) => {
+  test('that is canceled frees its place', async ({ world }) => {
     const reader = await world.clientOf()
-    const leaving = new AbortController()
+    const cancellation = new AbortController()
     const headers = { authorization: `Bearer ${reader.key}`, prefer: 'wait=30' }
-    const left = Array.from({ length: 21 }, () =>
-      fetch(`${reader.url}/v1/events`, { headers, signal: leaving.signal }).then(
+    const responses = Array.from({ length: 21 }, () =>
+      fetch(`${reader.url}/v1/events`, { headers, signal: cancellation.signal }).then(
         ({ status }) => status,
         () => 'left',
       ),
     )
-    expect(await Promise.race(left)).toBe(429)
-    leaving.abort()
-    expect((await Promise.all(left)).filter((each) => each === 'left')).toHaveLength(20)
-    await eventually(async () => expect((await waiting(reader, '', 1)).status).toBe(200))
+    expect(await Promise.race(responses)).toBe(429)
+    cancellation.abort()
+    expect((await Promise.all(responses)).filter((each) => each === 'left')).toHaveLength(20)
+    await eventually(async () => expect((await sendWaiting(reader, '', 1)).status).toBe(200))
   })
 })

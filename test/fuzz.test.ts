@@ -1,4 +1,4 @@
-// A short round of `npm run fuzz`, the same each time; and that it would notice what is wrong.
+// A short reproducible run of `npm run fuzz`, and its detection of each kind of problem.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { routesOf } from '#test/documentation.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(async () => await deployment?.close())
 
 test(
-  'no input makes an operation fail, answer against its document, or write what it refuses',
+  'no input causes a server error, an undocumented response or a write by a refused request',
   { timeout: 180_000 },
   async () => {
     const tally = newTally()
@@ -36,7 +36,7 @@ test(
   },
 )
 
-test('every operation, the notifications, stories and queues are fuzzed', () => {
+test('every operation, notification, scenario and queue is fuzzed', () => {
   const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
   const resources = ['payments', ...SCENARIO_RESOURCES.map(({ name }) => name)]
   expect(propertiesOf(target)).toEqual([
@@ -52,32 +52,32 @@ test('every operation, the notifications, stories and queues are fuzzed', () => 
 
 const LINKS = FLOODS.find(({ name }) => name === 'links to a verification')!
 
-test('a flood of one key is refused by name, others are answered, and nothing is left of who left', async () => {
+test('a flood of one key is refused with the name of its queue, other keys are answered, and disconnected requests leave no work', async () => {
   const { problems, statuses } = await flood(target, LINKS, 1)
   expect(problems).toEqual([])
   expect(statuses).toContain(429)
 })
 
-describe('it would notice', () => {
+describe('the fuzzer detects', () => {
   const route = 'POST /v1/customers'
-  const round = async (changed: Partial<Target>) =>
+  const runChanged = async (changed: Partial<Target>) =>
     await runRound({ ...target, ...changed }, newTally(), { seed: 17, runs: 20, only: route })
 
-  test('a refusal that leaves a trace', async () => {
-    let looks = 0
-    const found = await round({ stored: () => Promise.resolve(String(looks++)) })
+  test('a refused request that changes stored data', async () => {
+    let reads = 0
+    const found = await runChanged({ stored: () => Promise.resolve(String(reads++)) })
     expect(found).toMatchObject({ property: route, seed: 17 })
     expect(found!.problems[0]).toMatch(/^a refused request \(\d+ \w+\) changed stored data$/)
     expect(found!.command).toMatch(/^(?:curl|\(?printf) /)
   })
 
-  test('an answer that the document does not describe', async () => {
+  test('an undocumented response', async () => {
     const document = structuredClone(target.document)
     delete document.paths['/v1/customers'].post.responses[201]
-    expect((await round({ document }))!.problems[0]).toBe('the route documents no 201')
+    expect((await runChanged({ document }))!.problems[0]).toBe('the route documents no 201')
   })
 
-  test('a resource that goes from one state to another that cannot follow', async () => {
+  test('an invalid change of state', async () => {
     const resource = SCENARIO_RESOURCES.find(({ name }) => name === 'top-ups')!
     const next = resource.next
     resource.next = { pending: [] }
@@ -87,7 +87,7 @@ describe('it would notice', () => {
     expect(problems).toEqual(['changed from pending to succeeded'])
   })
 
-  test('a flood that takes too much memory, or is refused without a word of what is full', async () => {
+  test('a flood that uses too much memory, and a refusal that does not name the full queue', async () => {
     const { problems } = await flood(
       { ...target, memory: () => Promise.resolve(2 ** 31) },
       { ...LINKS, full: /another queue/ },
@@ -99,7 +99,7 @@ describe('it would notice', () => {
     )
   })
 
-  test('an error that is not in the catalogue', async () => {
+  test('an undocumented error code', async () => {
     const document = structuredClone(target.document)
     const responses = document.paths['/v1/customers'].post.responses
     responses[422].description = ''

@@ -1,4 +1,4 @@
-// The guides: each is served and found, says what to do on every error, and its commands work as they stand.
+// Tests the guides: each is served and found by the search, and its commands work unchanged.
 import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -30,10 +30,13 @@ const GUIDES = (await readdir(FOLDER))
 const SEPARATOR = '\u001E'
 
 const guide = (name: string) => readFile(new URL(`${name}.md`, FOLDER), 'utf8')
-/** As the index lists them. */
-const IN_ORDER = Array.from((await guide('README')).matchAll(/\]\(([a-z0-9-]+)\.md\)/g), ([, name]) => name!)
+/** The names of the guides in the order of the index. */
+const ORDERED_NAMES = Array.from(
+  (await guide('README')).matchAll(/\]\(([a-z0-9-]+)\.md\)/g),
+  ([, name]) => name!,
+)
 
-/** Its commands, each with the JSON that it says is answered. */
+/** The commands of a guide, each with the JSON of the response that the guide shows. */
 function commandsOf(markdown: string): { command: string; answer: unknown }[] {
   return Array.from(
     markdown.matchAll(/^```sh\n([^]*?)^```\n(?:\n```json\n([^]*?)^```)?/gm),
@@ -41,19 +44,19 @@ function commandsOf(markdown: string): { command: string; answer: unknown }[] {
   )
 }
 
-/** Those of each guide that has any; `sh not-run` is none. */
-const COMMANDS = new Map<string, ReturnType<typeof commandsOf>>()
-for (const name of IN_ORDER) {
+/** The commands of each guide that has commands. Blocks of `sh not-run` are not run. */
+const GUIDE_COMMANDS = new Map<string, ReturnType<typeof commandsOf>>()
+for (const name of ORDERED_NAMES) {
   const commands = commandsOf(await guide(name))
-  if (commands.length > 0) COMMANDS.set(name, commands)
+  if (commands.length > 0) GUIDE_COMMANDS.set(name, commands)
 }
 
 let world: World
 let reader: Client
-/** Where the commands are run: with the programs that the reader has saved there. */
+/** The folder in which commands run, with the programs that the guides let a reader save. */
 let folder: Awaited<ReturnType<typeof makeFolder>>
 beforeAll(async () => {
-  // As `npm start` allows.
+  // The same networks as under `npm start`.
   world = await createWorld({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128' } })
   reader = createClient(world.client.url, '')
   folder = await makeFolder()
@@ -67,15 +70,15 @@ afterAll(async () => {
   await folder?.remove()
 })
 
-/** What the quickstart lets everybody define. */
-const POLL = COMMANDS.get('quickstart')!.find(({ command }) => command.startsWith('poll()'))!.command
+/** The shell function that the quickstart defines for all guides. */
+const POLL = GUIDE_COMMANDS.get('quickstart')!.find(({ command }) => command.startsWith('poll()'))!.command
 
-/** Follows a guide as the world's first tenant, after all that was done before. */
+/** Runs the commands of a guide as the first tenant of the world. */
 async function follow(name: string, { options = '-eu', before = '' } = {}) {
-  const script = COMMANDS.get(name)!.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`)
+  const script = GUIDE_COMMANDS.get(name)!.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`)
   const { key } = world.client
   const port = await freePort('127.0.0.1')
-  // What a guide starts ends with it.
+  // Processes that a guide starts end with its script.
   const begin = `trap 'jobs -p | xargs -r kill 2> /dev/null || true' EXIT\n${POLL}`
   return await promisify(execFile)('bash', [options, '-c', [begin, before, ...script].join('\n')], {
     cwd: folder.path,
@@ -94,42 +97,42 @@ async function follow(name: string, { options = '-eu', before = '' } = {}) {
   })
 }
 
-describe('the commands of a guide answer what it says, also after those of all others', () => {
-  test.each([...COMMANDS])('%s', async (name, commands) => {
+describe('the commands of a guide return the responses it shows, also after those of all other guides', () => {
+  test.each([...GUIDE_COMMANDS])('%s', async (name, commands) => {
     const { stdout } = await follow(name)
     const outputs = stdout.split(SEPARATOR)
     for (const [index, { command, answer }] of commands.entries()) {
       const output = outputs[index]!.trim()
       const last = output.split('\n').at(-1)!
       expect([command, answer === undefined && output.includes('{"error":{')]).toEqual([command, false])
-      const told = answer === undefined ? null : (JSON.parse(last) as unknown)
-      expect([command, told]).toEqual([command, matching(answer ?? null)])
+      const response = answer === undefined ? null : (JSON.parse(last) as unknown)
+      expect([command, response]).toEqual([command, matching(answer ?? null)])
     }
   })
 })
 
-test('who waits for the next event has read all before, however many there are', async () => {
-  const made = Array.from({ length: 101 }, (_, nth) =>
+test('the guide to events waits for the next event after all earlier events, also if there are many', async () => {
+  const requests = Array.from({ length: 101 }, (_, nth) =>
     world.client.post('/v1/customers', { idempotency_key: `guide-many-events-${nth}` }),
   )
-  await Promise.all(made)
+  await Promise.all(requests)
   const last = await world.client.get('/v1/events?after=100', { prefer: 'wait=20' })
   expect(last.body).not.toEqual([])
   const { stdout } = await follow('events')
-  const waited = JSON.parse(stdout.split(SEPARATOR).at(-2)!) as { sequence: number }[]
-  expect(waited.filter(({ sequence }) => sequence <= 101)).toEqual([])
+  const new_events = JSON.parse(stdout.split(SEPARATOR).at(-2)!) as { sequence: number }[]
+  expect(new_events.filter(({ sequence }) => sequence <= 101)).toEqual([])
 })
 
-test('a guide that is followed a second time comes to an end', async () => {
-  const again = ['wallet', 'payouts', 'kyc', 'disputes']
-  // Two tries are enough: what can come has come.
+test('a guide that is followed a second time ends', async () => {
+  const guides = ['wallet', 'payouts', 'kyc', 'disputes']
+  // Two polls are enough: all events have arrived.
   const before = 'sleep() { :; }; seq() { echo 1 2; }'
-  const followed = again.map((name) => follow(name, { options: '-u', before }))
+  const followed = guides.map((name) => follow(name, { options: '-u', before }))
   const stuck = (await Promise.all(followed)).map(({ stderr }) => stderr.includes('has not come'))
   expect(stuck).toEqual([false, false, true, true])
 })
 
-describe('each guide is a page that begins with what it is for, and its links work', () => {
+describe('each guide is a page that begins with its purpose, and its links work', () => {
   test.each(GUIDES)('%s', async (name) => {
     const page = await reader.get(`/docs/guides/${name}`)
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
@@ -142,8 +145,8 @@ describe('each guide is a page that begins with what it is for, and its links wo
     for (const link of links) {
       const [path, anchor] = link.split('#') as [string, string | undefined]
       const target = path === '' ? page : await reader.get(path)
-      const there = anchor === undefined || target.text.includes(`id="${anchor}"`)
-      expect([link, target.status, there]).toEqual([link, 200, true])
+      const has_anchor = anchor === undefined || target.text.includes(`id="${anchor}"`)
+      expect([link, target.status, has_anchor]).toEqual([link, 200, true])
     }
   })
 })
@@ -153,7 +156,7 @@ test('the index lists every guide, and an unknown guide is 404', async () => {
   const reference = await reader.get('/openapi.json')
   for (const name of GUIDES) {
     expect(index.text).toContain(`<li><a href="/docs/guides/${name}"`)
-    // The reference finds headings.
+    // The search of the reference finds headings.
     expect(reference.body.info.description).toMatch(
       new RegExp(`^### .+\n\n\\[.+\\]\\(/docs/guides/${name}\\): `, 'm'),
     )
@@ -163,8 +166,8 @@ test('the index lists every guide, and an unknown guide is 404', async () => {
   expect(reference.body.externalDocs.url).toBe(`${reader.url}/docs/guides`)
 })
 
-test('the search finds sections by words, and escapes what was typed', async () => {
-  for (const [words, found] of [
+test('the search finds sections by words, and escapes the query', async () => {
+  for (const [query, found] of [
     ['client_secret buyer', '/docs/guides/three-d-secure'],
     ['wait prefer respond-async', '/docs/guides/waiting#say-how-long'],
     ['insufficient_funds', '/docs/guides/test-methods#declined'],
@@ -230,22 +233,24 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['verify domain', '/docs/guides/dashboard#domains-of-email'],
     ['verify domain', '/docs/guides/messages#smtp-and-dkim'],
   ]) {
-    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)
+    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(query!)}`)
     const [, results = ''] = page.text.split('<ol class="results">')
-    expect([words, results.includes(`<li><a href="${found}"`)]).toEqual([words, true])
+    expect([query, results.includes(`<li><a href="${found}"`)]).toEqual([query, true])
   }
   const none = await reader.get('/docs/guides/search?q=no-such-word')
   expect(none.text).toMatch(/<p role="status">0 sections with “no-such-word”\.[^]*<a href="\/docs\/guides">/)
-  const odd = await reader.get(`/docs/guides/search?q=${encodeURIComponent('"><script>alert(1)</script>')}`)
-  expect([odd.status, odd.text.includes('<script')]).toEqual([200, false])
+  const escaped = await reader.get(
+    `/docs/guides/search?q=${encodeURIComponent('"><script>alert(1)</script>')}`,
+  )
+  expect([escaped.status, escaped.text.includes('<script')]).toEqual([200, false])
   for (const query of ['', '?q=', '?q=a&q=b', '?q=%F0', '?q=(((']) {
     expect((await reader.get(`/docs/guides/search${query}`)).status).toBe(200)
   }
 })
 
-test('the search looks for the first eight different words', async () => {
-  const found = async (words: string) => {
-    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words)}`)
+test('the search uses the first eight different words', async () => {
+  const found = async (query: string) => {
+    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(query)}`)
     return page.text.includes('<mark>')
   }
   expect(await found('whsec no-such-word')).toBe(false)
@@ -255,9 +260,9 @@ test('the search looks for the first eight different words', async () => {
 
 test('common search words lead to the right guide, here and in the reference', async () => {
   const { description } = (await reader.get('/openapi.json')).body.info
-  // The reference finds the headings of its description.
+  // The search of the reference finds the headings of its description.
   const sections = Array.from((description as string).matchAll(/^#+ (.+)$([^]*?)(?=^#|$(?![^]))/gm))
-  for (const [words, ...names] of [
+  for (const [query, ...names] of [
     ['3ds', 'three-d-secure'],
     ['sca', 'three-d-secure'],
     ['void', 'payments'],
@@ -287,18 +292,20 @@ test('common search words lead to the right guide, here and in the reference', a
     ['webhook', 'receiving-events'],
     ['replay', 'receiving-events'],
   ] as const) {
-    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words)}`)
+    const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(query)}`)
     const results = Array.from(
       page.text.split('<ol class="results">')[1]!.matchAll(/<li><a href="\/docs\/guides\/([^"#]+)"/g),
       ([, name]) => name,
     )
     for (const name of names)
-      expect([words, results.slice(0, 5)]).toEqual([words, expect.arrayContaining([name])])
-    const headed = sections.filter(([, heading]) => heading!.toLowerCase().includes(words.toLowerCase()))
-    expect([words, headed.some(([, , text]) => text!.includes(`/docs/guides/${names[0]}`))]).toEqual([
-      words,
-      true,
-    ])
+      expect([query, results.slice(0, 5)]).toEqual([query, expect.arrayContaining([name])])
+    const matching_sections = sections.filter(([, heading]) =>
+      heading!.toLowerCase().includes(query.toLowerCase()),
+    )
+    expect([
+      query,
+      matching_sections.some(([, , text]) => text!.includes(`/docs/guides/${names[0]}`)),
+    ]).toEqual([query, true])
   }
 })
 
@@ -307,11 +314,11 @@ test('the doc_url of an error leads to its paragraph, and every code has one', a
   for (const [code, [status]] of Object.entries(ERRORS))
     expect(page.text).toMatch(new RegExp(`id="${code}"[^]{1,120}<p><strong>${status}\\.</strong> `))
   const { doc_url } = (await reader.get('/v1/customers')).body.error
-  // Without a public address of the API.
+  // The API has no public address here.
   expect(doc_url).toBe(`${reader.url}/docs/guides/errors#unauthorized`)
 })
 
-test('the guides name every test method, fault, scope, queue, event, kind of transaction and request that waits', async () => {
+test('the guides name every test method, fault, scope, queue, event, kind of transaction and waiting request', async () => {
   const emulated = await readFile(new URL('../src/emulators/stripe/methods.ts', import.meta.url), 'utf8')
   const methods = await guide('test-methods')
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)
@@ -321,17 +328,17 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
   const keys = await guide('keys')
   for (const scope of SCOPES)
     expect(keys).toMatch(new RegExp(`\`${scope}\`|\`${scope.replace(/:.*/, ':\\*')}\``))
-  const names = async (name: string, what: readonly string[]) => {
+  const expectNames = async (name: string, terms: readonly string[]) => {
     const rows = Array.from((await guide(name)).matchAll(/^\| (.+?) \|/gm), ([, cell]) => cell!).join()
-    for (const each of what) expect([name, rows]).toEqual([name, expect.stringContaining(`\`${each}\``)])
+    for (const each of terms) expect([name, rows]).toEqual([name, expect.stringContaining(`\`${each}\``)])
   }
   const eventsOf = (resource: ResourceName) =>
     Object.keys(RESOURCES[resource].events).map((word) => `${resource}.${word}`)
-  await names('payouts', eventsOf('payout'))
-  await names('wallet', [...eventsOf('top_up'), ...transactionKind.options])
-  await names('kyc', eventsOf('kyc'))
-  await names('ai-tasks', eventsOf('ai_task'))
-  await names('messages', [
+  await expectNames('payouts', eventsOf('payout'))
+  await expectNames('wallet', [...eventsOf('top_up'), ...transactionKind.options])
+  await expectNames('kyc', eventsOf('kyc'))
+  await expectNames('ai-tasks', eventsOf('ai_task'))
+  await expectNames('messages', [
     ...eventsOf('message'),
     ...eventsOf('template'),
     ...eventsOf('suppression'),
@@ -339,15 +346,15 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
     ...MESSAGE_FAILURES,
     ...suppressionReason.options,
   ])
-  await names('operations', [...QUEUES, ...DRIFT_STATES, ...proposalState.options])
+  await expectNames('operations', [...QUEUES, ...DRIFT_STATES, ...proposalState.options])
   const alerts = (await guide('operations')).split('\n## ').find((part) => part.startsWith('Alerts'))!
-  // Some are without a value until something has happened.
+  // Some metrics have no value at first, so their definitions are compared.
   const measured = registry.getMetricsAsArray().map(({ name }) => name)
   for (const [, name] of alerts.matchAll(/`(sluice_\w+)/g)) expect(measured).toContain(name)
   expect(alerts).toContain('`sluice_log_lines_lost_total`')
   const { paths } = (await reader.get('/openapi.json')).body
   const waiting = Object.keys(paths).filter((path) => paths[path].post?.responses[202] !== undefined)
-  await names(
+  await expectNames(
     'waiting',
     waiting.map((path) => `POST ${path}`),
   )

@@ -1,4 +1,4 @@
-// One table of variables: what parses them is what `--help` and docs/configuration.md describe.
+// The table of variables matches `--help`, docs/configuration.md and the variables that processes read; commands refuse wrong arguments.
 import { execFile } from 'node:child_process'
 import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -10,7 +10,7 @@ import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
 import { runCommand } from '#test/commands.ts'
 import { configurationPage, exampleEnvironment, misplacedVariables } from '#test/configuration.ts'
 
-test('docs/configuration.md and .env.example have every variable as the table has it (npx vitest run test/help.test.ts -u writes them)', async () => {
+test('docs/configuration.md and .env.example match the table of variables (npx vitest run test/help.test.ts -u updates them)', async () => {
   expect(misplacedVariables()).toEqual([])
   await expect(configurationPage()).toMatchFileSnapshot('../docs/configuration.md')
   await expect(exampleEnvironment()).toMatchFileSnapshot('../.env.example')
@@ -23,17 +23,21 @@ test.for([
   ['dashboard', 'src/dashboard/main.ts'],
   ['migrate', 'src/commands/migrate.ts'],
   ['start', 'src/start/main.ts'],
-] as [ProcessName, string][])('%s --help lists exactly the variables that it reads', async ([name, file]) => {
-  const { code, stdout, stderr } = await runCommand(file, ['--help'], { DATABASE_POOL: 'wrong' })
-  expect([code, stderr]).toEqual([0, ''])
-  const listed = Array.from(stdout.matchAll(/^ {2}([A-Z_]+) /gm), ([, variable]) => variable)
-  const read = variables().filter((variable) => isReadBy(variable.name, name))
-  expect(listed).toEqual(read.map((variable) => variable.name))
-  expect(stdout).not.toContain('[object')
-  // What is needed is not said to be brought where it is unset.
-  expect(stdout).not.toMatch(/Unset, `npm start`/)
-  for (const { name: variable, example } of read) expect(stdout).toContain(`Example: ${variable}=${example}`)
-})
+] as [ProcessName, string][])(
+  '%s --help lists exactly the variables that the process reads',
+  async ([name, file]) => {
+    const { code, stdout, stderr } = await runCommand(file, ['--help'], { DATABASE_POOL: 'wrong' })
+    expect([code, stderr]).toEqual([0, ''])
+    const listed = Array.from(stdout.matchAll(/^ {2}([A-Z_]+) /gm), ([, variable]) => variable)
+    const read = variables().filter((variable) => isReadBy(variable.name, name))
+    expect(listed).toEqual(read.map((variable) => variable.name))
+    expect(stdout).not.toContain('[object')
+    // A process requires its variables, so its help promises no default of `npm start`.
+    expect(stdout).not.toMatch(/Unset, `npm start`/)
+    for (const { name: variable, example } of read)
+      expect(stdout).toContain(`Example: ${variable}=${example}`)
+  },
+)
 
 test.for([
   ['api', 'api'],
@@ -41,7 +45,7 @@ test.for([
   ['worker', 'workers'],
   ['dashboard', 'dashboard'],
 ] as [ProcessName, string][])(
-  '%s is said to read every variable that its files read',
+  'the table of variables lists every variable that the files of %s read',
   async ([name, folder]) => {
     const used = new Set<string>()
     for await (const file of glob(`src/${folder}/**/*.ts`))
@@ -53,7 +57,7 @@ test.for([
   },
 )
 
-test('npm run stripe prints the events that its endpoint has to send, and the version of their API', async () => {
+test('npm run stripe prints the event types that its endpoint needs, and the API version', async () => {
   const stripe = (...args: string[]) => runCommand('src/commands/stripe.ts', args)
   expect(await stripe('events')).toMatchObject({ code: 0, stdout: `${EVENT_TYPES.join('\n')}\n` })
   expect(await stripe('events', '--comma')).toMatchObject({ code: 0, stdout: `${EVENT_TYPES.join()}\n` })
@@ -64,17 +68,14 @@ test('npm run stripe prints the events that its endpoint has to send, and the ve
   })
 })
 
-test.each(['jobs', 'queues', 'users'])(
-  'npm run %s takes no command that is none of its own',
-  async (name) => {
-    expect(await runCommand(`src/commands/${name}.ts`, ['toString'])).toMatchObject({
-      code: 1,
-      stderr: 'There is no command "toString". See --help.\n',
-    })
-  },
-)
+test.each(['jobs', 'queues', 'users'])('npm run %s refuses an unknown command', async (name) => {
+  expect(await runCommand(`src/commands/${name}.ts`, ['toString'])).toMatchObject({
+    code: 1,
+    stderr: 'There is no command "toString". See --help.\n',
+  })
+})
 
-test('a command whose reader is gone ends without a word', async () => {
+test('a command with a closed output pipe ends without an error', async () => {
   const command = 'node src/commands/jobs.ts --help | true'
   const { stderr } = await promisify(execFile)('sh', ['-c', command], { cwd: new URL('..', import.meta.url) })
   expect(stderr).toBe('')

@@ -1,4 +1,4 @@
-// The same request twice: one effect, the same answer.
+// Tests idempotency keys: a repeated request has one effect and the same response.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
@@ -27,7 +27,7 @@ function replayed({ headers }: Answer): boolean {
   return headers.get('idempotent-replayed') === 'true'
 }
 
-test('a replay answers 201 and byte for byte what was answered first', async ({ world }) => {
+test('a replay answers 201 with the bytes of the first response', async ({ world }) => {
   const body = {
     idempotency_key: freshKey(),
     name: 'Ada',
@@ -48,8 +48,8 @@ test('a replay answers 201 and byte for byte what was answered first', async ({ 
   expect(await count(world, 'customers', body.idempotency_key)).toBe(1)
 })
 
-test('where the key was seen, a replay makes no accepting statement', async ({ world }) => {
-  const accepting = async (step: string) => {
+test('a replay in the same process executes no accepting statement', async ({ world }) => {
+  const statementCount = async (step: string) => {
     const { values } = await metrics.statement.get()
     const ofStep = ({ metricName, labels }: (typeof values)[number]) =>
       metricName === 'sluice_statement_seconds_count' && labels['step'] === step
@@ -60,14 +60,14 @@ test('where the key was seen, a replay makes no accepting statement', async ({ w
     ['/v1/payments', 'create_payment', { idempotency_key: freshKey(), ...payment }],
   ] as const) {
     await world.client.post(path, body)
-    const before = await accepting(step)
+    const before = await statementCount(step)
     expect(before).toBeGreaterThan(0)
     expect(replayed(await world.client.post(path, body))).toBe(true)
-    expect([step, await accepting(step)]).toEqual([step, before])
+    expect([step, await statementCount(step)]).toEqual([step, before])
   }
 })
 
-test('what one process accepted is replayed by another, for customers and payments, and so is what it refuses', async ({
+test('another process replays accepted customers and payments, and refuses their keys with other content', async ({
   world,
 }) => {
   const { secret } = await createKey(world.sql, 'acme')
@@ -79,16 +79,16 @@ test('what one process accepted is replayed by another, for customers and paymen
     ['/v1/payments', { idempotency_key: freshKey(), ...payment }],
   ] as const) {
     const first = await world.client.post(path, body)
-    for (let turn = 0; turn < 2; turn++) {
+    for (let iteration = 0; iteration < 2; iteration++) {
       const second = await other.post(path, body)
       expect([second.status, second.body, replayed(second)]).toEqual([201, first.body, true])
-      const refused = await other.post(path, { ...body, metadata: { other: turn } })
+      const refused = await other.post(path, { ...body, metadata: { other: iteration } })
       expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
     }
   }
 })
 
-test('a replay answers the resource as it is now', async ({ world }) => {
+test('a replay returns the current resource', async ({ world }) => {
   const body = { idempotency_key: freshKey(), name: 'Ada' }
   const { id } = (await world.client.post('/v1/customers', body)).body
   await world.client.patch(`/v1/customers/${id}`, { name: 'Ada L.' })
@@ -99,7 +99,7 @@ test('a replay answers the resource as it is now', async ({ world }) => {
   expect(deleted.body).toMatchObject({ id, name: null, deleted_at: expect.any(String) })
 })
 
-test('the same key with other content is refused and changes nothing', async ({ world }) => {
+test('a repeated key with other content is refused and changes nothing', async ({ world }) => {
   const body = { idempotency_key: freshKey(), name: 'Ada', metadata: { a: 1 } }
   const first = await world.client.post('/v1/customers', body)
   for (const other of [
@@ -115,7 +115,7 @@ test('the same key with other content is refused and changes nothing', async ({ 
   expect((await world.client.get(`/v1/customers/${first.body.id}`)).body).toEqual(first.body)
 })
 
-test('the header alone is enough; if the field is sent too, both must be equal', async ({ world }) => {
+test('the header is sufficient, and a field next to it must be equal', async ({ world }) => {
   const key = freshKey()
   const first = await world.client.post('/v1/customers', { name: 'Ada' }, { 'idempotency-key': key })
   expect([first.status, first.body.idempotency_key]).toEqual([201, key])
@@ -133,7 +133,7 @@ test('the header alone is enough; if the field is sent too, both must be equal',
   expect([missing.status, missing.body.error.param]).toEqual([400, 'idempotency_key'])
 })
 
-test('a key is 1 to 255 visible characters, wherever it stands', async ({ world }) => {
+test('a key has 1 to 255 visible characters, in the header and in the field', async ({ world }) => {
   for (const key of ['.', '..', '', ' ', 'a b', 'tab\there', 'a\u200bb', 'x'.repeat(256)]) {
     const refused = await world.client.post('/v1/customers', { idempotency_key: key })
     expect([key, refused.status, refused.body.error.param]).toEqual([key, 400, 'idempotency_key'])
@@ -153,7 +153,7 @@ test('a key is 1 to 255 visible characters, wherever it stands', async ({ world 
   }
 })
 
-test('a key in quotes, as the standard has it, is the key without them', async ({ world }) => {
+test('quotes around a key, as in the standard, are not part of it', async ({ world }) => {
   const key = `${freshKey()}"\\`
   const quoted = `"${key.replaceAll(/["\\]/g, String.raw`\$&`)}"`
   const first = await world.client.post('/v1/customers', {}, { 'idempotency-key': quoted })
@@ -164,98 +164,99 @@ test('a key in quotes, as the standard has it, is the key without them', async (
     { 'idempotency-key': quoted },
   )
   expect([again.status, replayed(again), again.body.id]).toEqual([201, true, first.body.id])
-  const open = `"${freshKey()}`
-  const other = await world.client.post('/v1/customers', {}, { 'idempotency-key': open })
-  expect([other.status, other.body.idempotency_key]).toEqual([201, open])
+  const unclosed = `"${freshKey()}`
+  const other = await world.client.post('/v1/customers', {}, { 'idempotency-key': unclosed })
+  expect([other.status, other.body.idempotency_key]).toEqual([201, unclosed])
 })
 
-test('the same key 200 times at once creates one customer, and the rest replay it', async ({ world }) => {
+test('200 concurrent requests with one key create one customer and 199 replays', async ({ world }) => {
   const body = { idempotency_key: freshKey(), name: 'Ada' }
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 200 }, () => world.client.post('/v1/customers', body)),
   )
-  expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
-  expect(answers[0]!.status).toBe(201)
-  expect(answers.filter(replayed)).toHaveLength(199)
+  expect(new Set(responses.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
+  expect(responses[0]!.status).toBe(201)
+  expect(responses.filter(replayed)).toHaveLength(199)
   expect(await count(world, 'customers', body.idempotency_key)).toBe(1)
 })
 
-test('one of 200 contents wins a key, and the others are refused', async ({ world }) => {
+test('one of four contents in 200 concurrent requests owns the key, and the others are refused', async ({
+  world,
+}) => {
   const key = freshKey()
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 200 }, (_, i) =>
       world.client.post('/v1/customers', { idempotency_key: key, name: `n${i % 4}` }),
     ),
   )
-  const won = answers.find(({ status }) => status === 201)!.body
-  const refused = answers.filter(({ status }) => status !== 201)
+  const created = responses.find(({ status }) => status === 201)!.body
+  const refused = responses.filter(({ status }) => status !== 201)
   for (const { status, body } of refused)
     expect([status, body.error.code]).toEqual([422, 'idempotency_key_reused'])
-  for (const { status, body } of answers) expect(status === 201 ? body : won).toEqual(won)
-  expect(answers.filter(({ status }) => status === 201)).toHaveLength(50)
+  for (const { status, body } of responses) expect(status === 201 ? body : created).toEqual(created)
+  expect(responses.filter(({ status }) => status === 201)).toHaveLength(50)
   expect(await count(world, 'customers', key)).toBe(1)
 })
 
-test('the same key 200 times at once is one payment at the processor, and every caller gets its outcome', async ({
+test('200 concurrent requests with one key create one payment at the processor and return its outcome', async ({
   world,
 }) => {
   const body = { ...payment, idempotency_key: freshKey() }
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 200 }, () => world.client.post('/v1/payments', body)),
   )
-  for (const answer of answers) expect([answer.status, answer.body.status]).toEqual([201, 'authorized'])
-  expect(new Set(answers.map((answer) => answer.body.id)).size).toBe(1)
-  expect(answers.filter(replayed)).toHaveLength(199)
+  for (const response of responses)
+    expect([response.status, response.body.status]).toEqual([201, 'authorized'])
+  expect(new Set(responses.map((response) => response.body.id)).size).toBe(1)
+  expect(responses.filter(replayed)).toHaveLength(199)
   expect(await count(world, 'payments', body.idempotency_key)).toBe(1)
-  const ours = { 'metadata[sluice_payment_id]': answers[0]!.body.id }
-  const effects = await world.provider('stripe').effects(ours)
+  const of_payment = { 'metadata[sluice_payment_id]': responses[0]!.body.id }
+  const effects = await world.provider('stripe').effects(of_payment)
   expect(effects.map(({ effect }: { effect: string }) => effect)).toEqual(['authorize'])
 })
 
-test('while the first is still under way a replay joins its wait, or answers 202', async ({ world }) => {
-  const held = await fault(world, {
+test('a replay during the first request waits for its outcome, or answers 202', async ({ world }) => {
+  const hold = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
   })
   const body = { ...payment, idempotency_key: freshKey() }
   const first = world.client.post('/v1/payments', body)
-  await held.hit()
-  const impatient = await world.client.post('/v1/payments', body, { prefer: 'respond-async' })
-  expect([impatient.status, impatient.body.status, replayed(impatient)]).toEqual([202, 'pending', true])
-  expect(impatient.headers.get('location')).toBe(`/v1/payments/${impatient.body.id}`)
-  const known = await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)
-  expect(known.body[0].status).toBe('under_way')
-  const patient = world.client.post('/v1/payments', body)
-  await held.remove()
-  const answers = await Promise.all([first, patient])
-  expect(answers.map((answer) => [answer.status, answer.body.status])).toEqual([
+  await hold.hit()
+  const immediate = await world.client.post('/v1/payments', body, { prefer: 'respond-async' })
+  expect([immediate.status, immediate.body.status, replayed(immediate)]).toEqual([202, 'pending', true])
+  expect(immediate.headers.get('location')).toBe(`/v1/payments/${immediate.body.id}`)
+  const requests = await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)
+  expect(requests.body[0].status).toBe('under_way')
+  const waiting = world.client.post('/v1/payments', body)
+  await hold.remove()
+  const responses = await Promise.all([first, waiting])
+  expect(responses.map((response) => [response.status, response.body.status])).toEqual([
     [201, 'authorized'],
     [201, 'authorized'],
   ])
-  expect(answers.map(replayed)).toEqual([false, true])
+  expect(responses.map(replayed)).toEqual([false, true])
 })
 
-test('a payment that was declined is declined again by its key, without asking the processor', async ({
-  world,
-}) => {
+test('a replay of a declined payment is declined without a request to the processor', async ({ world }) => {
   const body = { ...payment, payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
   const first = await world.client.post('/v1/payments', body)
   expect([first.status, first.body.error.code]).toEqual([402, 'payment_declined'])
-  const asked = async () => (await world.provider('stripe').requests({ method: 'POST' })).length
-  const before = await asked()
+  const requestCount = async () => (await world.provider('stripe').requests({ method: 'POST' })).length
+  const before = await requestCount()
   const second = await world.client.post('/v1/payments', body)
   expect(second.status).toBe(402)
   expect({ ...second.body.error, request_id: '' }).toEqual({ ...first.body.error, request_id: '' })
-  expect(await asked()).toBe(before)
+  expect(await requestCount()).toBe(before)
   expect((await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body[0].status).toBe(
     'failed',
   )
 })
 
-test('a refusal is not remembered: the same key may try again', async ({ world }) => {
+test('a refused request does not use its key', async ({ world }) => {
   const idempotency_key = freshKey()
-  for (const wrong of [{ name: 1 }, { nope: true }, { name: 'x'.repeat(257) }])
-    expect((await world.client.post('/v1/customers', { idempotency_key, ...wrong })).status).toBe(400)
+  for (const invalid of [{ name: 1 }, { nope: true }, { name: 'x'.repeat(257) }])
+    expect((await world.client.post('/v1/customers', { idempotency_key, ...invalid })).status).toBe(400)
   const unknown = { ...payment, customer_id: '0198f6f0-0000-7000-8000-000000000000', idempotency_key }
   expect((await world.client.post('/v1/payments', unknown)).body.error.code).toBe('customer_not_found')
   expect((await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)).status).toBe(404)
@@ -263,7 +264,7 @@ test('a refusal is not remembered: the same key may try again', async ({ world }
   expect((await world.client.post('/v1/payments', { ...payment, idempotency_key })).status).toBe(201)
 })
 
-test('the same key is independent on another route, for another payment and for another tenant', async ({
+test('a key is independent on another route, for another payment and for another tenant', async ({
   world,
 }) => {
   const idempotency_key = freshKey()
@@ -277,8 +278,8 @@ test('the same key is independent on another route, for another payment and for 
     idempotency_key,
     amount_minor: 100,
   })
-  for (const answer of [customer, one, ...captures, refund]) expect(replayed(answer)).toBe(false)
-  expect(captures.map((answer) => [answer.status, answer.body.status])).toEqual([
+  for (const response of [customer, one, ...captures, refund]) expect(replayed(response)).toBe(false)
+  expect(captures.map((response) => [response.status, response.body.status])).toEqual([
     [200, 'captured'],
     [200, 'captured'],
   ])
@@ -288,14 +289,19 @@ test('the same key is independent on another route, for another payment and for 
   expect([again.status, again.body.status, replayed(again)]).toEqual([200, 'captured', true])
 
   const other = await world.clientOf()
-  const theirs = await other.post('/v1/customers', { idempotency_key, name: 'Eve' })
-  expect([theirs.status, replayed(theirs)]).toEqual([201, false])
+  const of_other_tenant = await other.post('/v1/customers', { idempotency_key, name: 'Eve' })
+  expect([of_other_tenant.status, replayed(of_other_tenant)]).toEqual([201, false])
   expect((await other.get(`/v1/idempotency_keys/${idempotency_key}`)).body).toHaveLength(1)
 
-  const known = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
-  expect(known.status).toBe(200)
+  const requests = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
+  expect(requests.status).toBe(200)
   expect(
-    known.body.map(({ route, resource, resource_id, status }: any) => [route, resource, resource_id, status]),
+    requests.body.map(({ route, resource, resource_id, status }: any) => [
+      route,
+      resource,
+      resource_id,
+      status,
+    ]),
   ).toEqual([
     ['POST /v1/payments/:id/refunds', 'refund', refund.body.id, 'finished'],
     ['POST /v1/payments/:id/capture', 'payment', two.body.id, 'finished'],
@@ -308,9 +314,11 @@ test('the same key is independent on another route, for another payment and for 
   )
 })
 
-test('the requests of a key come in pages, those of one moment on the same page', async ({ world }) => {
+test('the requests of a key are paginated, with requests of one moment on the same page', async ({
+  world,
+}) => {
   const key = freshKey()
-  const remember = (count: number, age: string) => world.sql`
+  const insertRequests = (count: number, age: string) => world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
     select ${world.tenant_id}, ${key}, 'POST /v1/payments/:id/capture ' || id, '', 'payment', id, now() - ${age}::interval
     from (select gen_random_uuid() as id from generate_series(1, ${count})) ids`
@@ -319,7 +327,7 @@ test('the requests of a key come in pages, those of one moment on the same page'
     [2, '2 s'],
     [1, '1 s'],
   ] as const)
-    await remember(count, age)
+    await insertRequests(count, age)
   const pages: number[] = []
   const ids = new Set<string>()
   for (let path: string | undefined = `/v1/idempotency_keys/${key}?limit=1`; path !== undefined;) {
@@ -330,68 +338,64 @@ test('the requests of a key come in pages, those of one moment on the same page'
     path = /^<(.+)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1]
   }
   expect([pages, ids.size]).toEqual([[1, 2, 1, 0], 4])
-  for (let n = 1; n <= 30; n++) await remember(1, `${n} min`)
-  const standard = await world.client.get(`/v1/idempotency_keys/${key}`)
-  expect([standard.body.length, standard.headers.get('link')]).toEqual([
+  for (let n = 1; n <= 30; n++) await insertRequests(1, `${n} min`)
+  const default_page = await world.client.get(`/v1/idempotency_keys/${key}`)
+  expect([default_page.body.length, default_page.headers.get('link')]).toEqual([
     25,
     expect.stringContaining('before='),
   ])
   expect((await world.client.get(`/v1/idempotency_keys/${key}?limit=101`)).body.error.param).toBe('limit')
 })
 
-test('a key older than 30 days is forgotten, and still cannot create a second resource', async ({
-  world,
-}) => {
+test('a key older than 30 days is deleted and does not create a second resource', async ({ world }) => {
   const customer = { idempotency_key: freshKey(), name: 'Ada' }
-  const bought = { ...payment, idempotency_key: freshKey() }
+  const charge = { ...payment, idempotency_key: freshKey() }
   await world.client.post('/v1/customers', customer)
-  await world.client.post('/v1/payments', bought)
+  await world.client.post('/v1/payments', charge)
   await world.sql`
     update idempotency_keys set created_at = created_at - interval '31 days'
-    where tenant_id = ${world.tenant_id} and key in (${customer.idempotency_key}, ${bought.idempotency_key})`
+    where tenant_id = ${world.tenant_id} and key in (${customer.idempotency_key}, ${charge.idempotency_key})`
   const { deleteOldKeys } = await import('#domain/idempotency.ts')
   expect(await deleteOldKeys(world.sql, 100)).toBe(2)
   for (const [path, body] of [
     ['/v1/customers', customer],
-    ['/v1/payments', bought],
+    ['/v1/payments', charge],
   ] as const) {
     const refused = await world.client.post(path, body)
     expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
     expect(refused.body.error.message).toContain('30 days')
   }
   expect(await count(world, 'customers', customer.idempotency_key)).toBe(1)
-  expect(await count(world, 'payments', bought.idempotency_key)).toBe(1)
+  expect(await count(world, 'payments', charge.idempotency_key)).toBe(1)
 })
 
-test('the work of a caller who disconnects is done, and the key shows it', async ({ world }) => {
-  const held = await fault(world, {
+test('the request of a disconnected client finishes, and its key has the outcome', async ({ world }) => {
+  const hold = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
   })
   const body = { ...payment, idempotency_key: freshKey() }
-  const hangUp = new AbortController()
-  const gone = fetch(`${world.client.url}/v1/payments`, {
+  const disconnect = new AbortController()
+  const disconnected = fetch(`${world.client.url}/v1/payments`, {
     method: 'POST',
     headers: { authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' },
     body: JSON.stringify(body),
-    signal: hangUp.signal,
-  }).catch(() => 'gone')
-  await held.hit()
-  hangUp.abort()
-  expect(await gone).toBe('gone')
-  await held.remove()
+    signal: disconnect.signal,
+  }).catch(() => 'disconnected')
+  await hold.hit()
+  disconnect.abort()
+  expect(await disconnected).toBe('disconnected')
+  await hold.remove()
   for (;;) {
-    const known = (await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body
-    if (known[0].status === 'finished') break
+    const requests = (await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body
+    if (requests[0].status === 'finished') break
     await sleep(20)
   }
-  const answer = await world.client.post('/v1/payments', body)
-  expect([answer.status, answer.body.status, replayed(answer)]).toEqual([201, 'authorized', true])
+  const response = await world.client.post('/v1/payments', body)
+  expect([response.status, response.body.status, replayed(response)]).toEqual([201, 'authorized', true])
 })
 
-test('a field that is null or left out is the same, and the order of fields does not matter', async ({
-  world,
-}) => {
+test('a null field equals an absent field, and the order of fields is irrelevant', async ({ world }) => {
   const { id } = await capturedPayment(world.client)
   const idempotency_key = freshKey()
   const first = await refund(world.client, id, {
@@ -405,7 +409,7 @@ test('a field that is null or left out is the same, and the order of fields does
     const again = await refund(world.client, id, { metadata, reason, amount_minor: 10, idempotency_key })
     expect([again.status, replayed(again)]).toEqual([201, true])
   }
-  const unlike = [
+  const different_contents = [
     { reason: 'duplicate' },
     { metadata: null },
     {
@@ -418,13 +422,13 @@ test('a field that is null or left out is the same, and the order of fields does
       },
     },
   ]
-  for (const other of unlike) {
+  for (const other of different_contents) {
     const refused = await refund(world.client, id, { metadata, amount_minor: 10, idempotency_key, ...other })
     expect(refused.body.error.code).toBe('idempotency_key_reused')
   }
-  const held = await world.client.post('/v1/payments', { ...payment, idempotency_key: freshKey() })
+  const authorized = await world.client.post('/v1/payments', { ...payment, idempotency_key: freshKey() })
   const key = { idempotency_key: freshKey() }
-  const path = `/v1/payments/${held.body.id}/cancel`
+  const path = `/v1/payments/${authorized.body.id}/cancel`
   const canceled = [
     await world.client.post(path, { ...key, reason: null }),
     await world.client.post(path, key),
@@ -432,7 +436,7 @@ test('a field that is null or left out is the same, and the order of fields does
   expect(canceled.map(({ status }) => status)).toEqual([200, 200])
 })
 
-test('a replay does not undo requests that are accepted in the same batch', async ({ world }) => {
+test('a replay does not roll back requests accepted in the same batch', async ({ world }) => {
   const { id: captured } = await capturedPayment(world.client, { amount_minor: 5000 })
   const creates: [path: string, body: Record<string, unknown>][] = [
     ['/v1/customers', { name: 'Ada' }],
@@ -440,20 +444,24 @@ test('a replay does not undo requests that are accepted in the same batch', asyn
     [`/v1/payments/${captured}/refunds`, { amount_minor: 10 }],
   ]
   for (const [path, body] of creates) {
-    const known = Array.from({ length: 20 }, () => freshKey())
-    const ask = (idempotency_key: string) =>
+    const existing_keys = Array.from({ length: 20 }, () => freshKey())
+    const send = (idempotency_key: string) =>
       world.client.post(path, { ...body, idempotency_key }, { prefer: 'respond-async' })
-    for (const answer of await Promise.all(known.map(ask))) expect(answer.status).toBeLessThan(300)
-    const before = await drawn(world)
-    const answers = await Promise.all(known.flatMap((key) => [ask(key), ask(freshKey())]))
-    expect(answers.map(replayed)).toEqual(known.flatMap(() => [true, false]))
-    // Each try to write a row draws from this sequence, also one that is undone.
-    expect([path, ((await drawn(world)) - before + 1000) % 1000]).toEqual([path, known.length])
+    for (const response of await Promise.all(existing_keys.map(send)))
+      expect(response.status).toBeLessThan(300)
+    const before = await sequenceValue(world)
+    const responses = await Promise.all(existing_keys.flatMap((key) => [send(key), send(freshKey())]))
+    expect(responses.map(replayed)).toEqual(existing_keys.flatMap(() => [true, false]))
+    // Each insert uses a value of this sequence, also an insert that is rolled back.
+    expect([path, ((await sequenceValue(world)) - before + 1000) % 1000]).toEqual([
+      path,
+      existing_keys.length,
+    ])
   }
   await world.drain()
 })
 
-async function drawn(world: World): Promise<number> {
+async function sequenceValue(world: World): Promise<number> {
   const [row] = await world.sql<{ last_value: number }[]>`select last_value from created_at_microseconds`
   return row!.last_value
 }

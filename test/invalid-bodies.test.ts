@@ -1,4 +1,4 @@
-// Bodies and values that nobody should send: each is refused with its 4xx, and nothing is written.
+// Invalid bodies and values are refused with a 4xx, and nothing is written.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { MERCHANT } from '#test/parties.ts'
@@ -26,7 +26,7 @@ function withKey(fields: string): string {
   return `{"idempotency_key":"${freshKey()}",${fields}}`
 }
 
-test('what is not JSON is refused', async () => {
+test('a body that is not JSON is refused', async () => {
   const broken = [
     '{',
     '{"a":}',
@@ -42,19 +42,24 @@ test('what is not JSON is refused', async () => {
   expect(await accepted([''], { routes: CREATES })).toEqual([])
 })
 
-test('what is not an object is refused', async () => {
+test('a body that is not an object is refused', async () => {
   const others = ['null', '[]', '"text"', '17', 'true', '[{"idempotency_key":"x"}]']
   expect(await accepted(others, { routes: CREATES })).toEqual([])
 })
 
 test('bytes that are not UTF-8 are refused', async () => {
-  const named = (...bytes: number[]) =>
+  const withNameBytes = (...bytes: number[]) =>
     Buffer.concat([Buffer.from('{"idempotency_key":"x","name":"'), Buffer.from(bytes), Buffer.from('"}')])
-  const bodies = [named(0xff, 0xfe), named(0xed, 0xa0, 0x80), named(0xc0, 0xaf), named(0xe2, 0x82)]
+  const bodies = [
+    withNameBytes(0xff, 0xfe),
+    withNameBytes(0xed, 0xa0, 0x80),
+    withNameBytes(0xc0, 0xaf),
+    withNameBytes(0xe2, 0x82),
+  ]
   expect(await accepted([...bodies, Buffer.from('{"idempotency_key":"x"}', 'utf16le')])).toEqual([])
 })
 
-test('a body that is nested too deep is refused, also one that would overflow the stack', async () => {
+test('a body that is nested too deeply is refused, also at a depth that would overflow the stack', async () => {
   const lists = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
   const objects = `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`
   const bodies = [33, 1000, 100_000].flatMap((depth) => [lists(depth), withKey(`"metadata":${lists(depth)}`)])
@@ -66,7 +71,7 @@ test('a body that is nested too deep is refused, also one that would overflow th
   expect(fits.status).toBe(201)
 })
 
-test('a body of very many values is refused, whatever they are', async () => {
+test('a body with too many values of any kind is refused', async () => {
   const many = (value: string) => `[${Array(30_000).fill(value).join(',')}]`
   const keys = Array.from({ length: 5_000 }, (_, n) => `"${n}":"${'x'.repeat(n % 40)}"`).join(',')
   for (const fields of [
@@ -89,7 +94,7 @@ test('a body of very many values is refused, whatever they are', async () => {
   expect([fine.status, fine.body.metadata]).toEqual([201, commas])
 })
 
-test('a body that names a key twice is refused', async () => {
+test('a body with a duplicate key is refused', async () => {
   const bodies = [
     withKey('"name":"a","name":"b"'),
     withKey('"name":"a","n\\u0061me":"a"'),
@@ -114,7 +119,7 @@ test('keys such as __proto__ and constructor are refused and change nothing', as
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
 })
 
-test('fields of a wrong type are refused, and the first at fault is named', async () => {
+test('fields of a wrong type are refused, and the error names them', async () => {
   for (const param of ['name', 'email', 'phone', 'external_id', 'idempotency_key']) {
     const values = ['17', 'true', '[]', '{}', '["x"]', '{"$ne":null}']
     const bodies = values.map((value) => `{"${param}":${value}}`)
@@ -124,7 +129,7 @@ test('fields of a wrong type are refused, and the first at fault is named', asyn
   expect(both.body.error.details.map(({ param }: { param: string }) => param)).toEqual(['name', 'email'])
 })
 
-test('NUL characters and lone surrogates are refused wherever they stand', async () => {
+test('NUL characters and lone surrogates are refused in every field, key, path and query', async () => {
   const bad = ['\\u0000', 'a\\u0000b', '\\ud800', 'x\\udfff', '\\ude00\\ud83d']
   const bodies = bad.flatMap((text) => [
     withKey(`"name":"${text}"`),
@@ -145,8 +150,8 @@ test('NUL characters and lone surrogates are refused wherever they stand', async
     '/v1/payments?metadata[%00]=1',
     '/v1/payments?metadata[a]=%00',
   ]) {
-    const answer = await sendBytes(client.url, requestBytes('GET', path, jsonHeaders(world)))
-    expect([path, answer.status, answer.body.error.code]).toEqual([path, 400, 'invalid_request'])
+    const response = await sendBytes(client.url, requestBytes('GET', path, jsonHeaders(world)))
+    expect([path, response.status, response.body.error.code]).toEqual([path, 400, 'invalid_request'])
   }
   const pair = await client.post('/v1/customers', { idempotency_key: freshKey(), name: '\ud83d\ude00' })
   expect([pair.status, pair.body.name]).toEqual([201, '😀'])
@@ -176,8 +181,8 @@ test('invalid amounts are refused', async () => {
   expect(await accepted([payment('1000000000000', '"USD"')], large)).toEqual([])
 })
 
-test('unknown currencies are refused, and known ones are taken in upper or lower case', async () => {
-  // The last is USD when it is put in capitals: its ſ is an old s.
+test('unknown currencies are refused, and supported ones are accepted in upper and lower case', async () => {
+  // The last one is USD in upper case: ſ is a long s.
   const texts = ['XXX', 'EURO', 'US', '', '840', ' USD', 'U$D', 'uſd'].map((text) => JSON.stringify(text))
   const bodies = [...texts, 'null', '840', '["USD"]'].map((currency) => payment('1000', currency))
   expect(await accepted(bodies, { routes: CREATE_PAYMENT, param: 'currency' })).toEqual([])
@@ -186,13 +191,13 @@ test('unknown currencies are refused, and known ones are taken in upper or lower
   expect([lower.status, lower.body.currency]).toEqual([202, 'EUR'])
 })
 
-/** As JSON: what one reader takes for another URL than the next. */
 const EXAMPLE_ID = '0198f6f0-1234-7000-8000-123456789abc'
-const AN_ID = `must be a UUID, such as ${EXAMPLE_ID}`
-const NO_ID = `${AN_ID}; it is the \`id\` in our answers, not a name, a slug or an id of a provider`
-const NO_ID_BUT_A_REFERENCE = `${AN_ID}; this is the id at the processor, by which lists of payments and refunds are filtered: \`?processor_reference=\``
+const UUID_EXPECTED = `must be a UUID, such as ${EXAMPLE_ID}`
+const ID_HINT = `${UUID_EXPECTED}; it is the \`id\` in our answers, not a name, a slug or an id of a provider`
+const REFERENCE_HINT = `${UUID_EXPECTED}; this is the id at the processor, by which lists of payments and refunds are filtered: \`?processor_reference=\``
 
-const STRANGE_URLS = [
+/** URLs that parsers read differently, as JSON. */
+const AMBIGUOUS_URLS = [
   'https://shop.example/\na',
   '\thttps://shop.example/',
   'https://shop.example/\u0085',
@@ -205,14 +210,14 @@ const STRANGE_URLS = [
   'https://xn--/',
 ].map((text) => JSON.stringify(text))
 
-test('URLs with control or invisible characters, blanks or a user are refused wherever they stand', async () => {
+test('URLs with control characters, invisible characters, blanks or a user are refused in every field', async () => {
   const post = async (path: string, body: object) => {
-    const { status, body: answer } = await client.post(path, { idempotency_key: freshKey(), ...body })
-    return [status, answer.error?.param]
+    const { status, body: response } = await client.post(path, { idempotency_key: freshKey(), ...body })
+    return [status, response.error?.param]
   }
   const { body: customer } = await client.post('/v1/customers', { idempotency_key: freshKey() })
   const email = { to: ['ada@example.com'], subject: 'x', text: 'x' }
-  for (const url of STRANGE_URLS.map((text) => JSON.parse(text) as string)) {
+  for (const url of AMBIGUOUS_URLS.map((text) => JSON.parse(text) as string)) {
     expect([url, await post('/v1/merchants', { ...MERCHANT, url })]).toEqual([url, [400, 'url']])
     expect([
       url,
@@ -230,10 +235,10 @@ test('URLs with control or invisible characters, blanks or a user are refused wh
   }
 })
 
-test('other fields of a payment with impossible values are refused', async () => {
+test('invalid values in other fields of a payment are refused', async () => {
   for (const [param, values] of [
     ['method', ['"sepa"', 'null', '"CARD"']],
-    ['return_url', ['"javascript:alert(1)"', '"/x"', '"ftp://example.com"', ...STRANGE_URLS]],
+    ['return_url', ['"javascript:alert(1)"', '"/x"', '"ftp://example.com"', ...AMBIGUOUS_URLS]],
     ['customer_id', ['"17"', '17', '""']],
     ['amount', ['1']],
   ] as const) {
@@ -243,12 +248,12 @@ test('other fields of a payment with impossible values are refused', async () =>
   }
 })
 
-test('numbers that JSON would change are refused instead of stored differently', async () => {
+test('numbers that lose precision in JSON are refused', async () => {
   const numbers = ['9007199254740993', '12345678901234567890', '-9007199254740992', '1e400']
   expect(await accepted(numbers.map((number) => withKey(`"metadata":{"n":${number}}`)))).toEqual([])
 })
 
-test('numbers that grow when they are stored are refused, and the rest stays small', async () => {
+test('numbers that grow in storage are refused, and other metadata stays small in storage', async () => {
   const numbers = ['5e-324', '-1e-16', '1.5e-200']
   expect(await accepted(numbers.map((number) => withKey(`"metadata":{"n":[1,${number}]}`)))).toEqual([])
   const fills = ['1e-15,', '1.2345678901234567e-15,', '0.1,', '1,', '"",', '[],', '{},', 'null,']
@@ -263,7 +268,7 @@ test('numbers that grow when they are stored are refused, and the rest stays sma
   }
 })
 
-test('metadata above 16 KiB is refused, counted in bytes', async () => {
+test('metadata of more than 16 KiB in bytes is refused', async () => {
   const bodies = ['x'.repeat(16_400), '名'.repeat(5_500)].map((text) => withKey(`"metadata":"${text}"`))
   expect(await accepted(bodies, { routes: CREATE_CUSTOMER, param: 'metadata' })).toEqual([])
 })
@@ -303,23 +308,26 @@ test('SQL in a value is stored as text', async () => {
   }
 })
 
-test('error messages are in plain words, with a limit to the length and number of the names in them', async () => {
-  const told = async (body: unknown, path = '/v1/payments') => {
-    const { status, body: answer } = await client.post(path, body)
+test('error messages are plain, and the length and number of the names in them are limited', async () => {
+  const messagesOf = async (body: unknown, path = '/v1/payments') => {
+    const { status, body: response } = await client.post(path, body)
     expect(status).toBe(400)
-    return [answer.error.message, ...answer.error.details.map(({ message }: { message: string }) => message)]
+    return [
+      response.error.message,
+      ...response.error.details.map(({ message }: { message: string }) => message),
+    ]
   }
-  const named = async (body: object, path: string, headers = {}) =>
+  const detailsOf = async (body: object, path: string, headers = {}) =>
     (await client.post(path, body, headers)).body.error.details.map(
       (each: { param: string; message: string }) => `${each.param} ${each.message}`,
     )
   const fine = { amount_minor: 1, currency: 'USD', method: 'card', idempotency_key: 'x' }
-  expect(await told({ ...fine, amount_minor: undefined })).toEqual([
+  expect(await messagesOf({ ...fine, amount_minor: undefined })).toEqual([
     'amount_minor is required.',
     'is required',
   ])
-  expect(await told({})).toEqual(['amount_minor is required.', ...Array(4).fill('is required')])
-  expect(await named({}, '/v1/recipients')).toEqual([
+  expect(await messagesOf({})).toEqual(['amount_minor is required.', ...Array(4).fill('is required')])
+  expect(await detailsOf({}, '/v1/recipients')).toEqual([
     'name is required',
     'type is required',
     'currency is required',
@@ -328,15 +336,15 @@ test('error messages are in plain words, with a limit to the length and number o
     'idempotency_key is required',
   ])
   const key = { 'idempotency-key': 'not visible' }
-  expect(await named({}, '/v1/merchants', key)).toContain(
+  expect(await detailsOf({}, '/v1/merchants', key)).toContain(
     'Idempotency-Key must be 1 to 255 visible characters',
   )
-  // What is wrong whatever the kind is.
+  // These errors do not depend on the kind.
   for (const [kind, reported] of [
     [undefined, 'is required'],
     ['summarize', 'must be one of generate, classify, extract'],
   ])
-    expect(await named({ kind, max_output_tokens: 0, nope: 1 }, '/v1/ai/tasks')).toEqual([
+    expect(await detailsOf({ kind, max_output_tokens: 0, nope: 1 }, '/v1/ai/tasks')).toEqual([
       `kind ${reported}`,
       'input is required',
       'max_output_tokens must be at least 1',
@@ -348,18 +356,18 @@ test('error messages are in plain words, with a limit to the length and number o
     [{ amount_minor: 1.5 }, 'amount_minor must be a whole number.'],
     [{ amount_minor: '1' }, 'amount_minor must be a number.'],
     [{ method: 'sepa' }, 'method must be card.'],
-    [{ customer_id: 'acme' }, `customer_id ${NO_ID}.`],
-    [{ customer_id: 'cus_NffrFeUfNV2Hib' }, `customer_id ${NO_ID}.`],
+    [{ customer_id: 'acme' }, `customer_id ${ID_HINT}.`],
+    [{ customer_id: 'cus_NffrFeUfNV2Hib' }, `customer_id ${ID_HINT}.`],
     [{ return_url: 'x' }, 'return_url must be an http or https URL.'],
     [{ description: 'x'.repeat(1001) }, 'description must have at most 1000 characters.'],
     [{ description: {} }, 'description must be text.'],
     [{ '': 1 }, '"" is not known.'],
   ] as const)
-    expect((await told({ ...fine, ...change }))[0]).toBe(reported)
-  expect((await told([]))[0]).toBe('body must be an object.')
-  for (const nothing of [null, undefined]) expect(await told(nothing)).toEqual(await told({}))
+    expect((await messagesOf({ ...fine, ...change }))[0]).toBe(reported)
+  expect((await messagesOf([]))[0]).toBe('body must be an object.')
+  for (const nothing of [null, undefined]) expect(await messagesOf(nothing)).toEqual(await messagesOf({}))
   const refunds = '/v1/payments/0198f6f0-0000-7000-8000-000000000000/refunds'
-  expect((await told({ reason: 'x' }, refunds))[0]).toMatch(/^reason must be one of duplicate, /)
+  expect((await messagesOf({ reason: 'x' }, refunds))[0]).toMatch(/^reason must be one of duplicate, /)
   const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`${'x'.repeat(400)}${n}`, 1]))
   const refused = await client.post('/v1/customers', { idempotency_key: 'x', ...many })
   expect(refused.body.error.details).toHaveLength(20)
@@ -371,13 +379,13 @@ test('error messages are in plain words, with a limit to the length and number o
   ])
 })
 
-test('where an id is due, what is given instead is refused with what an id looks like, and not repeated', async () => {
+test('a value that is not an id is refused with an example of an id, without a copy of the value', async () => {
   const at_processor = 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg'
   const elsewhere = ['acme', 'ada@example.com', 'cus_NffrFeUfNV2Hib', '17', EXAMPLE_ID.slice(0, -1)]
   for (const path of ['payments', 'customers', 'payouts', 'refunds', 'webhook_endpoints', 'events'])
     for (const given of [...elsewhere, at_processor]) {
       const { status, body } = await client.get(`/v1/${path}/${encodeURIComponent(given)}`)
-      const hint = given === at_processor ? NO_ID_BUT_A_REFERENCE : NO_ID
+      const hint = given === at_processor ? REFERENCE_HINT : ID_HINT
       expect([path, given, status, body.error]).toMatchObject([
         path,
         given,
@@ -386,7 +394,7 @@ test('where an id is due, what is given instead is refused with what an id looks
       ])
     }
   const filtered = await client.get('/v1/payments?customer_id=acme')
-  expect(filtered.body.error).toMatchObject({ param: 'customer_id', message: `customer_id ${NO_ID}.` })
+  expect(filtered.body.error).toMatchObject({ param: 'customer_id', message: `customer_id ${ID_HINT}.` })
 })
 
 test('a repeated parameter is reported as such, and a field that fails several checks once', async () => {
@@ -399,12 +407,12 @@ test('a repeated parameter is reported as such, and a field that fails several c
     ['before=2026-02-30T00:00:00Z', 'before must be a date that exists'],
   ]) {
     const { status, body } = await client.get(`/v1/payments?${query}`)
-    const told = body.error.details.map((each: any) => `${each.param} ${each.message}`)
-    expect([query, status, told]).toEqual([query, 400, reported])
+    const messages = body.error.details.map((each: any) => `${each.param} ${each.message}`)
+    expect([query, status, messages]).toEqual([query, 400, reported])
   }
 })
 
-test('error messages hold no words of the validator or the programming language', async () => {
+test('error messages contain no terms of the validator or the programming language', async () => {
   const values = [undefined, null, '', 'x', -1, 1.5, true, [], {}, [{}], { a: undefined }]
   const reported: string[] = []
   const add = ({ status, text }: { status: number; text: string }) =>

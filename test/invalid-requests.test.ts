@@ -1,4 +1,4 @@
-// Requests that are wrong as HTTP: too large, of another type, without an end, or meant to be read in two ways.
+// The API refuses invalid HTTP requests: too large, of another content type, unfinished or ambiguous.
 import { gzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -16,12 +16,12 @@ let world: World
 let client: Client
 let customer_id: string
 let accepted: RefusingWorld['accepted']
-/** The headers of a request of ours, as they are written. */
-let ours: string
+/** The headers of a valid request, one line each. */
+let valid_headers: string
 
 beforeAll(async () => {
   ;({ world, client, customer_id, accepted } = await createRefusingWorld())
-  ours = Object.entries(jsonHeaders(world))
+  valid_headers = Object.entries(jsonHeaders(world))
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')
 })
@@ -31,14 +31,14 @@ function customer(): string {
   return JSON.stringify({ idempotency_key: freshKey(), name: 'x' })
 }
 
-test('a body that is too large is refused, by its content-length or while it is read', async () => {
+test('a body that is too large is refused by its content-length or while it is read', async () => {
   const large = JSON.stringify({ idempotency_key: freshKey(), name: 'x'.repeat(300 * 1024) })
   expect(await accepted([large], { status: 413 })).toEqual([])
   const before = await stored(world)
   const announced = { ...jsonHeaders(world), 'content-length': '10000000000' }
   expect((await sendBytes(client.url, requestBytes('POST', '/v1/customers', announced))).status).toBe(413)
   const chunks = `10000\r\n${'x'.repeat(0x10000)}\r\n`.repeat(5)
-  const chunked = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}transfer-encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`
+  const chunked = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${valid_headers}transfer-encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`
   expect((await sendBytes(client.url, chunked)).status).toBe(413)
   expect(await stored(world)).toBe(before)
 })
@@ -60,7 +60,7 @@ test('a body that is not application/json is refused', async () => {
   expect((await client.send('POST', '/v1/customers', { headers, body: customer() })).status).toBe(201)
 })
 
-test('a compressed body is refused, whatever is in it', async () => {
+test('a compressed body is refused with any content', async () => {
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity']) {
     const bodies = [gzipSync(customer()), customer()]
     expect(await accepted(bodies, { status: 415, headers: { 'content-encoding': encoding } })).toEqual([])
@@ -68,12 +68,12 @@ test('a compressed body is refused, whatever is in it', async () => {
   expect(await accepted([gzipSync(customer())])).toEqual([])
 })
 
-test('a request that never ends is answered 408 and disconnected', async () => {
+test('an unfinished request gets the response 408 and is disconnected', async () => {
   const before = await stored(world)
   const api = await startApi({ ...world.config, REQUEST_TIMEOUT_MS: 601 }, createLog('silent', 'test'))
-  const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
+  const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${valid_headers}`
   try {
-    for (const [what, first, drip] of [
+    for (const [part, first, drip] of [
       ['chunks', `${head}transfer-encoding: chunked\r\n\r\n`, '1\r\n \r\n'],
       ['a body', `${head}content-length: 1000\r\n\r\n`, ' '],
       ['headers', head, 'x-more: 1\r\n'],
@@ -82,7 +82,7 @@ test('a request that never ends is answered 408 and disconnected', async () => {
         const timer = setInterval(() => socket.write(drip), 50)
         return () => clearInterval(timer)
       })
-      expect([what, answer.status, answer.body?.error.code]).toEqual([what, 408, 'request_timeout'])
+      expect([part, answer.status, answer.body?.error.code]).toEqual([part, 408, 'request_timeout'])
       expect(answer.headers.get('connection')).toBe('close')
     }
   } finally {
@@ -91,12 +91,12 @@ test('a request that never ends is answered 408 and disconnected', async () => {
   expect(await stored(world)).toBe(before)
 })
 
-test('bodies that never end are given up when there is no room for newer ones', async () => {
-  const most = MAX_BUFFERED_BODY_BYTES / BODY_LIMIT_BYTES
-  const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}`
+test('unfinished bodies are refused with 503 when the buffer has no room for new ones', async () => {
+  const max_bodies = MAX_BUFFERED_BODY_BYTES / BODY_LIMIT_BYTES
+  const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${valid_headers}`
   const announced = openUnfinished(
     client.url,
-    most,
+    max_bodies,
     Buffer.from(`${head}content-length: ${BODY_LIMIT_BYTES}\r\n\r\n${' '.repeat(BODY_LIMIT_BYTES - 1)}`),
   )
   const chunked = openUnfinished(
@@ -106,7 +106,7 @@ test('bodies that never end are given up when there is no room for newer ones', 
       `${head}transfer-encoding: chunked\r\n\r\n${BODY_LIMIT_BYTES.toString(16)}\r\n${' '.repeat(BODY_LIMIT_BYTES)}\r\n`,
     ),
   )
-  await until('as many are given up', () => announced.statuses.length + chunked.statuses.length === 20)
+  await until('20 bodies are refused', () => announced.statuses.length + chunked.statuses.length === 20)
   expect(new Set([...announced.statuses, ...chunked.statuses])).toEqual(new Set([503]))
   expect(
     (await client.send('POST', '/v1/customers', { headers: jsonHeaders(world), body: customer() })).status,
@@ -115,29 +115,29 @@ test('bodies that never end are given up when there is no room for newer ones', 
   await chunked.reset()
 })
 
-test('callers who leave in the middle of a body, or before they are answered, are no failure of ours', async () => {
+test('callers that disconnect within a body or before the response cause no warning', async () => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   const api = await startApi(world.config, log)
   try {
-    const half = openUnfinished(
+    const unfinished = openUnfinished(
       api.url,
       5,
-      Buffer.from(`POST /v1/customers HTTP/1.1\r\nhost: x\r\n${ours}content-length: 100\r\n\r\n{`),
+      Buffer.from(`POST /v1/customers HTTP/1.1\r\nhost: x\r\n${valid_headers}content-length: 100\r\n\r\n{`),
     )
-    const there = createClient(api.url, client.key)
-    expect((await there.get('/v1/customers')).status).toBe(200)
-    await half.reset()
+    const other = createClient(api.url, client.key)
+    expect((await other.get('/v1/customers')).status).toBe(200)
+    await unfinished.reset()
     for (const path of ['/favicon.ico', '/v1/customers', '/%ff'])
-      await sendAndReset(api.url, `GET ${path} HTTP/1.1\r\nhost: x\r\n${ours}\r\n`)
-    expect((await there.get('/v1/customers')).status).toBe(200)
+      await sendAndReset(api.url, `GET ${path} HTTP/1.1\r\nhost: x\r\n${valid_headers}\r\n`)
+    expect((await other.get('/v1/customers')).status).toBe(200)
     expect(lines).toEqual([])
   } finally {
     await api.close()
   }
 })
 
-test('requests whose length can be read in two ways are refused', async () => {
+test('requests with an ambiguous length are refused', async () => {
   const before = await stored(world)
   const body = customer()
   for (const headers of [
@@ -148,7 +148,7 @@ test('requests whose length can be read in two ways are refused', async () => {
     'transfer-encoding: chunked, identity\r\n',
     'content-length : 5\r\n',
   ]) {
-    const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${ours}${headers}\r\n`
+    const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${valid_headers}${headers}\r\n`
     expect([headers, (await sendBytes(client.url, head + body)).status]).toEqual([headers, 400])
   }
   expect(await stored(world)).toBe(before)
@@ -160,8 +160,8 @@ test('an unknown Expect header is ignored', async () => {
   expect(passed.status).toBe(201)
 })
 
-test('a request without a Host header is refused with the usual body; HTTP/1.0 needs none', async () => {
-  const hostless = `GET /v1/customers HTTP/1.1\r\nconnection: close\r\n${ours}\r\n`
+test('an HTTP/1.1 request without a Host header is refused with an error body; HTTP/1.0 needs no Host', async () => {
+  const hostless = `GET /v1/customers HTTP/1.1\r\nconnection: close\r\n${valid_headers}\r\n`
   const refused = await sendBytes(client.url, hostless)
   expect([refused.status, refused.body.error]).toMatchObject([
     400,
@@ -173,13 +173,13 @@ test('a request without a Host header is refused with the usual body; HTTP/1.0 n
 
 test('a request with two hosts is refused', async () => {
   for (const path of ['/v1/customers', '/healthz']) {
-    const twice = `GET ${path} HTTP/1.1\r\nhost: a\r\nHOST: a\r\nconnection: close\r\n${ours}\r\n`
+    const twice = `GET ${path} HTTP/1.1\r\nhost: a\r\nHOST: a\r\nconnection: close\r\n${valid_headers}\r\n`
     const refused = await sendBytes(client.url, twice)
     expect([refused.status, refused.body.error]).toMatchObject([400, { param: 'Host' }])
   }
 })
 
-test('control characters in URLs are refused, wherever they stand', async () => {
+test('control characters are refused in all parts of a URL', async () => {
   for (const path of [
     '/v1/customers/a%0ab',
     '/v1/nope%1B[31m',
@@ -194,14 +194,14 @@ test('control characters in URLs are refused, wherever they stand', async () => 
     const refused = await sendBytes(client.url, requestBytes('GET', path, jsonHeaders(world)))
     expect([path, refused.status, refused.body?.error.code]).toEqual([path, 400, 'invalid_request'])
   }
-  const fine = await sendBytes(
+  const valid = await sendBytes(
     client.url,
     requestBytes('GET', '/v1/customers?email=%2500%20', jsonHeaders(world)),
   )
-  expect([fine.status, fine.headers.get('cache-control')]).toEqual([200, 'no-store'])
+  expect([valid.status, valid.headers.get('cache-control')]).toEqual([200, 'no-store'])
 })
 
-test('line breaks in a request cannot add headers to it or to its answer', async () => {
+test('line breaks in a request cannot add headers to the request or its response', async () => {
   const answer = await client.get('/v1/customers?limit=1&email=a%0D%0Aset-cookie:%20stolen=1')
   expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null])
   const before = await stored(world)
@@ -212,7 +212,7 @@ test('line breaks in a request cannot add headers to it or to its answer', async
     'bad name: 1',
     'idempotency-key: a\r\nidempotency-key: b',
   ]) {
-    const request = `POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${ours}${header}\r\ncontent-length: 2\r\n\r\n{}`
+    const request = `POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${valid_headers}${header}\r\ncontent-length: 2\r\n\r\n{}`
     expect([header, (await sendBytes(client.url, request)).status]).toEqual([header, 400])
   }
   expect(await stored(world)).toBe(before)
@@ -239,7 +239,7 @@ test('paths with dots, slashes or encoded separators reach no other route', asyn
   }
 })
 
-test('a log has one JSON line for each message, and holds no secrets', async () => {
+test('a log has one JSON line for each message, without secrets', async () => {
   const api = await startProcess('src/api/main.ts', {
     env: { ...world.env, LOG_LEVEL: 'trace' },
     ready: 'the API listens',
@@ -247,14 +247,14 @@ test('a log has one JSON line for each message, and holds no secrets', async () 
   try {
     const { url } = JSON.parse(api.ready) as { url: string }
     const forged = '%0a{"level":60,"msg":"forged"}%0d%0a%1b[31m'
-    const strange = { ...jsonHeaders(world), 'x-request-id': 'x\u001b[31m', 'user-agent': '\u001b[31m' }
+    const hostile = { ...jsonHeaders(world), 'x-request-id': 'x\u001b[31m', 'user-agent': '\u001b[31m' }
     for (const path of [
       `/v1/customers/${forged}`,
       `/v1/nope${forged}`,
       `/v1/customers?email=${forged}`,
       '/v1/%ff',
     ])
-      await sendBytes(url, requestBytes('GET', path, strange))
+      await sendBytes(url, requestBytes('GET', path, hostile))
     const fields = { name: 'Secret Name', email: 'secret@example.com', metadata: { secret: 1 } }
     const body = JSON.stringify({ idempotency_key: freshKey(), ...fields })
     const last = await sendBytes(url, requestBytes('POST', '/v1/customers', jsonHeaders(world), body))

@@ -1,4 +1,4 @@
-// Growth: finished jobs move to the history, can still be looked up, and are dropped with their partition.
+// Finished jobs move to the history, stay readable there, and are dropped with their partition.
 import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -28,7 +28,7 @@ import { createWorld, testIn, type World } from '#test/world.ts'
 
 const LONG_AGO = '2020-01-01T00:00:00Z'
 
-/** As a worker asks. */
+/** A connection as the worker's database user. */
 let worker: Sql
 const test = testIn()
 test.beforeAll(async ({ world }) => {
@@ -38,11 +38,11 @@ afterAll(async () => {
   await worker?.end()
 })
 
-/** As if all that is finished had been so for two hours. Called again, it moves only what has finished since. */
-async function twoHoursPass(world: World): Promise<void> {
+/** Dates the end of finished jobs and of notifications back by two hours, each only once. */
+async function ageFinished(world: World): Promise<void> {
   await world.sql`
     update jobs set finished_at = finished_at - interval '2 hours' where finished_at > now() - interval '1 hour'`
-  // Those without a job are moved by their own times.
+  // Notifications without a job are moved by their own times.
   await world.sql`
     update notifications n
     set applied_at = applied_at - interval '2 hours',
@@ -50,19 +50,19 @@ async function twoHoursPass(world: World): Promise<void> {
     where coalesce(applied_at, received_at) > now() - interval '1 hour' and not exists (select from jobs j where j.id = n.id)`
 }
 
-async function movedByWorker(world: World): Promise<void> {
+async function awaitMove(world: World): Promise<void> {
   await eventually(async () => {
-    await twoHoursPass(world)
+    await ageFinished(world)
     await world.sql`update recurring_work set due_at = now(), position = null where name like 'moving %'`
     expect(await world.sql`select name from jobs where state in ('succeeded', 'failed')`).toHaveLength(0)
-    const over = await world.sql`
+    const unmoved = await world.sql`
       select from notifications n
       where n.state in ('applied', 'ignored') and not exists (select from jobs j where j.id = n.id)`
-    expect(over).toHaveLength(0)
+    expect(unmoved).toHaveLength(0)
   })
 }
 
-test('moved jobs stay in timelines, replays and audits, and their notifications are not stored again', async ({
+test('moved jobs stay in timelines, replays and audits, and repeated notifications are not stored', async ({
   world,
 }) => {
   const body = {
@@ -76,7 +76,7 @@ test('moved jobs stay in timelines, replays and audits, and their notifications 
   const capture = { 'idempotency-key': freshKey() }
   await world.client.post(`/v1/payments/${payment.id}/capture`, undefined, capture)
   await refund(world.client, payment.id, { amount_minor: 300 })
-  const told = await eventually(async () => {
+  const applied_events = await eventually(async () => {
     const events = await listEvents(world, payment.processor_reference)
     const applied = await world.sql`
       select from notifications where id = any(${events.map(notificationId)}::uuid[]) and state in ('applied', 'ignored')`
@@ -84,32 +84,32 @@ test('moved jobs stay in timelines, replays and audits, and their notifications 
     return events
   })
   await world.drain()
-  // That time passes is made by moving when jobs ended, which is when their last attempts ended, and when notifications came.
-  await twoHoursPass(world)
-  const seen = async () => [
+  // The test dates jobs and notifications back, so the end of an attempt is not compared.
+  await ageFinished(world)
+  const readAll = async () => [
     JSON.parse((await world.client.get(`/v1/payments/${payment.id}/timeline`)).text, (name, value) =>
       name === 'ended_at' ? '' : value,
     ),
     (await world.client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body,
   ]
-  const before = await seen()
+  const before = await readAll()
   expect(JSON.stringify(before)).toMatch(/"attempt".*"provider_call".*"notification"/s)
 
-  await movedByWorker(world)
+  await awaitMove(world)
   for (const table of ['jobs', 'job_attempts', 'notifications'])
     expect([table, (await world.sql`select from ${world.sql(table)}`).length]).toEqual([table, 0])
-  expect(await seen()).toEqual(before)
+  expect(await readAll()).toEqual(before)
   const replay = await world.client.post('/v1/payments', body)
   expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
-  const again = await world.client.post(`/v1/payments/${payment.id}/capture`, undefined, capture)
-  expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
-  for (const event of told) expect((await deliver(world, event)).status).toBe(200)
+  const repeated = await world.client.post(`/v1/payments/${payment.id}/capture`, undefined, capture)
+  expect([repeated.status, repeated.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+  for (const event of applied_events) expect((await deliver(world, event)).status).toBe(200)
   expect(await world.sql`select from notifications`).toHaveLength(0)
   expect((await auditEverything(world.sql)).problems).toEqual([])
   expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
 })
 
-test('jobs are not moved while they are open, discarded, just finished, or their notification is not applied', async ({
+test('jobs are not moved while they are open, discarded, just finished or without an applied notification', async ({
   world,
 }) => {
   await heldPayment(world.client)
@@ -117,18 +117,18 @@ test('jobs are not moved while they are open, discarded, just finished, or their
   const lost = fabricatedEvent('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
   for (const event of [parked, lost]) await deliver(world, event)
   await world.drain()
-  await twoHoursPass(world)
+  await ageFinished(world)
   await world.sql`
     update jobs set state = 'succeeded', finished_at = now() - interval '2 hours' where id = ${notificationId(lost)}`
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
     values (gen_random_uuid(), ${world.tenant_id}, 'nobody', 'payment.capture', '{}', 1, 'discarded', now() - interval '2 hours')`
-  const lately = await heldPayment(world.client)
+  const recent = await heldPayment(world.client)
   expect((await moveFinishedJobs(worker, HISTORY_START, 1000)).next).toBeNull()
-  const left = await world.sql<{ state: string }[]>`
-    select state from jobs where id in (${notificationId(parked)}, ${notificationId(lost)}) or queue = 'nobody' or subject_id = ${lately.id}
+  const unmoved = await world.sql<{ state: string }[]>`
+    select state from jobs where id in (${notificationId(parked)}, ${notificationId(lost)}) or queue = 'nobody' or subject_id = ${recent.id}
     order by state`
-  expect(left.map(({ state }) => state)).toEqual(['discarded', 'ready', 'succeeded', 'succeeded'])
+  expect(unmoved.map(({ state }) => state)).toEqual(['discarded', 'ready', 'succeeded', 'succeeded'])
   const ids = [notificationId(parked), notificationId(lost)]
   expect(await world.sql`select from notifications where id = any(${ids}::uuid[])`).toHaveLength(2)
   await world.sql`delete from notifications where id = ${notificationId(lost)}`
@@ -141,7 +141,7 @@ test.for([
   ['job_attempts', 'job_attempt_history', ['finished_at timestamp with time zone']],
   ['notifications', 'notification_history', ['finished_at timestamp with time zone']],
 ] as const)(
-  'the columns of %s stand in its history in the same order: they are moved by position',
+  'the columns of %s have the same order in the history table, because rows are moved by position',
   async ([table, history, first], { world }) => {
     const columnsOf = async (name: string) => {
       const rows = await world.sql<{ name: string; type: string }[]>`
@@ -153,7 +153,7 @@ test.for([
   },
 )
 
-test('no column makes gathering statistics read more than a small sample', async ({ world }) => {
+test('every column has the small statistics target', async ({ world }) => {
   const columns = await world.sql<{ name: string }[]>`
     select c.relname || '.' || a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
@@ -163,13 +163,18 @@ test('no column makes gathering statistics read more than a small sample', async
 })
 
 describe('partitions', () => {
-  const named = async (world: World, parent: string) =>
+  const partitionsOf = async (world: World, parent: string) =>
     (
       await world.sql<{ name: string }[]>`select name from partitions where parent = ${parent} order by name`
     ).map(({ name }) => name)
 
-  /** The first partition ends so many days ago, as it does when time has passed. */
-  async function aged(world: World, parent: string, days: number, first = `${parent}_before`): Promise<void> {
+  /** Splits the first partition, so that its first part ends the given number of days ago. */
+  async function agePartition(
+    world: World,
+    parent: string,
+    days: number,
+    first = `${parent}_before`,
+  ): Promise<void> {
     await world.sql.begin(async (tx) => {
       const [bound] = await tx<{ to_time: string; ended: string }[]>`
         select to_time, date_trunc('day', now() - ${days} * interval '1 day') as ended from partitions where name = ${first}`
@@ -186,13 +191,13 @@ describe('partitions', () => {
     })
   }
 
-  test('are made for the coming weeks, and a row that fits none is stored all the same and counted', async ({
+  test('partitions are created for the coming weeks, and a row outside of them is stored and counted', async ({
     world,
   }) => {
     await eventually(async () => {
       await createNextPartition(worker)
       for (const parent of ['sequenced_events', 'webhook_deliveries'])
-        expect([parent, (await named(world, parent)).length]).toEqual([parent, 6])
+        expect([parent, (await partitionsOf(world, parent)).length]).toEqual([parent, 6])
     })
     await world.sql`
       insert into events (tenant_id, type, subject_id, data, created_at, sequenced)
@@ -203,20 +208,20 @@ describe('partitions', () => {
     expect(metrics.strays).toBeDefined()
   })
 
-  test('are dropped when they are older than the retention of their kind; payments and ledger stay, and the audit holds', async ({
+  test('partitions older than their retention are dropped; payments and the ledger stay, and the audit finds no problems', async ({
     world,
   }) => {
     const { id } = await capturedPayment(world.client)
     await world.drain()
     await sequenceAll(world.sql)
     await world.sql`update payments set created_at = created_at - interval '60 days'`
-    await aged(world, 'sequenced_events', 40, 'events_before')
+    await agePartition(world, 'sequenced_events', 40, 'events_before')
     await world.sql`update events set created_at = created_at - interval '60 days'`
     await heldPayment(world.client)
     await sequenceAll(world.sql)
-    await movedByWorker(world)
-    await aged(world, 'job_history', 40)
-    await aged(world, 'job_attempt_history', 40)
+    await awaitMove(world)
+    await agePartition(world, 'job_history', 40)
+    await agePartition(world, 'job_attempt_history', 40)
     const kindsOf = async () =>
       (await world.client.get(`/v1/payments/${id}/timeline`)).body.map(({ kind }: { kind: string }) => kind)
     expect(await kindsOf()).toContain('event')
@@ -234,14 +239,14 @@ describe('partitions', () => {
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('of events and their deliveries are dropped together, and take no event with them that is not in the feed yet', async ({
+  test('partitions of events and their deliveries are dropped together, and unsequenced events stay', async ({
     world,
   }) => {
     const sequencer = await world.sql.reserve()
     onTestFinished(() => sequencer.release())
     await sequencer`begin`
     await sequencer`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
-    const [late] = await world.sql<{ id: string }[]>`
+    const [unsequenced] = await world.sql<{ id: string }[]>`
       insert into events (tenant_id, type, subject_id, data, created_at)
       select tenant_id, 'payment.capture_expiring', id, '{}', now() - interval '50 days' from payments limit 1
       returning id`
@@ -253,13 +258,13 @@ describe('partitions', () => {
       )
     expect((await dropNextPartition(worker, 'events', 31))?.split(', ').toSorted()).toEqual(weeks)
     expect(await dropNextPartition(worker, 'events', 31)).toBeNull()
-    expect(await findEvent(world.sql, world.tenant_id, late!.id)).toMatchObject({ sequence: null })
-    await world.sql`delete from events where id = ${late!.id}`
+    expect(await findEvent(world.sql, world.tenant_id, unsequenced!.id)).toMatchObject({ sequence: null })
+    await world.sql`delete from events where id = ${unsequenced!.id}`
     await sequencer`rollback`
   })
 
-  test('are dropped without making anybody wait', async ({ world }) => {
-    await aged(world, 'notification_history', 40)
+  test('a partition is not dropped while a transaction reads it', async ({ world }) => {
+    await agePartition(world, 'notification_history', 40)
     const reader = await world.sql.reserve()
     onTestFinished(() => reader.release())
     await reader`begin`
@@ -269,7 +274,9 @@ describe('partitions', () => {
     expect(await dropNextPartition(worker, 'notifications', 31)).toBe('notification_history_before')
   })
 
-  test('cannot be dropped in any other way, nor while they are young', async ({ world }) => {
+  test('partitions cannot be dropped before their retention, by other users or by other statements', async ({
+    world,
+  }) => {
     await expect(dropNextPartition(worker, 'events', 30)).rejects.toMatchObject({ code: '22023' })
     await expect(worker`select drop_next_partition('payments', 400)`).rejects.toMatchObject({ code: '22023' })
     for (const role of ['api', 'webhooks', 'reader'] as const) {
@@ -286,7 +293,7 @@ describe('partitions', () => {
   })
 })
 
-test('old keys are deleted as fast as they become old, by all workers', async ({ world }) => {
+test('workers delete many old idempotency keys in a short time', async ({ world }) => {
   await world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
     select ${world.tenant_id}, 'old-' || n, 'x', 'x', 'customer', gen_random_uuid(), now() - interval '31 days'
@@ -296,21 +303,23 @@ test('old keys are deleted as fast as they become old, by all workers', async ({
   )
 })
 
-test('a payment whose buyer never acts is canceled at the processor, as abandoned', async ({ world }) => {
-  const waiting = async () => {
+test('a payment without an action of its buyer is canceled at the processor as abandoned', async ({
+  world,
+}) => {
+  const createWaiting = async () => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
     expect(body).toMatchObject({ status: 'requires_action' })
     return body
   }
-  const [fresh, touched, left] = [await waiting(), await waiting(), await waiting()]
+  const [fresh, touched, abandoned] = [await createWaiting(), await createWaiting(), await createWaiting()]
   await world.sql`
     update payments set created_at = created_at - interval '25 hours',
       updated_at = updated_at - case when id = ${touched.id} then interval '1 hour' else interval '25 hours' end
-    where id in (${touched.id}, ${left.id})`
-  expect(await paymentIn(world.client, left.id, 'canceled')).toMatchObject({
+    where id in (${touched.id}, ${abandoned.id})`
+  expect(await paymentIn(world.client, abandoned.id, 'canceled')).toMatchObject({
     cancellation_reason: 'abandoned',
   })
-  const { body: timeline } = await world.client.get(`/v1/payments/${left.id}/timeline`)
+  const { body: timeline } = await world.client.get(`/v1/payments/${abandoned.id}/timeline`)
   expect(timeline).toContainEqual(
     expect.objectContaining({ kind: 'provider_call', name: 'cancel', outcome: 'done' }),
   )
@@ -319,10 +328,10 @@ test('a payment whose buyer never acts is canceled at the processor, as abandone
     expect((await world.client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'requires_action' })
 })
 
-test('sweeps and lists of what is rare read only the rows that they look for, however many there are', async () => {
-  const many = await createWorld({ parts: [] })
-  onTestFinished(() => many.close())
-  const { sql, tenant_id } = many
+test('sweeps and lists of rare rows read only matching rows of large tables', async () => {
+  const large = await createWorld({ parts: [] })
+  onTestFinished(() => large.close())
+  const { sql, tenant_id } = large
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
     select gen_random_uuid(), ${tenant_id}, 'payments', 'payment.capture', '{}', 25 from generate_series(1, 20000)`
@@ -358,17 +367,17 @@ test('sweeps and lists of what is rare read only the rows that they look for, ho
   }
   const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
-  const database = new URL(many.config.DATABASE_URL!).pathname.slice(1)
+  const database = new URL(large.config.DATABASE_URL!).pathname.slice(1)
   const blocks = async () => {
     const [row] = await server<{ blocks: number }[]>`
       select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
       where dbid = (select oid from pg_database where datname = ${database})`
     return row!.blocks
   }
-  for (const [name, look] of Object.entries(sweeps)) {
-    await look()
+  for (const [name, sweep] of Object.entries(sweeps)) {
+    await sweep()
     const before = await blocks()
-    await look()
+    await sweep()
     expect([name, (await blocks()) - before < 40]).toEqual([name, true])
   }
 })

@@ -1,4 +1,4 @@
-// Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
+// Operators list, retry, discard and resolve unknown and parked jobs by command; each act has an author, a reason and an audit entry.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
@@ -41,27 +41,27 @@ async function jobs(...args: string[]) {
   return await runCommand('src/commands/jobs.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
-/** What was put on record by a command, latest first. */
-async function onRecord(command: string, limit: number): Promise<AuditEntry[]> {
+/** The audit entries of a command, newest first. */
+async function auditEntriesOf(command: string, limit: number): Promise<AuditEntry[]> {
   const { actor } = commandActor(command, null)
   return (await findAuditEntries(world.sql, { tenant_id: null, actor: actor!, limit })).entries
 }
 
-async function shown(id: string): Promise<JobDetail> {
+async function findDetail(id: string): Promise<JobDetail> {
   return (await findJob(world.sql, id))!
 }
 
-async function listed(...args: string[]): Promise<ListedJob[]> {
+async function listJobs(...args: string[]): Promise<ListedJob[]> {
   const { code, stdout, stderr } = await jobs('list', '--json', ...args)
   expect([code, stderr]).toEqual([0, ''])
   return JSON.parse(stdout)
 }
 
-async function refundIs(id: string, status: string): Promise<void> {
+async function awaitRefundStatus(id: string, status: string): Promise<void> {
   await eventually(async () => expect((await client.get(`/v1/refunds/${id}`)).body).toMatchObject({ status }))
 }
 
-/** A capture that ended its performers too often; nothing of it was sent, unless hours ago. */
+/** A parked capture of a payment. Its call was first sent the given number of hours ago; null: never. */
 async function parkedCapture(sent_hours_ago: number | null = null) {
   const payment = await heldPayment(client)
   await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
@@ -74,17 +74,17 @@ async function parkedCapture(sent_hours_ago: number | null = null) {
   return { payment, job_id: job!.id }
 }
 
-test('a refund that never happened is resolved as failed, which frees what it reserved', async () => {
+test('a refund without effect is resolved as failed, which releases its reservation', async () => {
   const { payment, refund_id, job_id } = await unknownRefund(world)
   const of_payment = { name: 'refund.create', tenant: 'acme', subject: 'payment', subject_id: payment.id }
-  expect(await listed('--subject', payment.id, '--state', 'unknown')).toMatchObject([
+  expect(await listJobs('--subject', payment.id, '--state', 'unknown')).toMatchObject([
     { id: job_id, ...of_payment },
   ])
   const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect([done.code, done.stderr]).toEqual([0, ''])
-  await refundIs(refund_id, 'failed')
+  await awaitRefundStatus(refund_id, 'failed')
   expect((await refund(client, payment.id, { amount_minor: 1000 })).status).toBe(201)
-  expect(await shown(job_id)).toMatchObject({
+  expect(await findDetail(job_id)).toMatchObject({
     state: 'failed',
     calls: [{ outcome: 'declined' }],
     interventions: [
@@ -93,17 +93,17 @@ test('a refund that never happened is resolved as failed, which frees what it re
   })
   const { stdout } = await jobs('show', job_id)
   expect(stdout).toMatch(/operator acts\n.* who=ada {2}act=resolve {2}reason=as support told/)
-  const again = await jobs('resolve', job_id, '--as', 'failed', ...BY)
-  expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('failed')])
+  const repeated = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('failed')])
   await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
 })
 
-/** Two refunds of a tenant of its own whose effect is unknown, and a capture of it that waits. */
-async function unknownOfOne() {
+/** A new tenant with two refunds whose effect is unknown, and with a capture that waits for the end of a pause. */
+async function createUnknownRefunds() {
   const tenant = `unknown-${freshKey()}`
   const shop = await world.clientOf({ tenant })
-  const of = { ...world, client: shop }
-  const refunds = [await unknownRefund(of), await unknownRefund(of)]
+  const shop_world = { ...world, client: shop }
+  const refunds = [await unknownRefund(shop_world), await unknownRefund(shop_world)]
   const { id } = await heldPayment(shop)
   await world.sql`insert into pauses (tenant_id) values (${shop.tenant_id})`
   await shop.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
@@ -119,38 +119,38 @@ async function unknownOfOne() {
   return { shop, tenant, refunds, statuses, capture, resume }
 }
 
-test('all unknown jobs of a tenant are resolved by one command, each on record, and no others', async () => {
-  const { tenant, refunds, statuses, capture, resume } = await unknownOfOne()
+test('one command resolves all unknown jobs of a tenant and no others, each with an intervention', async () => {
+  const { tenant, refunds, statuses, capture, resume } = await createUnknownRefunds()
   const other = await unknownRefund(world)
-  const of = ['--state', 'unknown', '--tenant', tenant]
-  // Each of these needs its own reference.
-  const done = await jobs('resolve', ...of, '--as', 'done', ...BY)
+  const filter = ['--state', 'unknown', '--tenant', tenant]
+  // Each job needs its own reference.
+  const done = await jobs('resolve', ...filter, '--as', 'done', ...BY)
   expect(done.stdout).toContain('0 jobs are resolved.')
   expect(done.stdout).toContain('The reference is required')
   expect(await statuses()).toEqual(['pending', 'pending'])
-  const { code, stdout, stderr } = await jobs('resolve', ...of, '--as', 'failed', ...BY)
+  const { code, stdout, stderr } = await jobs('resolve', ...filter, '--as', 'failed', ...BY)
   expect([code, stderr, stdout]).toEqual([0, '', '2 jobs are resolved.\n'])
   expect(await statuses()).toEqual(['failed', 'failed'])
   expect(await capture()).toBe('capturing')
   for (const { job_id } of refunds)
-    expect(await shown(job_id)).toMatchObject({
+    expect(await findDetail(job_id)).toMatchObject({
       state: 'failed',
       interventions: [{ who: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
     })
-  expect(await shown(other.job_id)).toMatchObject({ state: 'unknown' })
+  expect(await findDetail(other.job_id)).toMatchObject({ state: 'unknown' })
   await jobs('resolve', other.job_id, '--as', 'failed', ...BY)
   await resume()
   expect((await jobs('resolve', '--as', 'failed', ...BY)).stderr).toContain('--state unknown')
-  expect((await jobs('resolve', ...of, '--as', 'done', '--reference', 're_1', ...BY)).stderr).toContain(
+  expect((await jobs('resolve', ...filter, '--as', 'done', '--reference', 're_1', ...BY)).stderr).toContain(
     'one job',
   )
 })
 
-test('an act resolves the unknown jobs that its filter finds, and no act does so with other jobs', async () => {
-  const { shop, refunds, statuses, capture, resume } = await unknownOfOne()
+test('an act resolves the unknown jobs of its filter, and acts on other jobs cannot resolve', async () => {
+  const { shop, refunds, statuses, capture, resume } = await createUnknownRefunds()
   const filter = { state: 'unknown', tenant_id: shop.tenant_id } as const
-  const asked = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
-  const id = await requestAct(world.sql, asked, { who: 'ada@example.com', matched: 2 })
+  const request = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
+  const id = await requestAct(world.sql, request, { who: 'ada@example.com', matched: 2 })
   const act = await eventually(async () => {
     const now = await findAct(world.sql, id)
     expect(now).toMatchObject({ state: 'done' })
@@ -159,63 +159,63 @@ test('an act resolves the unknown jobs that its filter finds, and no act does so
   expect(act).toMatchObject({ found: 2, done: 2, refused: 0 })
   expect(await statuses()).toEqual(['failed', 'failed'])
   expect(await capture()).toBe('capturing')
-  expect(await shown(refunds[0]!.job_id)).toMatchObject({ state: 'failed' })
+  expect(await findDetail(refunds[0]!.job_id)).toMatchObject({ state: 'failed' })
   const refused = [
-    { ...asked, filter: { ...filter, state: 'open' } },
-    { ...asked, filter: { ...filter, state: 'parked' } },
-    { ...asked, took_effect: true, reference: 're_1' },
-    { ...asked, took_effect: undefined },
+    { ...request, filter: { ...filter, state: 'open' } },
+    { ...request, filter: { ...filter, state: 'parked' } },
+    { ...request, took_effect: true, reference: 're_1' },
+    { ...request, took_effect: undefined },
   ]
   for (const body of refused) expect(requestedActSchema.safeParse(body).success).toBe(false)
   await resume()
 })
 test.each([
-  ['at once', async (_payment: any, work: () => Promise<void>) => await work()],
+  ['immediately', async (_payment: any, work: () => Promise<void>) => await work()],
   [
-    'once another refund has freed the amount',
+    'after another refund releases the amount',
     async (payment: any, work: () => Promise<void>) => {
       const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
-      const held = await fault(world, { match, fault: { hold: 'before' } })
+      const hold = await fault(world, { match, fault: { hold: 'before' } })
       const { body } = await refund(client, payment.id, {}, ASYNC)
-      await held.hit()
+      await hold.hit()
       await work()
       expect((await client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor).toBe(0)
-      await held.release()
-      await refundIs(body.id, 'failed')
+      await hold.release()
+      await awaitRefundStatus(body.id, 'failed')
     },
   ],
 ])(
-  'a refund that was resolved as failed and was made is posted %s, with a drift',
+  'a refund that is resolved as failed but exists at the processor is posted %s, with a drift',
   async (_when, meanwhile) => {
     const { payment, refund_id, job_id } = await unknownRefund(world)
     const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
     expect(done.code).toBe(0)
-    await refundIs(refund_id, 'failed')
+    await awaitRefundStatus(refund_id, 'failed')
     const amounts = async () => (await client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor
     const account = async () => await accountOf(world, world.tenant_id)
     const before = await account()
-    // The processor made it all the same.
+    // The processor makes the refund nevertheless.
     const { url, api_key } = world.provider('stripe')
-    const made = await fetch(`${url}/v1/refunds`, {
+    const created = await fetch(`${url}/v1/refunds`, {
       method: 'POST',
       headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
       body: `payment_intent=${payment.processor_reference}&amount=300&metadata[sluice_refund_id]=${refund_id}&metadata[sluice_payment_id]=${payment.id}&metadata[sluice_tenant_id]=${world.tenant_id}`,
     })
-    const { id: reference, status } = (await made.json()) as { id: string; status: string }
+    const { id: reference, status } = (await created.json()) as { id: string; status: string }
     expect(status).toBe('succeeded')
     const drifts = async () => (await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body
-    const tell = async () => {
+    const deliverEvents = async () => {
       for (const event of await listEvents(world, payment.processor_reference)) await deliver(world, event)
     }
-    // Meanwhile the amount may be reserved by another one, which the processor will refuse.
+    // In one case another refund, which the processor refuses, reserves the amount.
     await meanwhile(payment, async () => {
-      await tell()
+      await deliverEvents()
       await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: refund_id }]))
     })
-    const look = requestLookup('stripe', { subject: 'refund', reference }, 'later')
-    await storeNotifications(world.sql, [look])
+    const lookup = requestLookup('stripe', { subject: 'refund', reference }, 'later')
+    await storeNotifications(world.sql, [lookup])
     await eventually(async () => expect(await amounts()).toBe(300))
-    await refundIs(refund_id, 'failed')
+    await awaitRefundStatus(refund_id, 'failed')
     const [row] = await world.sql`
     select r.processor_reference, r.out_minor, p.amount_refund_reserved_minor as reserved_minor
     from refunds r join payments p on p.id = r.payment_id where r.id = ${refund_id}`
@@ -236,16 +236,16 @@ test.each([
     const { problems } = await auditEverything(world.sql)
     expect(problems.filter(({ subject_id }) => subject_id === payment.id)).toEqual([])
 
-    // It comes back after all.
+    // The refund fails at the processor later.
     await world.provider('stripe').control('POST', `/refunds/${reference}/settle`, { status: 'failed' })
-    await tell()
+    await deliverEvents()
     await eventually(async () => expect(await drifts()).toEqual([]))
     expect(await amounts()).toBe(0)
     expect((await account()).balance).toBe(before.balance)
   },
 )
 
-/** A refund that the processor has made, of which no answer arrives any more until the fault is removed. */
+/** A refund that the processor has made, without a response until the fault is removed. */
 async function unansweredRefund() {
   const payment = await capturedPayment(client)
   const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
@@ -254,18 +254,18 @@ async function unansweredRefund() {
   const { body } = await refund(client, payment.id, {}, ASYNC)
   await lost.hit()
   await failing.hit()
-  const [job] = await listed('--payment', payment.id, '--state', 'open')
+  const [job] = await listJobs('--payment', payment.id, '--state', 'open')
   return { payment, refund_id: body.id as string, job_id: job!.id, failing }
 }
 
-test('a refund that a notification has settled meanwhile cannot be resolved as failed', async () => {
+test('a refund that a notification has settled cannot be resolved as failed', async () => {
   const { payment, refund_id, job_id, failing } = await unansweredRefund()
   const events = await listEvents(world, payment.processor_reference)
   for (const event of events) await deliver(world, event)
-  await refundIs(refund_id, 'succeeded')
+  await awaitRefundStatus(refund_id, 'succeeded')
   const refused = await eventually(async () => {
     const answer = await jobs('resolve', job_id, '--as', 'failed', ...BY)
-    // While an attempt is under way the job is held.
+    // A running job cannot be resolved.
     expect(answer.stderr).not.toContain('running')
     return answer
   })
@@ -273,16 +273,16 @@ test('a refund that a notification has settled meanwhile cannot be resolved as f
     1,
     expect.stringContaining('the refund has the status succeeded; there is nothing to resolve'),
   ])
-  await refundIs(refund_id, 'succeeded')
+  await awaitRefundStatus(refund_id, 'succeeded')
   expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({ amount_refunded_minor: 1000 })
   await failing.remove()
   await jobs('retry', job_id, ...BY)
   await eventually(async () =>
-    expect(await shown(job_id)).toMatchObject({ state: 'succeeded', calls: [{ outcome: 'done' }] }),
+    expect(await findDetail(job_id)).toMatchObject({ state: 'succeeded', calls: [{ outcome: 'done' }] }),
   )
 })
 
-test('a refund that was made by hand is resolved by its reference, and only by the right one', async () => {
+test('a refund that was made manually is resolved only by its own reference', async () => {
   const { payment, refund_id, job_id } = await unknownRefund(world)
   const { body: another } = await refund(client, (await capturedPayment(client)).id, { amount_minor: 300 })
   const right = await world.provider('stripe').control('POST', '/refunds', {
@@ -291,44 +291,44 @@ test('a refund that was made by hand is resolved by its reference, and only by t
   })
   expect((await jobs('resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('--reference')
   await jobs('resolve', job_id, '--as', 'done', '--reference', another.processor_reference, ...BY)
-  await eventually(async () => expect((await shown(job_id)).error).toContain('another refund'))
-  await refundIs(refund_id, 'pending')
+  await eventually(async () => expect((await findDetail(job_id)).error).toContain('another refund'))
+  await awaitRefundStatus(refund_id, 'pending')
   const { stdout } = await jobs('resolve', job_id, '--as', 'done', '--reference', right.id, ...BY)
   expect(stdout).toContain('looked up')
-  await refundIs(refund_id, 'succeeded')
+  await awaitRefundStatus(refund_id, 'succeeded')
   expect((await client.get(`/v1/refunds/${refund_id}`)).body).toMatchObject({ processor_reference: right.id })
-  expect((await shown(job_id)).interventions).toHaveLength(2)
+  expect((await findDetail(job_id)).interventions).toHaveLength(2)
 })
 
-test('a parked job is shown as parked, and a retry performs it under its old key', async () => {
+test('a parked job is listed as parked, and a retry performs it with its old key', async () => {
   const { payment, job_id } = await parkedCapture()
-  expect((await listed('--state', 'parked', '--tenant', 'acme')).map(({ id }) => id)).toEqual([job_id])
+  expect((await listJobs('--state', 'parked', '--tenant', 'acme')).map(({ id }) => id)).toEqual([job_id])
   const done = await jobs('retry', job_id, ...BY)
   expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('due now')])
   expect(await paymentIn(client, payment.id, 'captured')).toMatchObject({ amount_captured_minor: 400 })
-  expect((await shown(job_id)).calls).toMatchObject([{ key: `${job_id}:1`, outcome: 'done' }])
-  const over = await jobs('retry', job_id, ...BY)
-  expect([over.code, over.stderr]).toEqual([1, expect.stringContaining('succeeded')])
+  expect((await findDetail(job_id)).calls).toMatchObject([{ key: `${job_id}:1`, outcome: 'done' }])
+  const repeated = await jobs('retry', job_id, ...BY)
+  expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('succeeded')])
 })
 
-test('a retry of a call whose key is too old looks it up and sends nothing', async () => {
+test('a retry of a call with an expired key looks the call up and sends nothing', async () => {
   const { payment, refund_id, job_id } = await unknownRefund(world)
   await world.sql`update jobs set first_sent_at = now() - interval '24 hours' where id = ${job_id}`
-  const { attempt } = await shown(job_id)
+  const { attempt } = await findDetail(job_id)
   const { stdout } = await jobs('retry', job_id, ...BY)
   expect(stdout).toContain('not sent')
   await eventually(async () =>
-    expect(await shown(job_id)).toMatchObject({ state: 'unknown', attempt: attempt + 1 }),
+    expect(await findDetail(job_id)).toMatchObject({ state: 'unknown', attempt: attempt + 1 }),
   )
   expect((await effectsOf(world, payment.processor_reference)).map(({ effect }) => effect)).toEqual([
     'authorize',
     'capture',
   ])
   await jobs('resolve', job_id, '--as', 'failed', ...BY)
-  await refundIs(refund_id, 'failed')
+  await awaitRefundStatus(refund_id, 'failed')
 })
 
-test('a capture that never happened is resolved as failed, and the hold can be captured', async () => {
+test('a capture without effect is resolved as failed, and the payment can be captured', async () => {
   const { payment, job_id } = await parkedCapture(30)
   const refused = await jobs('discard', job_id, ...BY)
   expect([refused.code, refused.stderr]).toEqual([
@@ -351,7 +351,7 @@ test('a capture that never happened is resolved as failed, and the hold can be c
   expect((await client.post(`/v1/payments/${payment.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a job without a call can be discarded, and opened again', async () => {
+test('a job without a call can be discarded and retried', async () => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -362,11 +362,11 @@ test('a job without a call can be discarded, and opened again', async () => {
     ['discard', 'discarded'],
   ] as const) {
     expect(await jobs(act, id, ...BY)).toMatchObject({ code: 0, stderr: '' })
-    expect(await shown(id)).toMatchObject({ state })
+    expect(await findDetail(id)).toMatchObject({ state })
   }
-  expect((await shown(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
+  expect((await findDetail(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
   const acts = ['jobs.discard', 'jobs.retry', 'jobs.discard']
-  expect(await onRecord('npm run jobs', 3)).toMatchObject(
+  expect(await auditEntriesOf('npm run jobs', 3)).toMatchObject(
     acts.map((action) => ({
       action,
       subject: 'job',
@@ -376,7 +376,7 @@ test('a job without a call can be discarded, and opened again', async () => {
   )
 })
 
-test('an operator without a user name is recorded by number', async () => {
+test('an operator without a user name is recorded by user id', async () => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -386,10 +386,10 @@ test('an operator without a user name is recorded by number', async () => {
     ...WITHOUT_USER_NAME,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
-  expect((await shown(id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
+  expect((await findDetail(id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
 })
 
-test('a notification whose job is discarded is ignored, and a job in the history is still shown', async () => {
+test('a notification with a discarded job is ignored, and a job in the history can be found', async () => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -398,20 +398,20 @@ test('a notification whose job is discarded is ignored, and a job in the history
     insert into notifications (id, provider, event_id, kind, payload, state, reason, waits_for, parked_at)
     values (${id}, 'stripe', ${id}, 'refund.updated', '{}', 'parked', 'poison', 're_1', now())`
   expect(await jobs('discard', id, ...BY)).toMatchObject({ code: 0, stderr: '' })
-  const [told] =
+  const [notification] =
     await world.sql`select state, reason, waits_for, parked_at from notifications where id = ${id}`
-  expect(told).toEqual({ state: 'ignored', reason: 'poison', waits_for: null, parked_at: null })
+  expect(notification).toEqual({ state: 'ignored', reason: 'poison', waits_for: null, parked_at: null })
   await world.sql`update jobs set finished_at = now() - interval '31 days' where id = ${id}`
   await world.sql`select move_finished_jobs('-infinity', ${id}, 1000)`
   expect([...(await world.sql`select from jobs where id = ${id}`)]).toEqual([])
   expect([...(await world.sql`select state from notification_history where id = ${id}`)]).toEqual([
     { state: 'ignored' },
   ])
-  expect(await shown(id)).toMatchObject({ state: 'discarded', interventions: [{ act: 'discard' }] })
+  expect(await findDetail(id)).toMatchObject({ state: 'discarded', interventions: [{ act: 'discard' }] })
 })
 
-test('jobs are listed newest first in every state, whatever their ids', async () => {
-  // Ids of notifications say nothing of time; of these two, one is in the history.
+test('jobs are listed newest first in every state and for all ids', async () => {
+  // Ids of notifications are in no order of time. One of the two jobs moves to the history.
   const [older, newer] = ['ffffffff-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000001']
   for (const [id, hours] of [
     [older, 3],
@@ -424,15 +424,15 @@ test('jobs are listed newest first in every state, whatever their ids', async ()
   for (const moved of [0, 1000]) {
     await world.sql`select move_finished_jobs('-infinity', ${older}, ${moved})`
     for (const state of ['all', 'succeeded'])
-      expect((await listed('--state', state, '--queue', 'compliance')).map(({ id }) => id)).toEqual([
+      expect((await listJobs('--state', state, '--queue', 'compliance')).map(({ id }) => id)).toEqual([
         newer,
         older,
       ])
   }
 })
 
-test('a wrong command is refused in one line, and so is an act without a reason', async () => {
-  const asked: [args: string[], words: string][] = [
+test('a wrong command and an act without a reason are refused with one line', async () => {
+  const commands: [args: string[], text: string][] = [
     [['--help'], '--queue: one of payments, payouts, compliance, messages, notifications, deliveries, ai.'],
     [['list', '--state', 'lost'], '--state must be one of'],
     [['list', '--queue', 'payment'], 'There is no queue "payment". Queues: payments, payouts, '],
@@ -443,23 +443,23 @@ test('a wrong command is refused in one line, and so is an act without a reason'
     [['retry', newId(), ...BY], 'There is no such job.'],
     [['resolve', newId(), ...BY], '--as must be one of done, failed'],
   ]
-  const answers = await Promise.all(asked.map(async ([args]) => await jobs(...args)))
+  const answers = await Promise.all(commands.map(async ([args]) => await jobs(...args)))
   for (const [index, { stdout, stderr }] of answers.entries())
-    expect(stdout + stderr).toContain(asked[index]![1])
+    expect(stdout + stderr).toContain(commands[index]![1])
 })
 
-test('after all of these stories the books balance and agree with the processor', async () => {
+test('after all scenarios the ledger balances and matches the processor', async () => {
   await world.drain()
   expect(await findRemainingProblems(world)).toEqual([])
 })
 
-// It leaves the books apart, so it comes last.
-test('a refund that is resolved as failed but was made soon shows as a drift', async () => {
+// This test leaves the ledger different from the processor, so it comes after the check.
+test('a refund that is resolved as failed but exists at the processor is a drift', async () => {
   const { payment, refund_id, job_id } = await unansweredRefund()
   await eventually(async () =>
     expect(await jobs('resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({ code: 0, stderr: '' }),
   )
-  await refundIs(refund_id, 'failed')
+  await awaitRefundStatus(refund_id, 'failed')
   await eventually(async () =>
     expect((await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body).toMatchObject([
       { subject: 'payment', state: 'differs', theirs: { amount_refunded_minor: 1000 } },
@@ -467,20 +467,20 @@ test('a refund that is resolved as failed but was made soon shows as a drift', a
   )
 })
 
-test('a queue is paused for a tenant, and goes on where it stood', async () => {
+test('a queue is paused for a tenant, and continues after the resume', async () => {
   const queues = async (...args: string[]) =>
     await runCommand('src/commands/queues.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
   const other = await world.clientOf()
   const [tenant] = await world.sql`select slug from tenants where id = ${other.tenant_id}`
-  const what = ['payments', '--tenant', tenant!.slug as string]
-  expect(await queues('pause', ...what)).toMatchObject({ code: 1, stdout: '' })
+  const target = ['payments', '--tenant', tenant!.slug as string]
+  expect(await queues('pause', ...target)).toMatchObject({ code: 1, stdout: '' })
   expect((await queues('pause', '--reason', 'none is named')).stderr).toContain('Name a queue')
   expect((await queues('pause', 'payment', '--reason', 'misspelled')).stderr).toContain('payments, payouts')
-  expect(await queues('pause', ...what, '--reason', 'they asked')).toMatchObject({
+  expect(await queues('pause', ...target, '--reason', 'they asked')).toMatchObject({
     code: 0,
     stdout: 'Paused.\n',
   })
-  expect((await queues('pause', ...what, '--reason', 'again')).stdout).toContain('already paused')
+  expect((await queues('pause', ...target, '--reason', 'again')).stdout).toContain('already paused')
 
   expect((await pay(client)).answers).toEqual([201, 200])
   const { body } = await other.post(
@@ -489,19 +489,19 @@ test('a queue is paused for a tenant, and goes on where it stood', async () => {
     { prefer: 'wait=0' },
   )
   expect(body.status).toBe('pending')
-  const listed = (await queues('list')).stdout
-  expect(listed).toMatch(/^payments +due 1 /m)
-  expect(listed).toContain(`PAUSED  queue payments, tenant ${tenant!.slug}  since `)
+  const overview = (await queues('list')).stdout
+  expect(overview).toMatch(/^payments +due 1 /m)
+  expect(overview).toContain(`PAUSED  queue payments, tenant ${tenant!.slug}  since `)
 
-  expect((await queues('resume', ...what)).stdout).toBe('Resumed.\n')
+  expect((await queues('resume', ...target)).stdout).toBe('Resumed.\n')
   await eventually(async () =>
     expect((await other.get(`/v1/payments/${body.id}`)).body.status).toBe('authorized'),
   )
-  expect((await queues('resume', ...what)).stdout).toContain('no such pause')
-  const of = { tenant: tenant!.slug, subject: 'queue', subject_id: 'payments' }
-  expect(await onRecord('npm run queues', 10)).toMatchObject([
-    { ...of, action: 'jobs.resume' },
-    { ...of, action: 'jobs.pause', details: { reason: 'they asked' } },
+  expect((await queues('resume', ...target)).stdout).toContain('no such pause')
+  const entry = { tenant: tenant!.slug, subject: 'queue', subject_id: 'payments' }
+  expect(await auditEntriesOf('npm run queues', 10)).toMatchObject([
+    { ...entry, action: 'jobs.resume' },
+    { ...entry, action: 'jobs.pause', details: { reason: 'they asked' } },
   ])
   expect(JSON.parse((await queues('list', '--json')).stdout).pauses).toEqual([])
 })

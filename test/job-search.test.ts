@@ -1,4 +1,4 @@
-// The search for jobs: what operators filter by, in pages that hold while jobs come and go, however many there are.
+// Tests the search for jobs: its filters, and pages that are stable while jobs arrive, also over many jobs.
 import { afterAll, expect } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
@@ -11,7 +11,7 @@ import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
-/** As the dashboard connects. */
+/** A connection of the dashboard's user. */
 let dashboard: Sql
 const test = testIn({ notifications: false })
 test.beforeAll(async ({ world }) => {
@@ -27,7 +27,7 @@ afterAll(async () => {
 const find = async (search: JobSearch, limit = 100) =>
   (await searchJobs(dashboard, search, { limit })).items.map(({ id }) => id)
 
-test('a job is found by all that people have of it', async ({ world }) => {
+test('a job is found by each of its ids, references and keys', async ({ world }) => {
   const { client } = world
   const payment = await capturedPayment(client)
   const key = freshKey()
@@ -38,7 +38,7 @@ test('a job is found by all that people have of it', async ({ world }) => {
   ).items
   expect([job!.name, capture!.name]).toEqual(['refund.create', 'payment.capture'])
   const { id } = job!
-  const [asked] = await world.sql<{ request_id: string }[]>`select request_id from jobs where id = ${id}`
+  const [origin] = await world.sql<{ request_id: string }[]>`select request_id from jobs where id = ${id}`
   for (const moved of [false, true]) {
     if (moved) {
       await world.sql`update jobs set finished_at = finished_at - interval '2 hours' where finished_at is not null`
@@ -52,7 +52,7 @@ test('a job is found by all that people have of it', async ({ world }) => {
       payment.processor_reference,
       body.processor_reference,
       key,
-      asked!.request_id,
+      origin!.request_id,
     ])
       expect([search, await find({ state: 'all', search })]).toEqual([search, expect.arrayContaining([id])])
     expect(await find({ state: 'all', search: id, queue: 'ai' })).toEqual([])
@@ -76,22 +76,22 @@ test('a job is found by all that people have of it', async ({ world }) => {
   }
 })
 
-/** Open jobs, or such that are over, of this name. */
-async function jobs(world: World, name: string, count: number, over = false): Promise<void> {
+/** Creates `count` jobs of this name, open or final. */
+async function createJobs(world: World, name: string, count: number, is_final = false): Promise<void> {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, state, created_at, finished_at, last_error)
     select uuidv7(), ${world.tenant_id}, 'compliance', ${name}, '{}', 1, 'infinity',
-      ${over ? 'failed' : 'ready'}, now() - n * interval '1 second',
-      case when ${over} then now() - n * interval '1 second' end, '{"message": "It SAID no."}'
+      ${is_final ? 'failed' : 'ready'}, now() - n * interval '1 second',
+      case when ${is_final} then now() - n * interval '1 second' end, '{"message": "It SAID no."}'
     from generate_series(1, ${count}) n`
 }
 
-test('pages go on and back over open jobs, those that are over and their history, while jobs arrive', async ({
+test('pages lead forward and back over open jobs, final jobs and their history, while jobs arrive', async ({
   world,
 }) => {
-  await jobs(world, 'some.work', 25)
-  await jobs(world, 'some.work', 7000, true)
-  // Those older than an hour are in the history then.
+  await createJobs(world, 'some.work', 25)
+  await createJobs(world, 'some.work', 7000, true)
+  // Final jobs that are older than an hour move to the history.
   await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
   const search = { state: 'all', name: 'some.work' } as const
   const all = await find(search, 7025)
@@ -102,12 +102,12 @@ test('pages go on and back over open jobs, those that are over and their history
   const pages: Awaited<ReturnType<typeof searchJobs>>[] = []
   for (let after: string | undefined; ; after = pages.at(-1)!.next!) {
     pages.push(await searchJobs(dashboard, search, { limit: 1000, ...(after && { after }) }))
-    await jobs(world, 'some.work', 1)
+    await createJobs(world, 'some.work', 1)
     if (pages.at(-1)!.next === null) break
     expect(pages.length).toBeLessThan(10)
   }
   expect(pages.flatMap(({ items }) => items.map(({ id }) => id))).toEqual(all)
-  // Back to the first page, and what has come meanwhile before it.
+  // The way back ends with the jobs that arrived meanwhile.
   const back: string[] = []
   let before = pages.at(-1)!.previous
   while (before !== null) {
@@ -121,18 +121,18 @@ test('pages go on and back over open jobs, those that are over and their history
   expect(back).toHaveLength(before_last.length + pages.length)
 })
 
-test('an act is promised what it takes, and a page without jobs leads back to the one before it', async ({
+test('the count for an action has only the jobs that it changes, and an empty page has a link to the previous page', async ({
   world,
 }) => {
-  await jobs(world, 'old.work', 9, true)
+  await createJobs(world, 'old.work', 9, true)
   await world.sql`update jobs set state = 'discarded', finished_at = now() - interval '31 days' where name = 'old.work'`
   await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
   const search = { state: 'discarded', name: 'old.work' } as const
   expect(await countJobs(dashboard, search, { max_count: 100 })).toEqual({ count: 9, more: false })
   expect(await countJobs(dashboard, search, { for_act: true })).toEqual({ count: 0, more: false })
 
-  await jobs(world, 'sparse.work', 3)
-  await jobs(world, 'other.work', 12)
+  await createJobs(world, 'sparse.work', 3)
+  await createJobs(world, 'other.work', 12)
   await world.sql`update jobs set created_at = created_at - interval '1 minute' where name = 'other.work'`
   const sparse = { state: 'open', name: 'sparse.work' } as const
   const ids = await find(sparse)
@@ -155,7 +155,7 @@ test('an act is promised what it takes, and a page without jobs leads back to th
   expect(back).toEqual(pages.slice(0, empty).flatMap(({ items }) => items.map(({ id }) => id)))
 })
 
-test('a search for what is rare looks at a part, says how far, and finds it in the end', async ({
+test('a search for a rare job scans a part at a time, returns how far it has scanned, and finds the job', async ({
   world,
 }) => {
   await world.sql`
@@ -175,7 +175,7 @@ test('a search for what is rare looks at a part, says how far, and finds it in t
   })
 })
 
-test('the story of a payment has its jobs and the deliveries of its events, and of no other', async ({
+test('the timeline of a payment has only its own jobs and the deliveries of its events', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -196,10 +196,10 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
   })
   const { jobs, events } = await findTimelineData(dashboard, shop.tenant_id, payment.id)
   expect(new Set(events.map(({ about_id }) => about_id))).toEqual(new Set([payment.id]))
-  // Of a stretch of time: a job is of each in which it was open.
+  // A job belongs to each period in which it was open.
   const [authorize, capture] = jobs.map(({ created_at, finished_at }) => ({ created_at, finished_at }))
-  const namesOf = async (stretch: object) => {
-    const part = await findTimelineData(dashboard, shop.tenant_id, payment.id, stretch)
+  const namesOf = async (period: object) => {
+    const part = await findTimelineData(dashboard, shop.tenant_id, payment.id, period)
     return [part.jobs.map(({ name }) => name), part.deliveries.length]
   }
   expect(await namesOf({ before: capture!.created_at })).toEqual([['payment.authorize'], 0])
@@ -212,7 +212,7 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
   expect([foreign.jobs, foreign.events, foreign.deliveries]).toEqual([[], [], []])
 })
 
-test('what waits is in the latest stretch of a story, however much there is', async ({ world }) => {
+test('waiting jobs are in the latest period of a timeline, also if there are many', async ({ world }) => {
   const shop = await world.clientOf()
   const { id } = await capturedPayment(shop)
   await world.sql`
@@ -221,10 +221,10 @@ test('what waits is in the latest stretch of a story, however much there is', as
       now() - interval '1 day'
     from (select * from all_jobs where tenant_id = ${shop.tenant_id} and subject_id = ${id} limit 1) one
     cross join generate_series(1, 230)`
-  const waits = async (stretch: object) => {
-    const { jobs } = await findTimelineData(dashboard, shop.tenant_id, id, stretch)
+  const countWaiting = async (period: object) => {
+    const { jobs } = await findTimelineData(dashboard, shop.tenant_id, id, period)
     return jobs.filter(({ run_at }) => run_at !== null).length
   }
-  expect(await waits({ since: new Date().toISOString() })).toBe(230)
-  expect(await waits({})).toBe(230)
+  expect(await countWaiting({ since: new Date().toISOString() })).toBe(230)
+  expect(await countWaiting({})).toBe(230)
 })

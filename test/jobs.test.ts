@@ -1,4 +1,4 @@
-// The machinery of jobs: bells get lost, leases lapse, workers freeze, queues are paused, and the work is still done once.
+// Tests the execution of jobs: lost wake-ups, expired leases, paused queues, and fair shares of tenants.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -48,9 +48,9 @@ import { createWorld, type World } from '#test/world.ts'
 
 const settlement = (job: ClaimedJob, decision: Decision) => settlementOf(job, capturePayment, decision)
 const succeeded = (job: ClaimedJob) => settlement(job, done())
-const as = (worker: string) => ({ worker, names: JOB_NAMES })
+const claimOptions = (worker: string) => ({ worker, names: JOB_NAMES })
 
-/** What `POST /v1/payments` would accept, without a bell unless `will_wake` claims that there was one. */
+/** A request as `POST /v1/payments` accepts it. No wake-up is sent; `will_wake` pretends one. */
 function request(
   { config, tenant_id: first }: World,
   { will_wake, tenant_id = first }: { will_wake: boolean; tenant_id?: string },
@@ -86,8 +86,8 @@ async function fencedSoFar(): Promise<number> {
   return (await metrics.fenced.get()).values.reduce((sum, { value }) => sum + value, 0)
 }
 
-/** Every row that could tell of a job and its subject. */
-async function everythingOf({ sql }: World): Promise<unknown> {
+/** All rows of jobs and their resources. */
+async function allRows({ sql }: World): Promise<unknown> {
   const tables = ['jobs', 'job_attempts', 'payments', 'refunds', 'events']
   const ledger = ['ledger_transfers', 'ledger_accounts']
   return await Promise.all(
@@ -100,7 +100,7 @@ async function everythingOf({ sql }: World): Promise<unknown> {
   )
 }
 
-describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
+describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => {
   let world: World
   let client: Client
   beforeAll(async () => {
@@ -109,29 +109,29 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   })
   afterAll(async () => await world?.close())
 
-  test('a job whose bell was lost is claimed from the database', async () => {
-    const asked = Array.from({ length: 20 }, () => request(world, { will_wake: true }))
-    await createPayments(world.sql, asked)
-    for (const { payment_id } of asked)
+  test('a job with a lost wake-up is claimed from the database', async () => {
+    const requests = Array.from({ length: 20 }, () => request(world, { will_wake: true }))
+    await createPayments(world.sql, requests)
+    for (const { payment_id } of requests)
       expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
         amount_capturable_minor: 1000,
       })
   })
 
-  test('a job without a bell is found', async () => {
-    const asked = Array.from({ length: 20 }, () => request(world, { will_wake: false }))
-    await createPayments(world.sql, asked)
-    for (const { payment_id } of asked)
+  test('a job without a wake-up is claimed from the database', async () => {
+    const requests = Array.from({ length: 20 }, () => request(world, { will_wake: false }))
+    await createPayments(world.sql, requests)
+    for (const { payment_id } of requests)
       expect(await paymentIn(client, payment_id, 'authorized')).toMatchObject({
         amount_capturable_minor: 1000,
       })
   })
 
-  test('while a queue is paused no provider call starts, and after that all of them do', async () => {
+  test('a paused queue starts no provider call, and all calls start after the pause', async () => {
     const expected: string[] = []
-    const asking = new AbortController()
+    const stop = new AbortController()
     const stream = (async () => {
-      while (!asking.signal.aborted) {
+      while (!stop.signal.aborted) {
         const answers = await Promise.all(Array.from({ length: 5 }, () => createPayment(client, {}, ASYNC)))
         expected.push(...answers.map(({ body }) => body.id))
         await sleep(20)
@@ -142,10 +142,10 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     const [paused] = await world.sql<{ at_ms: number }[]>`
       select extract(epoch from created_at)::float8 * 1000 as at_ms from pauses where queue = 'payments'`
     const before = expected.length
-    // Until well after the bar of one second, with new work coming in all the time.
+    // New jobs arrive until the limit of one second has long passed.
     await eventually(async () => expect(Date.now()).toBeGreaterThan(paused!.at_ms + 2500))
     await eventually(async () => expect(expected.length).toBeGreaterThan(before + 30))
-    asking.abort()
+    stop.abort()
     await stream
     const requests = await world.provider('stripe').requests({ method: 'POST', path: '/v1/payment_intents$' })
     const late = requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)
@@ -159,7 +159,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     expect(rows).toHaveLength(expected.length)
   })
 
-  test('jobs of a paused tenant wait, and those of others are done', async () => {
+  test('jobs of a paused tenant wait, and jobs of other tenants are performed', async () => {
     const other = await world.clientOf()
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
@@ -172,25 +172,25 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     await paymentIn(client, body.id, 'authorized')
   })
 
-  test('a worker that wakes up after another took over its job changes nothing', async () => {
+  test('a worker that lost its lease to another changes nothing', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    // The news from outside would settle it too, also late news of the authorization.
+    // Notifications would settle the capture too, also late ones of the authorization.
     for (const event of await listEvents(world, processor_reference))
       await eventually(async () => expect(await stateOf(world, event)).toMatch(/applied|ignored/))
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       fault: { hold: 'after' },
     })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
-    await held.hit()
-    // Somebody else has it now: for a minute, unless told otherwise.
-    const usurper = newId()
+    await hold.hit()
+    // Another worker has the lease for a minute.
+    const other_token = newId()
     await world.sql`
-      update jobs set lease_token = ${usurper}, lease_until = now() + interval '1 minute', attempt = attempt + 1
+      update jobs set lease_token = ${other_token}, lease_until = now() + interval '1 minute', attempt = attempt + 1
       where subject_id = ${id} and name = 'payment.capture'`
     const before = await fencedSoFar()
-    await held.remove()
+    await hold.remove()
     await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
     const [job] = await world.sql`
       select id, state, attempt, lease_token, outcome, last_error from jobs
@@ -198,7 +198,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     expect(job).toMatchObject({
       state: 'running',
       attempt: 2,
-      lease_token: usurper,
+      lease_token: other_token,
       outcome: null,
       last_error: null,
     })
@@ -217,7 +217,7 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
     ])
   })
 
-  test('after all of these stories the books balance and agree with the processor', async () => {
+  test('after all scenarios the books balance and agree with the processor', async () => {
     await world.drain()
     expect(await findRemainingProblems(world)).toEqual([])
   })
@@ -226,17 +226,17 @@ describe.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
 describe('the fence', () => {
   let world: World
   beforeAll(async () => {
-    // Nobody works here but the test.
+    // No worker runs; the test claims the jobs.
     world = await createWorld({ parts: ['api'], notifications: false })
   })
   afterAll(async () => await world?.close())
 
-  /** Two workers have had the job: the first too long ago, the second now. */
+  /** Two claims of the job: the first is expired, the second is current. */
   async function claimedTwice(job_id: string): Promise<[ClaimedJob, ClaimedJob]> {
-    const [first] = await claimJobs(world.sql, [job_id], as('first'))
-    expect(await claimJobs(world.sql, [job_id], as('too early'))).toEqual([])
+    const [first] = await claimJobs(world.sql, [job_id], claimOptions('first'))
+    expect(await claimJobs(world.sql, [job_id], claimOptions('too early'))).toEqual([])
     await world.sql`update jobs set lease_until = now() where id = ${job_id}`
-    const [second] = await claimJobs(world.sql, [job_id], as('second'))
+    const [second] = await claimJobs(world.sql, [job_id], claimOptions('second'))
     expect(second!.lease_token).not.toBe(first!.lease_token)
     expect(second!.attempt).toBe(first!.attempt + 1)
     expect(second!.call).toEqual({ ...first!.call, in_doubt: true })
@@ -265,7 +265,7 @@ describe('the fence', () => {
     return job!.id
   }
 
-  test('of two workers that claimed a job only the later one can settle it, and the other writes nothing', async () => {
+  test('only the last of two claims of a job can settle it, and the other writes nothing', async () => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
     const [first, second] = await claimedTwice(await jobOf(body.id, 'payment.authorize'))
@@ -275,14 +275,14 @@ describe('the fence', () => {
       { attempt: 1, worker: 'first', outcome: null },
       { attempt: 2, worker: 'second', outcome: null },
     ])
-    const before = await everythingOf(world)
+    const before = await allRows(world)
     const failure = { code: 'payment_declined', message: 'no' } as const
     for (const decision of [
       done({ reference: 're_1' }),
       failed(failure),
       retry('later'),
-      rotate('anew'),
-      unknown('who knows'),
+      rotate('new key'),
+      unknown('no response'),
       giveBack('not now'),
     ]) {
       const late = settlement(first, decision)
@@ -290,34 +290,38 @@ describe('the fence', () => {
       expect(await settlePayment(first, late, 'authorized')).toEqual(new Set())
     }
     expect(await renewLeases(sql, [first])).toEqual(new Set())
-    expect(await everythingOf(world)).toEqual(before)
+    expect(await allRows(world)).toEqual(before)
 
     expect(await renewLeases(sql, [second, first])).toEqual(new Set([second.id]))
     expect(await settlePayment(second, succeeded(second), 'authorized')).toEqual(new Set([second.id]))
-    const settled = await everythingOf(world)
+    const settled = await allRows(world)
     expect(await settlePayment(second, succeeded(second), 'authorized')).toEqual(new Set())
     expect(await settlePayment(first, succeeded(first), 'authorized')).toEqual(new Set())
-    expect(await everythingOf(world)).toEqual(settled)
+    expect(await allRows(world)).toEqual(settled)
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a worker whose lease has lapsed settles nothing, even if nobody else has claimed the job', async () => {
+  test('a worker with an expired lease settles nothing, even without another claim of the job', async () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
-    const [job] = await claimJobs(world.sql, [await jobOf(body.id, 'payment.authorize')], as('slow'))
+    const [job] = await claimJobs(
+      world.sql,
+      [await jobOf(body.id, 'payment.authorize')],
+      claimOptions('slow'),
+    )
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
-    const before = await everythingOf(world)
+    const before = await allRows(world)
     expect(await settlePayment(job!, succeeded(job!), 'authorized')).toEqual(new Set())
     expect(await settleJobs(world.sql, [settlement(job!, retry('later'))])).toEqual(new Set())
     expect(await renewLeases(world.sql, [job!])).toEqual(new Set())
-    expect(await everythingOf(world)).toEqual(before)
+    expect(await allRows(world)).toEqual(before)
   })
 
-  test('in a batch each settlement has a fence of its own', async () => {
+  test('each settlement of a batch has its own fence', async () => {
     const { client, sql } = world
-    const made = await Promise.all([createPayment(client, {}, ASYNC), createPayment(client, {}, ASYNC)])
-    const [one, other] = made.map(({ body }) => body.id)
+    const payments = await Promise.all([createPayment(client, {}, ASYNC), createPayment(client, {}, ASYNC)])
+    const [one, other] = payments.map(({ body }) => body.id)
     const [late] = await claimedTwice(await jobOf(one, 'payment.authorize'))
-    const [timely] = await claimJobs(sql, [await jobOf(other, 'payment.authorize')], as('timely'))
+    const [timely] = await claimJobs(sql, [await jobOf(other, 'payment.authorize')], claimOptions('timely'))
     const settled = await settlePayments(
       sql,
       [late, timely!].map((job) => ({
@@ -331,23 +335,23 @@ describe('the fence', () => {
     expect((await client.get(`/v1/payments/${other}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a capture and a refund are posted once, by the worker that holds the lease', async () => {
+  test('a capture and a refund are posted once, by the worker with the lease', async () => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
-    const [authorizing] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], as('w'))
+    const [authorizing] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], claimOptions('w'))
     await settlePayment(authorizing!, succeeded(authorizing!), 'authorized')
     await client.post(`/v1/payments/${body.id}/capture`, undefined, ASYNC)
     const [late, timely] = await claimedTwice(await jobOf(body.id, 'payment.capture'))
-    const before = await everythingOf(world)
+    const before = await allRows(world)
     expect(await settlePayment(late, succeeded(late), 'captured')).toEqual(new Set())
-    expect(await everythingOf(world)).toEqual(before)
-    const both = await Promise.all(
+    expect(await allRows(world)).toEqual(before)
+    const settlements = await Promise.all(
       [late, timely, timely, late].map((job) => settlePayment(job, succeeded(job), 'captured')),
     )
-    expect(both.filter((ids) => ids.size === 1)).toHaveLength(1)
+    expect(settlements.filter((ids) => ids.size === 1)).toHaveLength(1)
     expect(await sql`select from ledger_transfers where subject_id = ${body.id}`).toHaveLength(1)
 
-    const { body: made } = await refund(client, body.id, { amount_minor: 400 }, ASYNC)
+    const { body: refunded } = await refund(client, body.id, { amount_minor: 400 }, ASYNC)
     const [slow, quick] = await claimedTwice(await jobOf(body.id, 'refund.create'))
     const settle = (job: ClaimedJob) =>
       settleRefunds(sql, [
@@ -357,98 +361,98 @@ describe('the fence', () => {
           update: {
             tenant_id: job.tenant_id,
             payment_id: body.id,
-            refund_id: made.id,
+            refund_id: refunded.id,
             status: 'succeeded',
             processor_reference: `re_${job.id}`,
             failure: null,
           },
         },
       ])
-    const untouched = await everythingOf(world)
+    const untouched = await allRows(world)
     expect(await settle(slow)).toEqual(new Set())
-    expect(await everythingOf(world)).toEqual(untouched)
+    expect(await allRows(world)).toEqual(untouched)
     expect(await settle(quick)).toEqual(new Set([quick.id]))
     expect(await settle(quick)).toEqual(new Set())
-    expect(await sql`select from ledger_transfers where subject_id = ${made.id}`).toHaveLength(1)
+    expect(await sql`select from ledger_transfers where subject_id = ${refunded.id}`).toHaveLength(1)
   })
 
-  test('a call counts as never sent only while every attempt is known to have sent nothing', async () => {
+  test('a call counts as never sent only if every attempt recorded that it sent nothing', async () => {
     const { sql, client } = world
     const { body } = await createPayment(client, {}, ASYNC)
     const id = await jobOf(body.id, 'payment.authorize')
-    const claimed = async () => {
+    const claimAgain = async () => {
       await sql`update jobs set run_at = now(), lease_until = now() where id = ${id}`
-      return (await claimJobs(sql, [id], as('w')))[0]!
+      return (await claimJobs(sql, [id], claimOptions('w')))[0]!
     }
-    const sent = async () => (await sql`select first_sent_at from jobs where id = ${id}`)[0]!
-    // Given back, or refused before it had an effect: it is as if there had been no attempt.
-    const turnedAway = retryUndone({ kind: 'retry', reason: '429' })
-    for (const decision of [giveBack('the worker is stopping'), turnedAway]) {
-      const job = await claimed()
+    const sentAt = async () => (await sql`select first_sent_at from jobs where id = ${id}`)[0]!
+    // A released or refused attempt leaves no mark of a sent call.
+    const refusedBeforeEffect = retryUndone({ kind: 'retry', reason: '429' })
+    for (const decision of [giveBack('the worker is stopping'), refusedBeforeEffect]) {
+      const job = await claimAgain()
       expect(job.call).toMatchObject({ in_doubt: false, lookup_only: false })
       await settleJobs(sql, [settlement(job, decision)])
-      expect(await sent()).toEqual({ first_sent_at: null })
+      expect(await sentAt()).toEqual({ first_sent_at: null })
     }
-    const waited = await claimed()
+    const waited = await claimAgain()
     expect(waited.call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
-    await settleJobs(sql, [settlement(waited, turnedAway)])
-    // While it was paused nobody refused it.
+    await settleJobs(sql, [settlement(waited, refusedBeforeEffect)])
+    // The pause does not count as a refusal.
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
-    const [resumed] = await claimJobs(sql, [id], as('w'))
+    const [resumed] = await claimJobs(sql, [id], claimOptions('w'))
     expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
-    // That one died. Nobody can take its mark back, whatever else is known of it.
-    const first = await sent()
-    for (const decision of [retryUndone({ kind: 'misconfigured', reason: '401' }), turnedAway]) {
-      const heir = await claimed()
-      expect(heir.call).toMatchObject({ in_doubt: true, lookup_only: false })
-      await settleJobs(sql, [settlement(heir, decision)])
-      expect(await sent()).toEqual(first)
+    // This attempt died. No later attempt can remove its mark.
+    const first = await sentAt()
+    for (const decision of [retryUndone({ kind: 'misconfigured', reason: '401' }), refusedBeforeEffect]) {
+      const next = await claimAgain()
+      expect(next.call).toMatchObject({ in_doubt: true, lookup_only: false })
+      await settleJobs(sql, [settlement(next, decision)])
+      expect(await sentAt()).toEqual(first)
       await sql`delete from job_attempts where job_id = ${id}`
     }
-    // Turned away for a day, it still was not "never sent".
+    // A call refused for a day does not count as never sent.
     await sql`update jobs set refused_since = now() - interval '25 hours', run_at = now() where id = ${id}`
-    const [refused] = await claimJobs(sql, [id], as('w'))
+    const [refused] = await claimJobs(sql, [id], claimOptions('w'))
     expect(refused).toMatchObject({ failures: 4, call: { in_doubt: true, refused_ms: expect.any(Number) } })
     expect(neverSent(refused!.call!, { kind: 'retry', reason: '429' })).toBe(false)
-    // A key of its own is in no doubt.
-    await settleJobs(sql, [settlement(refused!, rotate('anew'))])
+    // A new key has no unresolved call.
+    await settleJobs(sql, [settlement(refused!, rotate('new key'))])
     await sql`update jobs set run_at = now() where id = ${id}`
-    const [anew] = await claimJobs(sql, [id], as('w'))
-    expect(anew!.call).toMatchObject({ generation: 2, key: `${id}:2`, in_doubt: false, refused_ms: null })
-    const kept = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
-    expect([...kept]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
-    await settleJobs(sql, [settlement(anew!, retry('the look failed'))])
-    // A day later it is only looked up, and a look that is given back does not take it back either.
+    const [rotated] = await claimJobs(sql, [id], claimOptions('w'))
+    expect(rotated!.call).toMatchObject({ generation: 2, key: `${id}:2`, in_doubt: false, refused_ms: null })
+    const attempts = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
+    expect([...attempts]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
+    await settleJobs(sql, [settlement(rotated!, retry('the lookup failed'))])
+    // A day later the call is only looked up, and a released lookup does not remove the mark.
     await sql`
       update jobs set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where id = ${id}`
-    const aged = await sent()
+    const aged = await sentAt()
     for (const _ of [1, 2]) {
-      const look = await claimed()
-      expect(look.call).toMatchObject({ lookup_only: true, in_doubt: true })
-      await settleJobs(sql, [settlement(look, giveBack('the worker is stopping'))])
-      expect(await sent()).toEqual(aged)
+      const lookup = await claimAgain()
+      expect(lookup.call).toMatchObject({ lookup_only: true, in_doubt: true })
+      await settleJobs(sql, [settlement(lookup, giveBack('the worker is stopping'))])
+      expect(await sentAt()).toEqual(aged)
     }
   })
 
-  test('a lease whose row is locked is skipped, and the others are renewed meanwhile', async () => {
+  test('a renewal skips a lease with a locked row and renews the others', async () => {
     const { client, sql } = world
     const ids = await Promise.all(
       [1, 2].map(async () => jobOf((await createPayment(client, {}, ASYNC)).body.id, 'payment.authorize')),
     )
-    const [one, other] = await claimJobs(sql, ids, as('w'))
+    const [one, other] = await claimJobs(sql, ids, claimOptions('w'))
     await sql.begin(async (tx) => {
-      // As a settlement does that waits behind others, for the balance of a busy account.
+      // A settlement that waits for the balance of a busy account locks the row.
       await tx`select from jobs where id = ${one!.id} for update`
       expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([other!.id]))
     })
     expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([one!.id, other!.id]))
   })
 
-  test('of many workers that claim the same job at once one gets it', async () => {
+  test('one of 50 concurrent claims of a job succeeds', async () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     const id = await jobOf(body.id, 'payment.authorize')
     const claims = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => claimJobs(world.sql, [id], as(`worker ${index}`))),
+      Array.from({ length: 50 }, (_, index) => claimJobs(world.sql, [id], claimOptions(`worker ${index}`))),
     )
     expect(claims.flat()).toHaveLength(1)
     expect(await world.sql`select from all_job_attempts where job_id = ${id}`).toHaveLength(1)
@@ -464,8 +468,8 @@ describe('attempts', () => {
   })
   afterAll(async () => await world?.close())
 
-  // These four wait beside each other.
-  test.concurrent('a retry makes the same call, with the same key and parameters, even if the payment has changed since', async () => {
+  // These four tests run concurrently, because each waits for seconds.
+  test.concurrent('a retry repeats the call with the same key and parameters, even after a change of the payment', async () => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
@@ -474,7 +478,7 @@ describe('attempts', () => {
     })
     await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, ASYNC)
     await busy.hit()
-    // What is sent comes from the stored call and not from the payment.
+    // The request comes from the stored call and not from the payment.
     await world.sql`update payments set amount_minor = 2000, amount_capturable_minor = 2000 where id = ${id}`
     await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'ready'`
     await paymentIn(client, id, 'captured')
@@ -494,34 +498,34 @@ describe('attempts', () => {
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry', 'done'])
   })
 
-  test.concurrent('while the processor cannot be reached the work waits, and goes on when it can', async () => {
-    const away = await createWorld({ parts: ['api'], notifications: false })
-    const nowhere = { ...away.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }
+  test.concurrent('jobs are retried while the processor is unreachable, and succeed afterwards', async () => {
+    const unreachable = await createWorld({ parts: ['api'], notifications: false })
+    const config_without_provider = { ...unreachable.config, STRIPE_API_BASE: 'http://127.0.0.1:9' }
     const log = createLog('silent', 'test')
     try {
-      const lost = await startWorker(nowhere, log)
-      const { body } = await createPayment(away.client, {}, ASYNC)
+      const disconnected = await startWorker(config_without_provider, log)
+      const { body } = await createPayment(unreachable.client, {}, ASYNC)
       await eventually(async () => {
-        const rows = await away.sql`
+        const rows = await unreachable.sql`
           select a.outcome from jobs j join job_attempts a on a.job_id = j.id where j.subject_id = ${body.id} and a.ended_at is not null`
         expect(rows.length).toBeGreaterThan(1)
         expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['retry']))
       })
-      await lost.close()
-      const worker = await startWorker(away.config, log)
-      await paymentIn(away.client, body.id, 'authorized')
+      await disconnected.close()
+      const worker = await startWorker(unreachable.config, log)
+      await paymentIn(unreachable.client, body.id, 'authorized')
       await worker.close()
-      await checkInvariants(away)
+      await checkInvariants(unreachable)
     } finally {
-      await away.close()
+      await unreachable.close()
     }
   })
 
-  test.concurrent('a lease is renewed for as long as its handler works', async () => {
+  test.concurrent('a lease is renewed while its handler runs', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
+    const hold = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
-    await held.hit()
+    await hold.hit()
     const job = async () =>
       (
         await world.sql`
@@ -534,40 +538,40 @@ describe('attempts', () => {
       expect(now).toEqual(first)
       expect(age_s).toBeGreaterThan(5.5)
     })
-    await held.remove()
+    await hold.remove()
     await paymentIn(client, id, 'captured')
     const requests = await world.provider('stripe').requests({ path: `${processor_reference}/capture` })
     expect(requests).toHaveLength(1)
   })
 
-  test.concurrent('a call is given up with its lease, and the next worker finds its outcome', async () => {
+  test.concurrent('a lost lease aborts the call, and the next worker finds its outcome', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       fault: { hold: 'after' },
     })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
-    await held.hit()
+    await hold.hit()
     const before = await fencedSoFar()
     await world.sql`
       update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute'
       where subject_id = ${id} and name = 'payment.capture'`
     // The processor has not answered yet.
     await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
-    await held.remove()
+    await hold.remove()
     await world.sql`update jobs set lease_until = now() where subject_id = ${id} and state = 'running'`
     await paymentIn(client, id, 'captured')
   })
 
-  /** As if the process had died in each of its attempts. */
+  /** Sets the job as if the process died in each attempt. */
   async function poison(job_id: string): Promise<void> {
     await world.sql`
-      update jobs set state = 'running', attempt = max_attempts, worker = 'a dead one', started_at = now(),
+      update jobs set state = 'running', attempt = max_attempts, worker = 'dead worker', started_at = now(),
         run_at = now(), lease_token = gen_random_uuid(), lease_until = now()
       where id = ${job_id}`
   }
 
-  test('a job that kills every worker is parked as unknown without another call, and the others go on', async () => {
+  test('a job that kills every worker becomes unknown without another call, and other jobs continue', async () => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
     const [job] = await world.sql`select id, max_attempts from jobs where subject_id = ${body.id}`
@@ -586,7 +590,7 @@ describe('attempts', () => {
     await heldPayment(client)
   })
 
-  test('a job whose look kills every worker too is parked', async () => {
+  test('a job with a lookup that kills every worker is parked', async () => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
@@ -595,7 +599,7 @@ describe('attempts', () => {
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     const stateOfJob = async () =>
       (await world.sql`select state, run_at = 'infinity' as parked from jobs where id = ${job!.id}`)[0]
-    // It may end one more: by attempts it has been looked at once.
+    // One more worker may die: the attempts permit one lookup.
     await eventually(async () => expect((await stateOfJob())!.state).toBe('unknown'))
     await poison(job!.id)
     await world.sql`update jobs set attempt = attempt + 1 where id = ${job!.id}`
@@ -609,39 +613,39 @@ describe('attempts', () => {
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, worker, started_at, lease_token, lease_until)
       values (${id}, ${world.tenant_id}, 'notifications', 'notification.apply', ${world.sql.json({ notification_id: newId() })}, 3,
-        'running', 3, 'a dead one', now(), gen_random_uuid(), now())`
+        'running', 3, 'dead worker', now(), gen_random_uuid(), now())`
     await eventually(async () => {
       const [job] = await world.sql`select state, attempt from jobs where id = ${id}`
       expect(job).toEqual({ state: 'discarded', attempt: 4 })
     })
   })
 
-  test('a job of a kind that only another version knows is left for a worker of that version', async () => {
+  test('a job with an unknown name stays ready for a worker of another version', async () => {
     const { id } = await heldPayment(client)
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
     const [job] = await world.sql<{ id: string }[]>`
       update jobs set name = 'payment.take' where subject_id = ${id} and name = 'payment.capture' returning id`
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
-    // Whoever else waits is served meanwhile, by bells and past them.
+    // Other jobs are claimed meanwhile, with and without wake-ups.
     await heldPayment(client)
     const later = request(world, { will_wake: true })
     await createPayments(world.sql, [later])
     await paymentIn(client, later.payment_id, 'authorized')
-    expect(await claimJobs(world.sql, [job!.id], as('one that does not know it'))).toEqual([])
+    expect(await claimJobs(world.sql, [job!.id], claimOptions('worker of another version'))).toEqual([])
     const [due] = await findDue(world.sql, [{ queue: 'payments', room: 100, after: null }], {
       names: JOB_NAMES,
       grace_ms: 0,
     })
     expect(due!.ids).not.toContain(job!.id)
-    const [left] = await world.sql`
+    const [remaining] = await world.sql`
       select state, attempt, first_sent_at from jobs where id = ${job!.id}`
-    expect(left).toEqual({ state: 'ready', attempt: 0, first_sent_at: null })
+    expect(remaining).toEqual({ state: 'ready', attempt: 0, first_sent_at: null })
     await world.sql`update jobs set name = 'payment.capture' where id = ${job!.id}`
     await paymentIn(client, id, 'captured')
   })
 
-  test('a job whose payload cannot be read ends at once, and the others go on', async () => {
+  test('a job with an invalid payload is discarded at its first attempt, and other jobs continue', async () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
@@ -655,7 +659,7 @@ describe('attempts', () => {
     await heldPayment(client)
   })
 
-  test('a call whose request cannot be read is never sent: its job is parked until an operator retries it', async () => {
+  test('a call with an invalid request is never sent, and its job is parked until an operator retries it', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
@@ -676,7 +680,7 @@ describe('attempts', () => {
     const path = `${processor_reference}/capture`
     expect(await world.provider('stripe').requests({ path })).toEqual([])
     await write(request)
-    await retryJob(world.sql, { job_id, who: 'test', reason: 'it was mended' })
+    await retryJob(world.sql, { job_id, who: 'test', reason: 'it was repaired' })
     await paymentIn(client, id, 'captured')
   })
 })
@@ -703,50 +707,50 @@ describe('shares', () => {
         Array.from({ length: 400 }, () => request(world, { tenant_id: noisy.tenant_id, will_wake: false })),
       )
     await resumeJobs(sql, { tenant_id: noisy.tenant_id })
-    let most = 0
-    const look = async () => {
-      const [row] = await sql<{ taken: number; waiting: number; done: number }[]>`
-        select count(*) filter (where state = 'running') as taken,
+    let max_running = 0
+    const countJobs = async () => {
+      const [row] = await sql<{ running: number; waiting: number; done: number }[]>`
+        select count(*) filter (where state = 'running') as running,
           count(*) filter (where finished_at is null) as waiting, count(*) filter (where finished_at is not null) as done
         from jobs where tenant_id = ${noisy.tenant_id}`
-      most = Math.max(most, row!.taken)
+      max_running = Math.max(max_running, row!.running)
       return row!
     }
-    await eventually(async () => expect((await look()).done).toBeGreaterThan(20))
-    for (let round = 0; round < 5; round += 1) {
+    await eventually(async () => expect((await countJobs()).done).toBeGreaterThan(20))
+    for (let iteration = 0; iteration < 5; iteration += 1) {
       await heldPayment(quiet)
-      await look()
+      await countJobs()
     }
-    const { waiting } = await look()
+    const { waiting } = await countJobs()
     expect(waiting).toBeGreaterThan(1000)
-    expect(most).toBeLessThanOrEqual(CONCURRENCY)
-    // How many of the noisy one's jobs were taken up between the quiet one's asking and its turn.
-    const passed = await sql<{ before: number }[]>`
+    expect(max_running).toBeLessThanOrEqual(CONCURRENCY)
+    // The noisy tenant's jobs that started between the request and the start of a job of the quiet tenant.
+    const started_before = await sql<{ before: number }[]>`
       select (select count(*) from jobs n where n.tenant_id = ${noisy.tenant_id}
         and n.started_at >= q.created_at and n.started_at <= q.started_at) as before
       from jobs q where q.tenant_id = ${quiet.tenant_id}`
-    expect(passed).toHaveLength(5)
-    for (const { before } of passed) expect(before).toBeLessThanOrEqual(5 * CONCURRENCY)
+    expect(started_before).toHaveLength(5)
+    for (const { before } of started_before) expect(before).toBeLessThanOrEqual(5 * CONCURRENCY)
     await pauseJobs(sql, { tenant_id: noisy.tenant_id })
   })
 
-  test('overdue jobs are found by turns: the first of every tenant before the second of any', async () => {
+  test('a scan finds overdue jobs round robin: the first of each tenant before the second of any', async () => {
     const { sql } = world
     const tenants = await Promise.all(
-      ['turn-a', 'turn-b', 'turn-c'].map((tenant) => world.clientOf({ tenant })),
+      ['tenant-a', 'tenant-b', 'tenant-c'].map((tenant) => world.clientOf({ tenant })),
     )
     await pauseJobs(sql, { queue: 'maintenance' })
-    const walk = async (tx: Sql, after: string | null = null, room = 6) =>
-      (await findDue(tx, [{ queue: 'maintenance', room, after }], { names: ['turn'], grace_ms: 1000 }))[0]
+    const scan = async (tx: Sql, after: string | null = null, room = 6) =>
+      (await findDue(tx, [{ queue: 'maintenance', room, after }], { names: ['scan'], grace_ms: 1000 }))[0]
     const counts = [50, 2, 1]
     for (const [index, { tenant_id }] of tenants.entries())
       for (let each = 0; each < counts[index]!; each += 1)
         await sql`
           insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
-          values (${newId()}, ${tenant_id}, 'maintenance', 'turn', '{}', 1, now() - interval '1 minute')`
-    expect(await walk(sql)).toBeUndefined()
+          values (${newId()}, ${tenant_id}, 'maintenance', 'scan', '{}', 1, now() - interval '1 minute')`
+    expect(await scan(sql)).toBeUndefined()
     await sql.begin(async (tx) => {
-      // Seen by this transaction only: nobody else takes these jobs, which nobody could perform.
+      // Only this transaction sees the end of the pause, so no worker claims these jobs.
       await tx`delete from pauses where queue = 'maintenance'`
       const ownersOf = async (ids: string[]) => {
         const rows = await tx<
@@ -755,16 +759,16 @@ describe('shares', () => {
         const owner = new Map(rows.map(({ id, tenant_id }) => [id, tenant_id]))
         return ids.map((id) => tenants.findIndex(({ tenant_id }) => tenant_id === owner.get(id)))
       }
-      const whole = await walk(tx as never)
-      const turns = await ownersOf(whole!.ids)
-      expect(new Set(turns.slice(0, 3))).toEqual(new Set([0, 1, 2]))
-      expect(new Set(turns.slice(3, 5))).toEqual(new Set([0, 1]))
-      expect(turns.slice(5)).toEqual([0])
-      // With room for two at a time, the third tenant comes first in the second walk.
-      const first = await walk(tx as never, null, 2)
-      const second = await walk(tx as never, first!.after, 2)
-      const met = await ownersOf([...first!.ids, ...second!.ids])
-      expect(new Set(met.slice(0, 3))).toEqual(new Set([0, 1, 2]))
+      const whole = await scan(tx as never)
+      const owners = await ownersOf(whole!.ids)
+      expect(new Set(owners.slice(0, 3))).toEqual(new Set([0, 1, 2]))
+      expect(new Set(owners.slice(3, 5))).toEqual(new Set([0, 1]))
+      expect(owners.slice(5)).toEqual([0])
+      // With room for two jobs per scan, the second scan starts with the third tenant.
+      const first = await scan(tx as never, null, 2)
+      const second = await scan(tx as never, first!.after, 2)
+      const two_scans = await ownersOf([...first!.ids, ...second!.ids])
+      expect(new Set(two_scans.slice(0, 3))).toEqual(new Set([0, 1, 2]))
       expect(second!.after).toBeNull()
       await tx`insert into pauses (queue) values ('maintenance')`
     })

@@ -1,4 +1,4 @@
-// API keys: made by a command, rotated with grace, revoked everywhere within a second.
+// API keys are created by a command, rotated with a grace period, and revoked in all processes within a second.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect } from 'vitest'
 import { startApi } from '#api/main.ts'
@@ -15,17 +15,17 @@ import { testIn, type World } from '#test/world.ts'
 const SECRET = /sk_live_[a-z0-9-]+_[0-9A-Za-z]{32}/
 const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/
 
-let second: Awaited<ReturnType<typeof startApi>>
+let second_api: Awaited<ReturnType<typeof startApi>>
 
 const test = testIn({ parts: ['api'] })
 test.beforeAll(async ({ world }) => {
-  second = await startApi(world.config, createLog('silent', 'test'))
+  second_api = await startApi(world.config, createLog('silent', 'test'))
 })
 afterAll(async () => {
-  await second?.close()
+  await second_api?.close()
 })
 
-function keys(world: World, ...args: string[]) {
+function runKeys(world: World, ...args: string[]) {
   return runCommand('src/commands/keys.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
@@ -33,23 +33,23 @@ async function statusOf(world: World, secret: string, url = world.client.url): P
   return (await createClient(url, secret).get('/v1/customers')).status
 }
 
-async function made(
+async function createKey(
   world: World,
   scopes = 'customer:write',
   tenant = 'shop',
 ): Promise<{ id: string; secret: string }> {
-  const { code, stdout } = await keys(world, 'create', '--tenant', tenant, '--scopes', scopes)
+  const { code, stdout } = await runKeys(world, 'create', '--tenant', tenant, '--scopes', scopes)
   expect(code).toBe(0)
-  return shown({ stdout })
+  return parseKey({ stdout })
 }
 
-function shown({ stdout }: { stdout: string }): { id: string; secret: string } {
+function parseKey({ stdout }: { stdout: string }): { id: string; secret: string } {
   return { id: ID.exec(stdout)![0], secret: SECRET.exec(stdout)![0] }
 }
 
 test('a revoked key is refused by every process within a second', async ({ world }) => {
   const client = await world.clientOf()
-  const urls = [world.client.url, second.url]
+  const urls = [world.client.url, second_api.url]
   for (const url of urls) expect(await statusOf(world, client.key, url)).toBe(200)
   const lastAccepted = urls.map(async (url) => {
     for (let accepted_at = 0; ; await sleep(5)) {
@@ -70,51 +70,49 @@ test('a revoked key is refused by every process within a second', async ({ world
   for (const url of urls) expect(await statusOf(world, client.key, url)).toBe(401)
 })
 
-test('a key stops working when it expires, also while it is in use', async ({ world }) => {
+test('an expired key is refused, also while it is in use', async ({ world }) => {
   const tenant = await ensureTenant(world.sql, 'expiring')
   const by = testActor(tenant.id)
-  const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
-  const past = await createApiKey(world.sql, tenant, over, by)
+  const expired_key = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
+  const past = await createApiKey(world.sql, tenant, expired_key, by)
   expect(await statusOf(world, past.secret)).toBe(401)
-  // Looked up so shortly before its end that a process which believed every look-up for as long would go on taking it.
+  // The lookup is so close to the expiry that a fixed cache lifetime would accept the key for too long.
   let soon: { secret: string; ends: number }
   do {
     const ends = Date.now() + 700
     const { secret } = await createApiKey(
       world.sql,
       tenant,
-      { ...over, expires_at: new Date(ends).toISOString() },
+      { ...expired_key, expires_at: new Date(ends).toISOString() },
       by,
     )
     soon = { secret, ends }
     await sleep(ends - 400 - Date.now())
-    // On a machine that was busy it is over by now: another one.
+    // On a busy machine the key is already expired: retry with a new key.
   } while ((await statusOf(world, soon.secret)) !== 200)
   await sleep(soon.ends + 200 - Date.now())
   expect(await statusOf(world, soon.secret)).toBe(401)
 })
 
-test('a rotated key goes on working for its grace period, and the new one has its scopes', async ({
-  world,
-}) => {
+test('a rotated key works for its grace period, and the new key has its scopes', async ({ world }) => {
   const tenant = await ensureTenant(world.sql, 'rotating')
   const by = testActor(tenant.id)
-  const asked = { name: 'shop', scopes: ['customer:write' as const], expires_at: null }
-  const old = await createApiKey(world.sql, tenant, asked, by)
+  const properties = { name: 'shop', scopes: ['customer:write' as const], expires_at: null }
+  const old = await createApiKey(world.sql, tenant, properties, by)
   const fresh = (await rotateApiKey(world.sql, tenant, old.id, 3600, by))!
-  expect(fresh).toMatchObject(asked)
+  expect(fresh).toMatchObject(properties)
   for (const { secret } of [old, fresh]) {
-    const answer = await createClient(world.client.url, secret).post('/v1/customers', {
+    const response = await createClient(world.client.url, secret).post('/v1/customers', {
       idempotency_key: freshKey(),
     })
-    expect([answer.status, answer.body.tenant_id]).toEqual([201, tenant.id])
+    expect([response.status, response.body.tenant_id]).toEqual([201, tenant.id])
   }
   await rotateApiKey(world.sql, tenant, fresh.id, 0, by)
   for (let status = 200; status === 200; await sleep(20)) status = await statusOf(world, fresh.secret)
   expect(await statusOf(world, old.secret)).toBe(200)
 })
 
-test('the new key expires when the old one would have, and an expired key cannot be rotated', async ({
+test('a new key keeps the expiry of the rotated key, and an expired key cannot be rotated', async ({
   world,
 }) => {
   const tenant = await ensureTenant(world.sql, 'ending')
@@ -126,8 +124,13 @@ test('the new key expires when the old one would have, and an expired key cannot
   expect(fresh.expires_at).toBe(old.expires_at)
   const left = (await listApiKeys(world.sql, tenant.id)).find(({ id }) => id === old.id)
   expect(Date.parse(left!.expires_at!)).toBeLessThan(Date.now() + 120_000)
-  const over = await createApiKey(world.sql, tenant, { ...ending, expires_at: '2020-01-01T00:00:00Z' }, by)
-  const refused = await keys(world, 'rotate', '--tenant', 'ending', '--id', over.id)
+  const expired_key = await createApiKey(
+    world.sql,
+    tenant,
+    { ...ending, expires_at: '2020-01-01T00:00:00Z' },
+    by,
+  )
+  const refused = await runKeys(world, 'rotate', '--tenant', 'ending', '--id', expired_key.id)
   expect([refused.code, refused.stderr]).toEqual([
     1,
     'There is no such key, or the key is revoked or expired.\n',
@@ -135,15 +138,15 @@ test('the new key expires when the old one would have, and an expired key cannot
   expect(await listApiKeys(world.sql, tenant.id)).toHaveLength(3)
 })
 
-test('the command makes a key that works at once and is shown once', async ({ world }) => {
-  const { id, secret } = await made(world, 'customer:write,payments:read', 'front-shop')
+test('the command creates a key that works at once and is shown once', async ({ world }) => {
+  const { id, secret } = await createKey(world, 'customer:write,payments:read', 'front-shop')
   expect(secret.startsWith('sk_live_front-shop_')).toBe(true)
   const client = createClient(world.client.url, secret)
   expect((await client.post('/v1/customers', { idempotency_key: freshKey() })).status).toBe(201)
   expect((await client.get('/v1/payments')).status).toBe(200)
   expect((await client.post('/v1/payments', {})).body.error.message).toBe('Missing scope: payments:write')
 
-  const listed = await keys(world, 'list', '--tenant', 'front-shop')
+  const listed = await runKeys(world, 'list', '--tenant', 'front-shop')
   expect(listed.stdout).toContain(id)
   expect(listed.stdout).toContain(`...${secret.slice(-4)}`)
   expect(listed.stdout).toContain('valid')
@@ -153,52 +156,55 @@ test('the command makes a key that works at once and is shown once', async ({ wo
   expect(row!.row).not.toContain(secret.slice(19))
 })
 
-test('the command makes keys that expire, or with every scope', async ({ world }) => {
-  const asked = ['create', '--tenant', 'expiries', '--scopes', 'all', '--expires']
-  const { id, secret: ending } = shown(await keys(world, ...asked, '2099-01-01T00:00:00Z'))
+test('the command creates keys with an expiry and keys with all scopes', async ({ world }) => {
+  const command = ['create', '--tenant', 'expiries', '--scopes', 'all', '--expires']
+  const { id, secret: ending } = parseKey(await runKeys(world, ...command, '2099-01-01T00:00:00Z'))
   expect(await statusOf(world, ending)).toBe(200)
   for (const given of ['2098-02-03', '2098-02-03T02:00:00+02:00']) {
-    const key = shown(await keys(world, ...asked, given))
-    const { stdout } = await keys(world, 'list', '--tenant', 'expiries')
+    const key = parseKey(await runKeys(world, ...command, given))
+    const { stdout } = await runKeys(world, 'list', '--tenant', 'expiries')
     expect(stdout).toContain(`${key.id}  ...${key.secret.slice(-4)}  expires 2098-02-03T00:00:00`)
   }
   const tenant = await ensureTenant(world.sql, 'expiries')
   const by = testActor(tenant.id)
-  const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
-  const { id: expired } = await createApiKey(world.sql, tenant, over, by)
-  const { stdout } = await keys(world, 'list', '--tenant', 'expiries')
+  const expired_key = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
+  const { id: expired } = await createApiKey(world.sql, tenant, expired_key, by)
+  const { stdout } = await runKeys(world, 'list', '--tenant', 'expiries')
   expect(stdout).toMatch(new RegExp(`${id}  \\S+  expires 2099`))
   expect(stdout).toMatch(new RegExp(`${expired}  \\S+  expired 2020`))
-  const { secret } = await made(world, 'all')
+  const { secret } = await createKey(world, 'all')
   expect((await createClient(world.client.url, secret).get('/v1/payments')).status).toBe(200)
 })
 
-test('the command rotates and revokes', async ({ world }) => {
-  const first = await made(world)
-  const rotated = await keys(world, 'rotate', '--tenant', 'shop', '--id', first.id, '--grace', '60')
+test('the command rotates and revokes keys', async ({ world }) => {
+  const first = await createKey(world)
+  const rotated = await runKeys(world, 'rotate', '--tenant', 'shop', '--id', first.id, '--grace', '60')
   expect(rotated.code).toBe(0)
   const next = { id: ID.exec(rotated.stdout)![0], secret: SECRET.exec(rotated.stdout)![0] }
   expect(next.secret).not.toBe(first.secret)
   expect([await statusOf(world, first.secret), await statusOf(world, next.secret)]).toEqual([200, 200])
-  expect((await keys(world, 'list', '--tenant', 'shop')).stdout).toMatch(new RegExp(`${first.id}.*expires`))
+  expect((await runKeys(world, 'list', '--tenant', 'shop')).stdout).toMatch(
+    new RegExp(`${first.id}.*expires`),
+  )
 
-  const revoked = await keys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
+  const revoked = await runKeys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
   expect([revoked.code, revoked.stdout]).toEqual([0, 'Revoked.\n'])
   for (let status = 200; status === 200; await sleep(20)) status = await statusOf(world, first.secret)
   expect(await statusOf(world, next.secret)).toBe(200)
-  const again = await keys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
-  expect([again.code, again.stderr]).toEqual([1, 'There is no such key, or the key is already revoked.\n'])
-  expect((await keys(world, 'rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
+  const repeated = await runKeys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
+  expect([repeated.code, repeated.stderr]).toEqual([
+    1,
+    'There is no such key, or the key is already revoked.\n',
+  ])
+  expect((await runKeys(world, 'rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
 })
 
-test('what the command does to a tenant is in its audit log, and what is refused is not', async ({
-  world,
-}) => {
-  const { id } = await made(world, 'customer:write', 'audited')
-  const fresh = shown(await keys(world, 'rotate', '--tenant', 'audited', '--id', id, '--grace', '0'))
+test('the audit log of a tenant has the changes of the command and omits refused ones', async ({ world }) => {
+  const { id } = await createKey(world, 'customer:write', 'audited')
+  const fresh = parseKey(await runKeys(world, 'rotate', '--tenant', 'audited', '--id', id, '--grace', '0'))
   for (const code of [0, 1])
-    expect((await keys(world, 'revoke', '--tenant', 'audited', '--id', fresh.id)).code).toBe(code)
-  await keys(world, 'contact', '--tenant', 'audited', '--email', 'ops@audited.example')
+    expect((await runKeys(world, 'revoke', '--tenant', 'audited', '--id', fresh.id)).code).toBe(code)
+  await runKeys(world, 'contact', '--tenant', 'audited', '--email', 'ops@audited.example')
   const tenant_id = (await ensureTenant(world.sql, 'audited')).id
   const { entries } = await findAuditEntries(world.sql, { tenant_id, limit: 10 })
   expect(entries).toMatchObject([
@@ -212,18 +218,18 @@ test('what the command does to a tenant is in its audit log, and what is refused
 })
 
 test("the command does not touch another tenant's key", async ({ world }) => {
-  const { id, secret } = await made(world, 'customer:write', 'mine')
-  await made(world, 'customer:write', 'theirs')
+  const { id, secret } = await createKey(world, 'customer:write', 'mine')
+  await createKey(world, 'customer:write', 'theirs')
   for (const command of ['revoke', 'rotate']) {
-    const { code, stderr } = await keys(world, command, '--tenant', 'theirs', '--id', id)
+    const { code, stderr } = await runKeys(world, command, '--tenant', 'theirs', '--id', id)
     expect([code, stderr]).toEqual([1, expect.stringContaining('There is no such key')])
   }
   expect(await statusOf(world, secret)).toBe(200)
 })
 
-test('the domains of a tenant’s email are set by a command, and shown', async ({ world }) => {
+test('the command sets and shows the email domains of a tenant', async ({ world }) => {
   await ensureTenant(world.sql, 'writes')
-  const set = async (...args: string[]) => await keys(world, 'domains', '--tenant', 'writes', ...args)
+  const set = async (...args: string[]) => await runKeys(world, 'domains', '--tenant', 'writes', ...args)
   const domains = async (...args: string[]) => {
     const { code, stdout } = await set(...args)
     const [row] = await world.sql`select email_domains from tenants where slug = 'writes'`
@@ -255,10 +261,10 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
   expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
 }, 180_000)
 
-test('what a tenant’s SMS may be from is set by a command, and shown', async ({ world }) => {
+test('the command sets and shows the SMS senders of a tenant', async ({ world }) => {
   await ensureTenant(world.sql, 'texts')
   const senders = async (...args: string[]) => {
-    const { code, stdout } = await keys(world, 'senders', '--tenant', 'texts', ...args)
+    const { code, stdout } = await runKeys(world, 'senders', '--tenant', 'texts', ...args)
     const [row] = await world.sql`select sms_senders from tenants where slug = 'texts'`
     return [code, stdout.trim(), row!['sms_senders']]
   }
@@ -277,31 +283,31 @@ test('what a tenant’s SMS may be from is set by a command, and shown', async (
   expect(entry!['details']).toMatchObject({ sms_senders: given })
 })
 
-test('the command sets whom a tenant is told by, and takes it away', async ({ world }) => {
-  await made(world, 'customer:write', 'reached')
+test('the command sets and removes the contact of a tenant', async ({ world }) => {
+  await createKey(world, 'customer:write', 'reached')
   const contact = async (...args: string[]) => {
-    const { code, stdout } = await keys(world, 'contact', '--tenant', 'reached', ...args)
+    const { code, stdout } = await runKeys(world, 'contact', '--tenant', 'reached', ...args)
     const [row] = await world.sql`select contact_email from tenants where slug = 'reached'`
-    const listed = await keys(world, 'list', '--tenant', 'reached')
+    const listed = await runKeys(world, 'list', '--tenant', 'reached')
     return [code, stdout, row!['contact_email'], listed.stdout.split('\n')[0]]
   }
   const [set, none] = ['Contact of reached: ops@reached.example', 'Contact of reached: none']
-  expect((await keys(world, 'list', '--tenant', 'reached')).stdout).toContain(`${none}\n`)
-  for (const taking of [['--none'], ['--email', '']]) {
+  expect((await runKeys(world, 'list', '--tenant', 'reached')).stdout).toContain(`${none}\n`)
+  for (const removal of [['--none'], ['--email', '']]) {
     expect(await contact('--email', 'ops@reached.example')).toEqual([
       0,
       `${set}\n`,
       'ops@reached.example',
       set,
     ])
-    expect(await contact(...taking)).toEqual([0, `${none}\n`, null, none])
+    expect(await contact(...removal)).toEqual([0, `${none}\n`, null, none])
   }
 })
 
-test('the help says of each scope what it opens', async ({ world }) => {
-  const { stdout } = await keys(world, '--help')
-  const opens = (scope: string) => stdout.split('\n').find((line) => line.trim().startsWith(`${scope} `))
-  const words: Record<string, string> = {
+test('the help describes the resources of each scope', async ({ world }) => {
+  const { stdout } = await runKeys(world, '--help')
+  const helpOf = (scope: string) => stdout.split('\n').find((line) => line.trim().startsWith(`${scope} `))
+  const terms: Record<string, string> = {
     timeline: 'timelines',
     reconciliation: 'drifts',
     transactions: 'transactions',
@@ -321,16 +327,16 @@ test('the help says of each scope what it opens', async ({ world }) => {
   const missing = routesOf(await readDocument(world.client)).flatMap(({ path, operation }) => {
     const scope = /Needs the scope `([^`]+)`/.exec(operation.description)?.[1]
     const last = path.split('/').findLast((part) => !part.startsWith('{'))!
-    const word = (words[last] ?? last).replace(/s$/, '')
-    return scope === undefined || opens(scope)?.includes(word) === true ? [] : [`${scope}: ${word}`]
+    const word = (terms[last] ?? last).replace(/s$/, '')
+    return scope === undefined || helpOf(scope)?.includes(word) === true ? [] : [`${scope}: ${word}`]
   })
   expect(missing).toEqual([])
 })
 
-test('the command says which options are missing or wrong', async ({ world }) => {
+test('the command names missing and invalid options', async ({ world }) => {
   await ensureTenant(world.sql, 'mistaken')
   for (const args of [['--help'], ['-h'], [], ['create', '--help']]) {
-    const { code, stdout } = await keys(world, ...args)
+    const { code, stdout } = await runKeys(world, ...args)
     expect(code).toBe(0)
     expect(stdout).toContain('npm run keys -- create')
     expect(stdout).toContain('customer:write')
@@ -368,7 +374,7 @@ test('the command says which options are missing or wrong', async ({ world }) =>
   ]
   await Promise.all(
     mistakes.map(async ([args, message]) => {
-      const { code, stdout, stderr } = await keys(world, ...args)
+      const { code, stdout, stderr } = await runKeys(world, ...args)
       expect([args, code, stdout]).toEqual([args, 1, ''])
       expect(stderr).toContain(message)
       expect(stderr).not.toContain('    at ')

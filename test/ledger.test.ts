@@ -1,4 +1,4 @@
-// The ledger: what happened is posted once, in balance, and never changed.
+// The ledger: each transfer is posted once, in balance, and never changed.
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
@@ -9,19 +9,24 @@ import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
 
-type Posted = { kind: string; seq: number | null; balance_after_minor: number | null; created_at: string }
+type LedgerTransfer = {
+  kind: string
+  seq: number | null
+  balance_after_minor: number | null
+  created_at: string
+}
 
-/** What was posted for a subject: kind, from which account, to which, how much. */
-async function postedFor(world: World, subject_id: string): Promise<unknown[][]> {
+/** The transfers of a resource: kind, debited account, credited account, currency, amount. */
+async function transfersOf(world: World, subject_id: string): Promise<unknown[][]> {
   const rows = await world.sql`
     select kind, debit_account, credit_account, currency, amount_minor from ledger_transfers
     where subject_id = ${subject_id} order by created_at`
   return rows.map((row) => Object.values(row))
 }
 
-/** The transfers of a tenant in a currency, in the order in which they moved what is available. */
-async function ledgerOf(world: World, tenant_id: string, currency = 'USD'): Promise<Posted[]> {
-  return await world.sql<Posted[]>`
+/** The transfers of a tenant in a currency, in the order of their sequence on the available account. */
+async function ledgerOf(world: World, tenant_id: string, currency = 'USD'): Promise<LedgerTransfer[]> {
+  return await world.sql<LedgerTransfer[]>`
     select kind, seq, balance_after_minor, created_at from ledger_transfers
     where tenant_id = ${tenant_id} and currency = ${currency} order by seq`
 }
@@ -34,26 +39,24 @@ async function balancesOf(world: World, tenant_id: string): Promise<unknown[][]>
   ])
 }
 
-test('a capture, a refund and its failure are posted as they happen, and balances follow', async ({
-  world,
-}) => {
+test('a capture, a refund and a failed refund are posted and change the balances', async ({ world }) => {
   const shop = await world.clientOf()
   const { id } = await heldPayment(shop, { currency: 'eur', payment_method: 'pm_card_refundFail' })
-  expect(await postedFor(world, id)).toEqual([])
+  expect(await transfersOf(world, id)).toEqual([])
   expect(await balancesOf(world, shop.tenant_id)).toEqual([])
 
   await shop.post(`/v1/payments/${id}/capture`, { amount_minor: 900 })
-  expect(await postedFor(world, id)).toEqual([['capture', 'processor_clearing', 'available', 'EUR', 900]])
-  const { body: made } = await refund(shop, id, { amount_minor: 400 })
+  expect(await transfersOf(world, id)).toEqual([['capture', 'processor_clearing', 'available', 'EUR', 900]])
+  const { body: created } = await refund(shop, id, { amount_minor: 400 })
   expect(await balancesOf(world, shop.tenant_id)).toEqual([
     ['EUR', 'available', 500],
     ['EUR', 'processor_clearing', -500],
   ])
   await world
     .provider('stripe')
-    .control('POST', `/refunds/${made.processor_reference}/settle`, { status: 'failed' })
+    .control('POST', `/refunds/${created.processor_reference}/settle`, { status: 'failed' })
   await eventually(async () =>
-    expect(await postedFor(world, made.id)).toEqual([
+    expect(await transfersOf(world, created.id)).toEqual([
       ['refund', 'available', 'processor_clearing', 'EUR', 400],
       ['refund_failed', 'processor_clearing', 'available', 'EUR', 400],
     ]),
@@ -74,13 +77,13 @@ test('a capture, a refund and its failure are posted as they happen, and balance
   ])
 })
 
-test('each tenant has its own accounts', async ({ world }) => {
+test('a capture of one tenant leaves the accounts of another unchanged', async ({ world }) => {
   const [one, other] = [await world.clientOf(), await world.clientOf()]
   await capturedPayment(one)
   expect(await listBalances(world.sql, other.tenant_id)).toEqual([])
 })
 
-test('forty first captures at once add up to the balance, and each running balance is right', async ({
+test('forty concurrent first captures add up to the balance, and each running balance is correct', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -118,10 +121,7 @@ test('transfers cannot be changed, deleted or truncated', async ({ world }) => {
 describe('one statement with several transfers', () => {
   type Transfer = { kind: string; subject_id: string; from: string; to: string; amount_minor: number }
 
-  /**
-   * Posts all of these in one statement, as a settling step does, and reserves, where that is said: by account, below
-   * zero to free.
-   */
+  /** Posts transfers in one statement, as a settling step does. Each reservation is a change of an account's reserved amount. */
   async function post(
     world: World,
     tenant_id: string,
@@ -167,7 +167,9 @@ describe('one statement with several transfers', () => {
     return tenant_id
   }
 
-  test('updates each account once, and each transfer follows from the one before it', async ({ world }) => {
+  test('updates each account once, and each running balance follows from the previous transfer', async ({
+    world,
+  }) => {
     const tenant_id = await shopWith(world, 'USD')
     await post(world, tenant_id, [{ amount_minor: 500 }])
     await post(world, tenant_id, [
@@ -189,9 +191,7 @@ describe('one statement with several transfers', () => {
     ])
   })
 
-  test('leaves reserved amounts alone, also when more is debited than the balance holds', async ({
-    world,
-  }) => {
+  test('leaves reserved amounts unchanged, also if a debit exceeds the balance', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await post(world, tenant_id, [{ amount_minor: 500 }])
     const reserve = (amount_minor: number) => world.sql`
@@ -205,7 +205,7 @@ describe('one statement with several transfers', () => {
     await reserve(0)
   })
 
-  test('moves balances and what is reserved together, each account once', async ({ world }) => {
+  test('updates the balance and the reserved amount of each account once', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     const available = async () => (await listBalances(world.sql, tenant_id))[0]
     await post(world, tenant_id, [{ amount_minor: 500 }], 'USD', [['available', 300]])
@@ -218,7 +218,7 @@ describe('one statement with several transfers', () => {
     expect(
       await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`,
     ).toContainEqual(before)
-    // Two payouts: one is paid, of the other nothing is reserved any more.
+    // Two payouts: one is paid, the reservation of the other is released.
     await post(world, tenant_id, [refundOf(120), { amount_minor: 5 }], 'USD', [
       ['available', -120],
       ['available', -200],
@@ -231,11 +231,11 @@ describe('one statement with several transfers', () => {
     ])
   })
 
-  test('is undone when it frees more than is reserved', async ({ world }) => {
+  test('is rolled back if it releases more than the reserved amount', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await post(world, tenant_id, [{}], 'USD', [['available', 50]])
-    const more = post(world, tenant_id, [refundOf(60)], 'USD', [['available', -60]])
-    await expect(more).rejects.toMatchObject({ code: '23514' })
+    const excess = post(world, tenant_id, [refundOf(60)], 'USD', [['available', -60]])
+    await expect(excess).rejects.toMatchObject({ code: '23514' })
     expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
       balance_minor: 100,
       reserved_minor: 50,
@@ -243,7 +243,7 @@ describe('one statement with several transfers', () => {
     await post(world, tenant_id, [], 'USD', [['available', -50]])
   })
 
-  test('is undone when it reserves on an account that does not exist', async ({ world }) => {
+  test('is rolled back if it reserves on a missing account', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     for (const transfers of [[], [{}]])
       await expect(post(world, tenant_id, transfers, 'USD', [['fees', 5]])).rejects.toMatchObject({
@@ -255,7 +255,7 @@ describe('one statement with several transfers', () => {
     expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('reserves what thirty others at once reserve and free', async ({ world }) => {
+  test('adds up reservations of thirty concurrent statements', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) => {
@@ -273,30 +273,33 @@ describe('one statement with several transfers', () => {
   })
 
   test.for([
-    ['of a currency', 'EUR', {}],
-    ['by its name', 'USD', { from: 'fees' }],
-  ] as const)('is undone when an account %s does not exist', async ([, currency, transfer], { world }) => {
+    ['of another currency', 'EUR', {}],
+    ['with another name', 'USD', { from: 'fees' }],
+  ] as const)('is rolled back if an account %s does not exist', async ([, currency, transfer], { world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await expect(post(world, tenant_id, [{}, transfer], currency)).rejects.toMatchObject({ code: '23502' })
     expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('is undone when it moves nothing, or from an account to itself', async ({ world }) => {
+  test('is rolled back if an amount is not positive or both accounts are the same', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     for (const transfer of [{ amount_minor: 0 }, { amount_minor: -5 }, { from: 'available' }])
       await expect(post(world, tenant_id, [{}, transfer])).rejects.toMatchObject({ code: '23514' })
     expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('is undone when the same capture was posted before', async ({ world }) => {
+  test('is rolled back if the same capture is already posted', async ({ world }) => {
     const { id } = await capturedPayment(world.client)
-    const posted = [await postedFor(world, id), await balancesOf(world, world.tenant_id)]
-    const again = post(world, world.tenant_id, [{ kind: 'capture', subject_id: id, amount_minor: 1000 }])
-    await expect(again).rejects.toMatchObject({ code: '23505', constraint_name: 'ledger_transfers_once' })
-    expect([await postedFor(world, id), await balancesOf(world, world.tenant_id)]).toEqual(posted)
+    const posted = [await transfersOf(world, id), await balancesOf(world, world.tenant_id)]
+    const repetition = post(world, world.tenant_id, [{ kind: 'capture', subject_id: id, amount_minor: 1000 }])
+    await expect(repetition).rejects.toMatchObject({
+      code: '23505',
+      constraint_name: 'ledger_transfers_once',
+    })
+    expect([await transfersOf(world, id), await balancesOf(world, world.tenant_id)]).toEqual(posted)
   })
 
-  test('adds up with many others at once on the same accounts', async ({ world }) => {
+  test('adds up with thirty concurrent statements on the same accounts', async ({ world }) => {
     const tenant_id = await shopWith(world, 'EUR', 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) =>
@@ -319,7 +322,7 @@ describe('one statement with several transfers', () => {
   }
 })
 
-test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
+test('after all tests of this file the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   await agreeOnAllCorrections(world)
   expect(await findRemainingProblems(world)).toEqual([])

@@ -1,4 +1,4 @@
-// `npm run listen`: it follows the feed of events and posts each to a receiver, as a delivery is posted.
+// `npm run listen`: the command follows the feed of events and posts each event to a receiver like a delivery.
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -16,7 +16,7 @@ import { startProcess, until } from '#test/process.ts'
 const FILE = 'src/commands/listen.ts'
 const KEY = 'sk_live_acme_0123456789abcdefghijABCDEFGHIJ01'
 const TENANT = '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'
-const MOST_EVENTS = 1000
+const LONG_FEED_LENGTH = 1000
 
 type Event = ReturnType<typeof eventOf>
 
@@ -36,12 +36,12 @@ function eventOf(sequence: number, type = 'payment.captured', more: object = {})
 const eventsUpTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, at) => eventOf(first + at))
 
-/** The test with which ends what was started for it. */
-type Ends = Pick<TestContext, 'onTestFinished'>
+/** The test whose end stops its servers and processes. */
+type TestEnd = Pick<TestContext, 'onTestFinished'>
 
-/** A server whose requests, with their bodies, are kept. */
+/** A local HTTP server whose handler gets the body of each request. */
 async function serve(
-  { onTestFinished }: Ends,
+  { onTestFinished }: TestEnd,
   answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
   port = 0,
 ) {
@@ -58,27 +58,28 @@ async function serve(
     if (server.listening) await once(server.close(), 'close')
   }
   onTestFinished(close)
-  const at = (server.address() as AddressInfo).port
-  return { url: `http://127.0.0.1:${at}`, port: at, close }
+  const used_port = (server.address() as AddressInfo).port
+  return { url: `http://127.0.0.1:${used_port}`, port: used_port, close }
 }
 
 /** The feed of a tenant, as the API answers it. */
-async function serveFeed(ends: Ends, first: Event[] = [], port = 0) {
+async function serveFeed(test_end: TestEnd, first: Event[] = [], port = 0) {
   const events = [...first]
-  const asked: { query: Record<string, string>; prefer: string | undefined; key: string | undefined }[] = []
-  const news = new EventEmitter().setMaxListeners(0)
+  const requests: { query: Record<string, string>; prefer: string | undefined; key: string | undefined }[] =
+    []
+  const added = new EventEmitter().setMaxListeners(0)
   const server = await serve(
-    ends,
+    test_end,
     (request, response) => {
       const url = new URL(request.url!, 'http://api')
       const query = Object.fromEntries(url.searchParams)
       const { prefer, authorization } = request.headers as Record<string, string>
-      asked.push({ query, prefer, key: authorization?.replace('Bearer ', '') })
+      requests.push({ query, prefer, key: authorization?.replace('Bearer ', '') })
       const found = () => {
-        const wanted = query['type'] ?? '*'
-        const fits = ({ type }: Event) =>
-          wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
-        const after = events.filter((event) => event.sequence > Number(query['after']) && fits(event))
+        const pattern = query['type'] ?? '*'
+        const matches = ({ type }: Event) =>
+          pattern.endsWith('*') ? type.startsWith(pattern.slice(0, -1)) : type === pattern
+        const after = events.filter((event) => event.sequence > Number(query['after']) && matches(event))
         return after.slice(0, Number(query['limit']))
       }
       const respond = () => {
@@ -91,37 +92,39 @@ async function serveFeed(ends: Ends, first: Event[] = [], port = 0) {
         response.end(JSON.stringify(page))
       }
       if (found().length > 0 || prefer === 'wait=0') return respond()
-      news.once('event', respond)
+      added.once('event', respond)
     },
     port,
   )
   return {
     ...server,
-    asked,
+    requests,
     add(...more: Event[]) {
       events.push(...more)
-      news.emit('event')
+      added.emit('event')
     },
-    /** Resolves when somebody waits for the event after this one. */
-    isWaitedFor: (sequence: number) =>
-      until('it waits for news', () =>
-        asked.some(({ query, prefer }) => prefer === 'wait=30' && query['after'] === String(sequence)),
+    /** Resolves when a request waits for the event after this sequence. */
+    awaitRequestAfter: (sequence: number) =>
+      until('a request waits for the next event', () =>
+        requests.some(({ query, prefer }) => prefer === 'wait=30' && query['after'] === String(sequence)),
       ),
   }
 }
 
-/** A receiver that answers 200, or as told. */
-async function serveReceiver(ends: Ends, status: (sequence: number) => number = () => 200) {
-  const got: { body: string; headers: Record<string, string>; method: string | undefined }[] = []
-  const server = await serve(ends, (request, response, body) => {
-    got.push({ body, headers: request.headers as Record<string, string>, method: request.method })
-    response.writeHead(status((JSON.parse(body) as Event).sequence), { location: '/elsewhere' }).end('taken')
+/** A receiver with a status per sequence. Default: 200. */
+async function serveReceiver(test_end: TestEnd, status: (sequence: number) => number = () => 200) {
+  const received: { body: string; headers: Record<string, string>; method: string | undefined }[] = []
+  const server = await serve(test_end, (request, response, body) => {
+    received.push({ body, headers: request.headers as Record<string, string>, method: request.method })
+    response
+      .writeHead(status((JSON.parse(body) as Event).sequence), { location: '/elsewhere' })
+      .end('received')
   })
-  const sequences = () => got.map(({ body }) => (JSON.parse(body) as Event).sequence)
-  return { ...server, hook: `${server.url}/hook`, got, sequences }
+  const sequences = () => received.map(({ body }) => (JSON.parse(body) as Event).sequence)
+  return { ...server, hook: `${server.url}/hook`, received, sequences }
 }
 
-async function listen({ onTestFinished }: Ends, args: string[], env: Record<string, string> = {}) {
+async function listen({ onTestFinished }: TestEnd, args: string[], env: Record<string, string> = {}) {
   const running = await startProcess(FILE, {
     args,
     env: { SLUICE_API_KEY: KEY, DATA_DIR: '/nowhere', ...env },
@@ -131,18 +134,18 @@ async function listen({ onTestFinished }: Ends, args: string[], env: Record<stri
   return { ...running, secret: running.ready.replace('Signing secret: ', '') }
 }
 
-// Side by side: each test has servers and processes of its own.
-test.concurrent('what happens from now on is posted, signed as a delivery is; Ctrl-C ends it', async (ends) => {
-  const feed = await serveFeed(ends, eventsUpTo(3))
-  const receiver = await serveReceiver(ends)
-  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url])
-  await feed.isWaitedFor(3)
+// Concurrent: each test has servers and processes of its own.
+test.concurrent('new events are posted with the signature of a delivery; Ctrl-C ends the command', async (test_end) => {
+  const feed = await serveFeed(test_end, eventsUpTo(3))
+  const receiver = await serveReceiver(test_end)
+  const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url])
+  await feed.awaitRequestAfter(3)
   feed.add(eventOf(4, 'refund.succeeded'))
   const line = await running.waitForLine('refund.succeeded')
   expect(line).toMatch(/^\d\d:\d\d:\d\d {2}refund\.succeeded +4 {2}200 {2}\d+ ms$/)
-  expect(receiver.got).toHaveLength(1)
+  expect(receiver.received).toHaveLength(1)
 
-  const [{ body, headers, method }] = receiver.got as [(typeof receiver.got)[0]]
+  const [{ body, headers, method }] = receiver.received as [(typeof receiver.received)[0]]
   const { id, type, created_at: timestamp, sequence, data } = eventOf(4, 'refund.succeeded')
   expect(body).toBe(JSON.stringify({ id, type, timestamp, sequence, tenant_id: TENANT, data }))
   expect([method, headers['user-agent'], headers['content-type'], headers['webhook-id']]).toEqual([
@@ -152,14 +155,14 @@ test.concurrent('what happens from now on is posted, signed as a delivery is; Ct
     id,
   ])
   expect(new Webhook(running.secret).verify(body, headers)).toMatchObject({ sequence: 4 })
-  expect(new Set(feed.asked.map(({ key }) => key))).toEqual(new Set([KEY]))
+  expect(new Set(feed.requests.map(({ key }) => key))).toEqual(new Set([KEY]))
 
-  await feed.isWaitedFor(4)
+  await feed.awaitRequestAfter(4)
   expect(await running.end('SIGINT')).toEqual({ code: 0, signal: null })
 })
 
-test.concurrent('--after begins behind an event, and several types are picked from all', async (ends) => {
-  const feed = await serveFeed(ends, [
+test.concurrent('--after starts after an event, and the command filters several types', async (test_end) => {
+  const feed = await serveFeed(test_end, [
     eventOf(1, 'payment.created'),
     eventOf(2, 'payment.created'),
     eventOf(3, 'customer.created'),
@@ -167,9 +170,9 @@ test.concurrent('--after begins behind an event, and several types are picked fr
     eventOf(5, 'refund.failed'),
     eventOf(6, 'payment.failed'),
   ])
-  const receiver = await serveReceiver(ends)
+  const receiver = await serveReceiver(test_end)
   const types = ['--types', 'payment.*, refund.created']
-  const running = await listen(ends, [
+  const running = await listen(test_end, [
     '--forward-to',
     receiver.hook,
     '--url',
@@ -178,16 +181,16 @@ test.concurrent('--after begins behind an event, and several types are picked fr
     '1',
     ...types,
   ])
-  await feed.isWaitedFor(6)
+  await feed.awaitRequestAfter(6)
   expect(receiver.sequences()).toEqual([2, 4, 6])
-  expect(feed.asked.every(({ query }) => query['type'] === undefined)).toBe(true)
+  expect(feed.requests.every(({ query }) => query['type'] === undefined)).toBe(true)
   await running.end('SIGTERM')
 })
 
-test.concurrent('one type is left to the API', async (ends) => {
-  const feed = await serveFeed(ends, [eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
-  const receiver = await serveReceiver(ends)
-  await listen(ends, [
+test.concurrent('the API filters a single type', async (test_end) => {
+  const feed = await serveFeed(test_end, [eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
+  const receiver = await serveReceiver(test_end)
+  await listen(test_end, [
     '--forward-to',
     receiver.hook,
     '--url',
@@ -197,39 +200,39 @@ test.concurrent('one type is left to the API', async (ends) => {
     '--types',
     'payment.*',
   ])
-  await feed.isWaitedFor(2)
+  await feed.awaitRequestAfter(2)
   expect(receiver.sequences()).toEqual([2])
-  expect(feed.asked.map(({ query }) => query['type'])).toEqual(['payment.*', 'payment.*'])
+  expect(feed.requests.map(({ query }) => query['type'])).toEqual(['payment.*', 'payment.*'])
 })
 
 test.concurrent.for<[string, number, Event[]]>([
-  ['none', 0, []],
-  ['one', 1, eventsUpTo(1)],
-  ['many', MOST_EVENTS, eventsUpTo(MOST_EVENTS)],
-  ['those of which the old ones are erased', 777, eventsUpTo(777, 300)],
-])('the newest of %s is found with few requests', async ([_name, newest, events], ends) => {
-  const feed = await serveFeed(ends, events)
-  const running = await listen(ends, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
+  ['an empty feed', 0, []],
+  ['a feed of one event', 1, eventsUpTo(1)],
+  ['a long feed', LONG_FEED_LENGTH, eventsUpTo(LONG_FEED_LENGTH)],
+  ['a feed whose old events are erased', 777, eventsUpTo(777, 300)],
+])('the newest event of %s is found with few requests', async ([_name, newest, events], test_end) => {
+  const feed = await serveFeed(test_end, events)
+  const running = await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
   expect(running.output()).toContain(
     `The events of ${feed.url} after ${newest} go to http://127.0.0.1:9/hook`,
   )
-  await feed.isWaitedFor(newest)
-  expect(feed.asked.length).toBeLessThan(25)
+  await feed.awaitRequestAfter(newest)
+  expect(feed.requests.length).toBeLessThan(25)
 })
 
-test.concurrent('all of a long feed are posted once and in order', async (ends) => {
-  const feed = await serveFeed(ends, eventsUpTo(250))
-  const receiver = await serveReceiver(ends)
-  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
-  await feed.isWaitedFor(250)
+test.concurrent('all events of a long feed are posted once and in order', async (test_end) => {
+  const feed = await serveFeed(test_end, eventsUpTo(250))
+  const receiver = await serveReceiver(test_end)
+  const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  await feed.awaitRequestAfter(250)
   expect(running.output()).not.toContain('Warning')
   expect(receiver.sequences()).toEqual(eventsUpTo(250).map(({ sequence }) => sequence))
 })
 
-test.concurrent('what the receiver refuses, redirects or does not answer is shown, not sent again, and the next one goes on', async (ends) => {
-  const feed = await serveFeed(ends, eventsUpTo(3))
-  const receiver = await serveReceiver(ends, (sequence) => [500, 302, 200][sequence - 1]!)
-  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+test.concurrent('a refused, redirected or unanswered event is shown and not resent, and the next event follows', async (test_end) => {
+  const feed = await serveFeed(test_end, eventsUpTo(3))
+  const receiver = await serveReceiver(test_end, (sequence) => [500, 302, 200][sequence - 1]!)
+  const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   expect(await running.waitForLine(' 1  500 ')).toMatch(/ms$/)
   expect(await running.waitForLine(' 2  302 ')).toMatch(/ms$/)
   expect(await running.waitForLine(' 3  200 ')).toMatch(/ms$/)
@@ -237,74 +240,74 @@ test.concurrent('what the receiver refuses, redirects or does not answer is show
   await receiver.close()
   feed.add(eventOf(4))
   expect(await running.waitForLine(' 4  no answer: ECONNREFUSED')).toMatch(/ms$/)
-  await feed.isWaitedFor(4)
+  await feed.awaitRequestAfter(4)
 })
 
-test.concurrent('while the API is away it is asked again, and nothing is lost or posted twice', async (ends) => {
-  const feed = await serveFeed(ends, eventsUpTo(2))
-  const receiver = await serveReceiver(ends)
-  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
-  await feed.isWaitedFor(2)
+test.concurrent('an unavailable API is queried again, and each event is posted once', async (test_end) => {
+  const feed = await serveFeed(test_end, eventsUpTo(2))
+  const receiver = await serveReceiver(test_end)
+  const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  await feed.awaitRequestAfter(2)
   await feed.close()
   await running.waitForLine(`${feed.url} does not answer (`)
-  const broken = await serve(ends, (_request, response) => void response.writeHead(503).end(), feed.port)
+  const broken = await serve(test_end, (_request, response) => void response.writeHead(503).end(), feed.port)
   await running.waitForLine(`${feed.url} cannot answer (503); trying again.`)
   await broken.close()
-  const back = await serveFeed(ends, eventsUpTo(5), feed.port)
+  const back = await serveFeed(test_end, eventsUpTo(5), feed.port)
   await running.waitForLine(`${feed.url} answers again.`)
-  await back.isWaitedFor(5)
+  await back.awaitRequestAfter(5)
   expect(receiver.sequences()).toEqual([1, 2, 3, 4, 5])
 })
 
-test.concurrent('an API that does not wait is not asked without end', async (ends) => {
-  let asked = 0
-  const api = await serve(ends, (_request, response) => {
-    asked += 1
+test.concurrent('an API that does not wait is queried a few times', async (test_end) => {
+  let request_count = 0
+  const api = await serve(test_end, (_request, response) => {
+    request_count += 1
     response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
   })
-  await listen(ends, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url])
-  await until('it asks again', () => asked > 1)
+  await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url])
+  await until('the command repeats its request', () => request_count > 1)
   await sleep(500)
-  expect(asked).toBeLessThan(5)
+  expect(request_count).toBeLessThan(5)
 })
 
-test.concurrent('a large event holds its id alone', async (ends) => {
+test.concurrent('a large event is truncated to its id', async (test_end) => {
   const large = eventOf(1, 'ai_task.succeeded', { output: 'é'.repeat(10_000) })
-  const feed = await serveFeed(ends, [large])
-  const receiver = await serveReceiver(ends)
-  await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
-  await feed.isWaitedFor(1)
-  const { data, tenant_id } = JSON.parse(receiver.got[0]!.body) as Event & { tenant_id: string }
+  const feed = await serveFeed(test_end, [large])
+  const receiver = await serveReceiver(test_end)
+  await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  await feed.awaitRequestAfter(1)
+  const { data, tenant_id } = JSON.parse(receiver.received[0]!.body) as Event & { tenant_id: string }
   expect([data, tenant_id]).toEqual([{ id: large.data.id, truncated: true }, TENANT])
 })
 
-test.concurrent('the secret is the same for the same key, another one for another, and the given one if one is given', async (ends) => {
-  const feed = await serveFeed(ends)
+test.concurrent('the signing secret is the value of --secret, or depends only on the API key', async (test_end) => {
+  const feed = await serveFeed(test_end)
   const args = ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url]
   const given = newWebhookSecret()
-  const [one, again, other, named] = await Promise.all([
-    listen(ends, args),
-    listen(ends, [...args, '--key', KEY], { SLUICE_API_KEY: 'not-this' }),
-    listen(ends, args, { SLUICE_API_KEY: `${KEY}2` }),
-    listen(ends, [...args, '--secret', given]),
+  const [first, same_key, other_key, with_secret] = await Promise.all([
+    listen(test_end, args),
+    listen(test_end, [...args, '--key', KEY], { SLUICE_API_KEY: 'not-this' }),
+    listen(test_end, args, { SLUICE_API_KEY: `${KEY}2` }),
+    listen(test_end, [...args, '--secret', given]),
   ])
-  expect(one.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
-  expect([again.secret, named.secret]).toEqual([one.secret, given])
-  expect(other.secret).not.toBe(one.secret)
+  expect(first.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+  expect([same_key.secret, with_secret.secret]).toEqual([first.secret, given])
+  expect(other_key.secret).not.toBe(first.secret)
 })
 
-test.concurrent('without --url and --key they are those of the start in this folder', async (ends) => {
+test.concurrent('the defaults of --url and --key are in the data folder of the local start', async (test_end) => {
   const folder = await makeFolder()
-  ends.onTestFinished(folder.remove)
-  const feed = await serveFeed(ends)
+  test_end.onTestFinished(folder.remove)
+  const feed = await serveFeed(test_end)
   await mkdir(join(folder.path, '.data'))
   const dev = JSON.stringify({ api_url: feed.url, api_key: 'sk_live_demo_key' })
   await writeFile(join(folder.path, '.data/dev.json'), dev)
-  await listen(ends, ['--forward-to', 'http://127.0.0.1:9/hook'], {
+  await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook'], {
     SLUICE_API_KEY: '',
     DATA_DIR: join(folder.path, '.data'),
   })
-  expect(feed.asked[0]!.key).toBe('sk_live_demo_key')
+  expect(feed.requests[0]!.key).toBe('sk_live_demo_key')
 })
 
 const TO = ['--forward-to', 'http://127.0.0.1:9/hook']
@@ -336,14 +339,14 @@ test.concurrent.each([
   [[...TO, '--help=x'], '--help takes no value. See --help.\n'],
   [[...TO, '--retry'], 'There is no option --retry. See --help.'],
   [[...TO, 'more'], 'See --help.'],
-] as const)('wrong use %j is told, with exit code 2', async (args, told) => {
-  const ran = await runCommand(FILE, [...args], { SLUICE_API_KEY: KEY })
-  expect(ran).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(told) })
+] as const)('invalid arguments %j are refused with exit code 2', async (args, message) => {
+  const result = await runCommand(FILE, [...args], { SLUICE_API_KEY: KEY })
+  expect(result).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(message) })
 })
 
-test.concurrent('without any key it says where one is looked for', async () => {
-  const ran = await runCommand(FILE, TO, { DATA_DIR: '/nowhere' })
-  expect([ran.code, ran.stderr]).toEqual([
+test.concurrent('a missing API key is refused with the sources of a key', async () => {
+  const result = await runCommand(FILE, TO, { DATA_DIR: '/nowhere' })
+  expect([result.code, result.stderr]).toEqual([
     2,
     'There is no API key: no Sluice runs in /nowhere, and neither SLUICE_API_KEY nor --key is set. See --help.\n',
   ])
@@ -358,48 +361,48 @@ test.concurrent.for<[number, string, string]>([
     'misconfigured_gateway',
     'has no events: the area is switched off there (500 misconfigured_gateway: ',
   ],
-])('a %i %s ends it, with exit code 1', async ([status, code, told], ends) => {
-  const api = await serve(ends, (_request, response) => {
+])('a %i %s ends the command with exit code 1', async ([status, code, message], test_end) => {
+  const api = await serve(test_end, (_request, response) => {
     response.writeHead(status).end(JSON.stringify({ error: { code, message: 'Because.\u001B[2J' } }))
   })
-  const ran = await runCommand(FILE, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
-  expect(ran).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining(told) })
-  expect(ran.stderr).not.toContain('\u001B')
+  const result = await runCommand(FILE, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
+  expect(result).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining(message) })
+  expect(result.stderr).not.toContain('\u001B')
 })
 
-test.concurrent('of types only those are offered that there are events of', async () => {
+test.concurrent('the offered types are types with events', async () => {
   const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
   const offered = stderr.split('There are ')[1]!.trim().split(', ')
   expect(offered.filter((type) => matchEventTypes(type).length === 0)).toEqual([])
   expect(offered.flatMap(matchEventTypes)).toContain('webhook_endpoint.disabled')
 })
 
-test.concurrent('a request that the API refuses is a wrong use, with exit code 2', async (ends) => {
-  const api = await serve(ends, (_request, response) => {
+test.concurrent('a query that the API rejects ends the command with exit code 2', async (test_end) => {
+  const api = await serve(test_end, (_request, response) => {
     const error = { code: 'invalid_request', message: 'type `payment.refined` is not an event type.' }
     response.writeHead(400).end(JSON.stringify({ error }))
   })
   const args = [...TO, '--url', api.url, '--after', '0', '--types', 'payment.captured']
-  const ran = await runCommand(FILE, args, { SLUICE_API_KEY: KEY })
-  expect([ran.code, ran.stderr]).toEqual([
+  const result = await runCommand(FILE, args, { SLUICE_API_KEY: KEY })
+  expect([result.code, result.stderr]).toEqual([
     2,
     `${api.url} rejects the query (400 invalid_request: type \`payment.refined\` is not an event type.). See --help.\n`,
   ])
 })
 
-test.concurrent('what is no API of ours is told', async (ends) => {
+test.concurrent('a server that is not the API of Sluice is reported', async (test_end) => {
   const page = await serve(
-    ends,
+    test_end,
     (_request, response) => void response.writeHead(200).end('<h1>It works!</h1>'),
   )
-  const ran = await runCommand(FILE, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
-  expect([ran.code, ran.stderr]).toEqual([
+  const result = await runCommand(FILE, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
+  expect([result.code, result.stderr]).toEqual([
     1,
     `${page.url} answers, but is not the API of Sluice. See --url.\n`,
   ])
 })
 
-test.concurrent('--help tells all options', async () => {
+test.concurrent('--help lists all options', async () => {
   const { code, stdout } = await runCommand(FILE, ['--help'])
   expect(code).toBe(0)
   for (const option of ['forward-to', 'types', 'after', 'key', 'url', 'secret'])

@@ -1,4 +1,4 @@
-// Log lines that cannot be written: the work goes on, the losses are told, and the processes end when they are asked to.
+// Lost log lines: work continues, losses are counted and logged, and processes stop on SIGTERM.
 import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
@@ -15,8 +15,8 @@ import { eventually } from '#test/payments.ts'
 import { COMPILE_CACHE } from '#test/process.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
-/** A line of the log for each request, of some hundred characters. */
-const TALKATIVE = { LOG_LEVEL: 'info', LOG_REQUESTS: '1' }
+/** Logs one line of a few hundred characters per request. */
+const REQUEST_LOGGING = { LOG_LEVEL: 'info', LOG_REQUESTS: '1' }
 
 let deployment: Deployment
 beforeAll(async () => {
@@ -24,16 +24,16 @@ beforeAll(async () => {
 })
 afterAll(async () => await deployment?.close())
 
-type Started = { child: ChildProcess; client: Client; metrics: () => Promise<string> }
+type RunningApi = { child: ChildProcess; client: Client; metrics: () => Promise<string> }
 
-/** Starts the API with this standard output, also when nobody can read that it is ready. */
-async function startApi(stdio: StdioOptions, shell?: string): Promise<Started> {
+/** Starts the API with this standard output and waits for its health check, because the output may be unreadable. */
+async function startApi(stdio: StdioOptions, shell?: string): Promise<RunningApi> {
   const [api, metrics] = [await freePort(HOST), await freePort(HOST)]
   const env = {
     PATH: process.env.PATH,
     ...COMPILE_CACHE,
     ...deployment.env,
-    ...TALKATIVE,
+    ...REQUEST_LOGGING,
     API_PORT: String(api),
     METRICS_PORT: String(metrics),
   }
@@ -46,57 +46,63 @@ async function startApi(stdio: StdioOptions, shell?: string): Promise<Started> {
   return { child, client, metrics: async () => (await fetch(`http://${HOST}:${metrics}/metrics`)).text() }
 }
 
-/** Asks so often that the log of it is far longer than what a pipe takes. */
-async function talk({ client }: Started, requests = 600): Promise<void> {
-  for (let round = 0; round < requests / 50; round++) {
-    const asked = Array.from({ length: 50 }, () =>
+/** Sends so many requests that their log exceeds the buffer of a pipe. */
+async function sendRequests({ client }: RunningApi, requests = 600): Promise<void> {
+  for (let batch = 0; batch < requests / 50; batch++) {
+    const responses = Array.from({ length: 50 }, () =>
       client.get('/v1/customers/none', { 'x-request-id': freshKey() }),
     )
-    for (const { status } of await Promise.all(asked)) expect(status).toBe(400)
+    for (const { status } of await Promise.all(responses)) expect(status).toBe(400)
   }
 }
 
-async function endsWell({ child }: Pick<Started, 'child'>): Promise<void> {
+async function expectCleanExit({ child }: Pick<RunningApi, 'child'>): Promise<void> {
   const ended = once(child, 'exit')
   child.kill('SIGTERM')
   expect(await ended).toEqual([0, null])
 }
 
-const lost = (reason: string) => new RegExp(`^sluice_log_lines_lost_total\\{reason="${reason}"\\} [1-9]`, 'm')
+const lossMetric = (reason: string) =>
+  new RegExp(`^sluice_log_lines_lost_total\\{reason="${reason}"\\} [1-9]`, 'm')
 
-describe('losing log lines never stops work', () => {
+describe('lost log lines never stop work', () => {
   test('on a full disk', async () => {
     const full = await open('/dev/full', 'w')
     const api = await startApi(['ignore', full.fd, full.fd])
     await full.close()
-    await talk(api)
-    expect(await api.metrics()).toMatch(lost('ENOSPC'))
-    await endsWell(api)
+    await sendRequests(api)
+    expect(await api.metrics()).toMatch(lossMetric('ENOSPC'))
+    await expectCleanExit(api)
   })
 
-  test('on a disk that is full for a while; the next line that can be written says how many are missing', async () => {
+  test('on a disk that is full for a while, and the next written line counts the lost ones', async () => {
     const folder = await makeFolder()
     onTestFinished(() => folder.remove())
     const path = join(folder.path, 'api.log')
     await writeFile(path, '')
     const api = await startApi(['ignore', 'ignore', 'ignore'], `ulimit -f 64; exec "$@" >> ${path}`)
-    await talk(api)
-    expect(await api.metrics()).toMatch(lost('EFBIG'))
+    await sendRequests(api)
+    expect(await api.metrics()).toMatch(lossMetric('EFBIG'))
     await truncate(path)
     await eventually(async () => {
-      await talk(api, 50)
+      await sendRequests(api, 50)
       const lines = (await readFile(path, 'utf8')).split('\n').slice(0, -1)
-      const told = lines
+      const loss_lines = lines
         .filter((line) => line.includes('log lines were lost'))
         .map((line) => JSON.parse(line))
-      expect(told[0]).toMatchObject({ level: 40, name: 'api', reason: 'EFBIG', lines: expect.any(Number) })
-      // All but one that was cut off are whole.
+      expect(loss_lines[0]).toMatchObject({
+        level: 40,
+        name: 'api',
+        reason: 'EFBIG',
+        lines: expect.any(Number),
+      })
+      // Only the first line may be cut off.
       for (const line of lines.slice(1)) JSON.parse(line)
     })
-    await endsWell(api)
+    await expectCleanExit(api)
   })
 
-  test('while the reader does not read, and when it has gone', async () => {
+  test('while the reader of a pipe does not read, and after it has closed the pipe', async () => {
     const folder = await makeFolder()
     onTestFinished(() => folder.remove())
     const path = join(folder.path, 'pipe')
@@ -106,13 +112,13 @@ describe('losing log lines never stops work', () => {
     const api = await startApi(['ignore', writer.fd, 'ignore'])
     const stopped = await startApi(['ignore', writer.fd, 'ignore'])
     await writer.close()
-    await Promise.all([talk(api), talk(stopped)])
-    // With all that it has written still unread.
-    await endsWell(stopped)
+    await Promise.all([sendRequests(api), sendRequests(stopped)])
+    // The pipe is still full of unread lines.
+    await expectCleanExit(stopped)
     await reader.close()
-    await talk(api)
-    expect(await api.metrics()).toMatch(lost('EPIPE'))
-    await endsWell(api)
+    await sendRequests(api)
+    expect(await api.metrics()).toMatch(lossMetric('EPIPE'))
+    await expectCleanExit(api)
   })
 
   test('in the common log of the parts of `npm start`', async () => {
@@ -147,7 +153,7 @@ describe('losing log lines never stops work', () => {
   })
 })
 
-test('an emulator whose disk is full goes on, and writes down what happened when there is room again', async () => {
+test('an emulator continues on a full disk and writes its journal when the disk has space again', async () => {
   const folder = await makeFolder()
   onTestFinished(() => folder.remove())
   async function startEmulator(limit: string) {
@@ -191,9 +197,9 @@ test('an emulator whose disk is full goes on, and writes down what happened when
   await pay()
   execFileSync('prlimit', ['--pid', String(full.child.pid), '--fsize=unlimited:'])
   await full.waitForLine('stripe-journal.jsonl can be written again')
-  await endsWell(full)
-  const again = await startEmulator('')
+  await expectCleanExit(full)
+  const restarted = await startEmulator('')
   for (const id of ids)
-    expect((await again.client.get(`/v1/payment_intents/${id}`)).body).toMatchObject({ id, amount: 1000 })
-  await endsWell(again)
+    expect((await restarted.client.get(`/v1/payment_intents/${id}`)).body).toMatchObject({ id, amount: 1000 })
+  await expectCleanExit(restarted)
 })

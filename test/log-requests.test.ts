@@ -1,4 +1,4 @@
-// The log: a request is found by its id, a payment by its own, with all that was done for it.
+// The log has one line for each request and step, found by the id of a request, payment, notification or message.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -37,7 +37,7 @@ async function deliver(event: object): Promise<Answer> {
   return await deployment.webhooks.post('/stripe', event, { 'stripe-signature': signature })
 }
 
-test('one request is one line, with what its job did under the same id', async () => {
+test('a request has one line, and the lines of its job have the same request id', async () => {
   const { client, tenant_id } = deployment
   const created = await client.post(
     '/v1/payments',
@@ -46,7 +46,7 @@ test('one request is one line, with what its job did under the same id', async (
   )
   expect([created.status, created.headers.get('x-request-id')]).toEqual([201, 'shop-4711'])
   const payment_id = created.body.id as string
-  const lines = await until('its lines', () => {
+  const lines = await until('all log lines are written', () => {
     const found = linesWith('shop-4711')
     return found.length >= 3 && found
   })
@@ -78,15 +78,15 @@ test('one request is one line, with what its job did under the same id', async (
   expect(lines.map((line) => JSON.stringify(line)).join()).not.toContain('pm_card_visa')
 })
 
-test('the whole story of a payment is found by its id, notifications too', async () => {
+test('all steps of a payment, also notifications, are found by its id', async () => {
   const { client } = deployment
   const { body } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
   await client.post(`/v1/payments/${body.id}/capture`)
   await client.post(`/v1/payments/${body.id}/refunds`, { idempotency_key: freshKey(), amount_minor: 300 })
   await client.get(`/v1/payments/${body.id}`)
-  const story = await until('all of it', () => {
+  const steps = await until('all steps are logged', () => {
     const lines = linesWith(body.id)
-    const told = new Set(
+    const logged = new Set(
       lines.map(({ job, route, operation }) => [job ?? route, operation].filter(Boolean).join(' ')),
     )
     return (
@@ -100,28 +100,28 @@ test('the whole story of a payment is found by its id, notifications too', async
         'refund.create refund',
         '/v1/payments/:id',
         'notification.apply',
-      ].every((step) => told.has(step)) && lines
+      ].every((step) => logged.has(step)) && lines
     )
   })
-  // The notification's job names the request that brought it.
-  const applied = story.find(({ job }) => job === 'notification.apply')!
+  // The lines of the notification's job have the id of the notification request.
+  const applied = steps.find(({ job }) => job === 'notification.apply')!
   expect(applied).toMatchObject({ request_id: expect.any(String), notification_id: expect.any(String) })
-  await until('the request that brought it', () =>
+  await until('the notification request is logged', () =>
     linesWith(String(applied['request_id'])).some(({ route }) => route === '/stripe'),
   )
 })
 
-test('a notification is found by its request, its event and its payment, also if it waited or brought no news', async () => {
+test('a notification is found by its request, its event and its payment, also if it waits or is redundant', async () => {
   const { client } = deployment
   const stripe = deployment.provider('stripe')
   const { body } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
-  // Told while the capture is under way, it waits for it, and gets a job when that takes long.
-  const held = await stripe.fault({
+  // A notification during the capture waits for it, and gets a job when the capture takes long.
+  const hold = await stripe.fault({
     match: { method: 'POST', path: `/v1/payment_intents/${body.processor_reference}/capture$` },
     fault: { hold: 'after' },
   })
   await client.post(`/v1/payments/${body.id}/capture`, {}, { prefer: 'respond-async' })
-  await held.hit()
+  await hold.hit()
   const response = await fetch(`${stripe.url}/v1/events?limit=100`, {
     headers: { authorization: `Bearer ${stripe.api_key}` },
   })
@@ -141,10 +141,10 @@ test('a notification is found by its request, its event and its payment, also if
   expect(waited).toMatchObject({ notification_id, event_id: event.id, state: 'received', ...of_payment })
   const applied = await lineOf(String(request_id), { msg: 'an attempt ended' })
   expect(applied).toMatchObject({ request_id, notification_id, job: 'notification.apply' })
-  await held.remove()
+  await hold.remove()
 
-  const again = { ...event, id: `${event.id}_again` }
-  await until('the capture is known', async () => {
+  const repeated = { ...event, id: `${event.id}_again` }
+  await until('the payment is captured', async () => {
     const payment = await client.get(`/v1/payments/${body.id}`)
     return payment.body.status === 'captured'
   })
@@ -152,21 +152,21 @@ test('a notification is found by its request, its event and its payment, also if
     ['applied', of_payment],
     ['duplicate', {}],
   ] as const) {
-    const taken = await deliver(again)
-    expect(await lineOf(taken.headers.get('x-request-id')!, { msg: 'answered' })).toMatchObject({
+    const delivered = await deliver(repeated)
+    expect(await lineOf(delivered.headers.get('x-request-id')!, { msg: 'answered' })).toMatchObject({
       notification_id: expect.any(String),
-      event_id: again.id,
+      event_id: repeated.id,
       state,
       ...more,
     })
   }
 })
 
-test('nothing that a request brings ends a line of the log', async () => {
+test('line breaks in a request do not end a log line', async () => {
   const key = freshKey()
   const breaks = '\u2028\u2029\u0085\u009b'
   await deployment.client.get(`/v1/customers/${key}${encodeURIComponent(breaks)}`)
-  const [line] = await until('its line', () => {
+  const [line] = await until('the log line is written', () => {
     const found = linesWith(key)
     return found.length > 0 && found
   })
@@ -174,23 +174,23 @@ test('nothing that a request brings ends a line of the log', async () => {
   expect(deployment.output()).not.toMatch(/[\u0080-\u009f\u2028\u2029]/)
 })
 
-test('the webhooks host names its answers', async () => {
+test('responses of the webhooks host have a request id', async () => {
   const host = deployment.webhooks
   const refused = await host.post('/stripe', {}, { 'x-request-id': 'from-outside' })
   expect([refused.status, refused.headers.get('x-request-id')]).toEqual([400, 'from-outside'])
   const event = { id: 'evt_1', type: 'charge.updated', data: { object: { id: 'ch_1' } } }
-  const taken = await deliver(event)
-  expect(taken.status).toBe(200)
-  const id = taken.headers.get('x-request-id')!
+  const response = await deliver(event)
+  expect(response.status).toBe(200)
+  const id = response.headers.get('x-request-id')!
   expect(id).toMatch(/^[0-9a-f-]{36}$/)
-  await until('its line', () =>
+  await until('the log line is written', () =>
     linesWith(id).find(({ route, status }) => route === '/stripe' && status === 200),
   )
   expect((await host.get('/nowhere')).headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
   expect((await host.get('/%zz')).headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('a sample is a part of the ids, and always the same', () => {
+test('a sample is always the same fraction of the ids', () => {
   const ids = Array.from({ length: 10_000 }, (_, index) => `request-${index}`)
   const [none, tenth, all] = [0, 0.1, 1].map((part) => ids.filter(createSampler(part)))
   expect([none!.length, all!.length]).toEqual([0, ids.length])
@@ -201,7 +201,7 @@ test('a sample is a part of the ids, and always the same', () => {
   expect(tenth!.every((id) => half.has(id))).toBe(true)
 })
 
-test('what a provider said that its tenant is not shown is logged of each job, also outside the sample', async () => {
+test('an internal response text of a provider is logged for each job, also outside of the sample', async () => {
   const lines: string[] = []
   const job_log = createJobLog(pino({}, { write: (line: string) => void lines.push(line) }), 0)
   const call = { operation: 'send_email', outcome: 'retry', duration_ms: 1 }
@@ -214,7 +214,7 @@ test('what a provider said that its tenant is not shown is logged of each job, a
   ])
 })
 
-test('an email that nobody takes is found by its id, and is no failure of ours', async () => {
+test('a refused email is found by its id and is not logged as a failed request', async () => {
   const { client } = deployment
   const refused = await client.post(
     '/v1/messages/email',
@@ -223,7 +223,7 @@ test('an email that nobody takes is found by its id, and is no failure of ours',
   )
   expect([refused.status, refused.body.error.code]).toEqual([500, 'email_send_failed'])
   const { message_id } = refused.body.error.context
-  const lines = await until('its lines', () => {
+  const lines = await until('all log lines are written', () => {
     const found = linesWith(message_id)
     return ['answered', 'an attempt ended'].every((each) => found.some(({ msg }) => msg === each)) && found
   })
@@ -233,12 +233,12 @@ test('an email that nobody takes is found by its id, and is no failure of ours',
   expect(linesWith('shop-4712').filter(({ msg }) => msg === 'a request failed')).toEqual([])
 })
 
-test('a process whose last lines nobody reads any more ends all the same', async () => {
+test('a process with an unread log ends', async () => {
   const program = `
     import { createLog } from ${JSON.stringify(fileURLToPath(new URL('../src/core/log.ts', import.meta.url)))}
     process.stdin.once('data', (lines) => {
       const log = createLog('info', 'late')
-      for (let line = 0; line < Number(lines); line++) log.warn('nobody hears of it'.repeat(50))
+      for (let line = 0; line < Number(lines); line++) log.warn('an unread log line'.repeat(50))
       process.exit(3)
     })
     process.stdout.write('ready')`
@@ -248,20 +248,17 @@ test('a process whose last lines nobody reads any more ends all the same', async
     await once(child.stdout, 'readable')
     return child
   }
-  const unheard = await start()
-  unheard.stdout.destroy()
-  await once(unheard.stdout, 'close')
-  unheard.stdin.write('1')
-  expect(await once(unheard, 'exit')).toEqual([3, null])
+  const closed_reader = await start()
+  closed_reader.stdout.destroy()
+  await once(closed_reader.stdout, 'close')
+  closed_reader.stdin.write('1')
+  expect(await once(closed_reader, 'exit')).toEqual([3, null])
 
-  // It has written all that the pipe takes, and waits for somebody to read on.
-  const half_heard = await start()
-  half_heard.stdin.write('2000')
-  const { stdout } = half_heard
-  await until(
-    'as much is there as is read ahead',
-    () => stdout.readableLength >= stdout.readableHighWaterMark,
-  )
+  // The process has filled the pipe and waits for a reader.
+  const stalled_reader = await start()
+  stalled_reader.stdin.write('2000')
+  const { stdout } = stalled_reader
+  await until('the read buffer is full', () => stdout.readableLength >= stdout.readableHighWaterMark)
   stdout.destroy()
-  expect(await once(half_heard, 'exit')).toEqual([3, null])
+  expect(await once(stalled_reader, 'exit')).toEqual([3, null])
 })

@@ -1,4 +1,4 @@
-// Messages as the API accepts, shows and cancels them; no worker is there to send them.
+// Tests the acceptance, display and cancellation of messages by the API, without a worker.
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -41,8 +41,8 @@ const jobOf = async (id: string) => {
   return job
 }
 const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
-/** How many messages there are, with all that is written with them. */
-async function written(): Promise<unknown> {
+/** The counts of messages and of all rows that are written with them. */
+async function countRows(): Promise<unknown> {
   const [row] = await world.sql`
     select (select count(*) from messages) as messages, (select count(*) from jobs) as jobs,
       (select count(*) from events) as events, (select count(*) from idempotency_keys) as keys,
@@ -63,10 +63,10 @@ async function suppress(channel: 'email' | 'sms', address: string, tenant_id = w
     values (${tenant_id}, gen_random_uuid(), ${channel}, ${hash}, 'sealed', 'manual')`
 }
 
-test('an email is accepted and shown, and what is sent stands nowhere in clear', async () => {
+test('an accepted email is shown, and its content is stored only encrypted', async () => {
   const secret = randomBytes(6).toString('hex')
   const name = `Ada-${secret}`
-  const given = {
+  const fields = {
     to: [`${name} <to-${secret}@example.com>`, `TO-${secret}@EXAMPLE.com`],
     cc: [`cc-${secret}@example.com`, `to-${secret}@example.com`],
     bcc: [`bcc-${secret}@münchen.example`],
@@ -79,22 +79,26 @@ test('an email is accepted and shown, and what is sent stands nowhere in clear',
     list_unsubscribe_url: `https://example.com/${secret}`,
     attachments: [{ ...FILE, filename: `${secret}.txt` }],
   }
-  const { status, body, headers } = await email({ ...given, tags: ['one', 'two', 'one'], metadata: { a: 1 } })
-  const nobody = { status: null, code: null, message: null }
+  const { status, body, headers } = await email({
+    ...fields,
+    tags: ['one', 'two', 'one'],
+    metadata: { a: 1 },
+  })
+  const no_status = { status: null, code: null, message: null }
   expect([status, body]).toMatchObject([
     202,
     {
-      ...given,
+      ...fields,
       channel: 'email',
       status: 'queued',
-      to: [given.to[0]],
-      cc: [given.cc[0]],
+      to: [fields.to[0]],
+      cc: [fields.cc[0]],
       tags: ['one', 'two'],
       attachments: [{ filename: `${secret}.txt`, content_type: 'text/plain', size: 5 }],
       recipients: [
-        { address: `to-${secret}@example.com`, ...nobody },
-        { address: `cc-${secret}@example.com`, ...nobody },
-        { address: `bcc-${secret}@münchen.example`, ...nobody },
+        { address: `to-${secret}@example.com`, ...no_status },
+        { address: `cc-${secret}@example.com`, ...no_status },
+        { address: `bcc-${secret}@münchen.example`, ...no_status },
       ],
       provider: 'smtp',
       provider_reference: null,
@@ -117,7 +121,7 @@ test('an email is accepted and shown, and what is sent stands nowhere in clear',
   }
 })
 
-test('an SMS is accepted and shown', async () => {
+test('an accepted SMS is shown', async () => {
   const { status, body } = await sms({ from: 'Shop', validity_s: 60 })
   expect([status, body]).toMatchObject([
     202,
@@ -160,11 +164,11 @@ test.each([
   ['😀', 67, 'UCS-2', 3],
   ['ç', 1, 'UCS-2', 1],
   ['Ç', 160, 'GSM-7', 1],
-] as const)('of %s %i are %s in %i parts', (character, times, encoding, segments) => {
+] as const)('a text of %s repeated %i times is %s in %i parts', (character, times, encoding, segments) => {
   expect(segmentsOf(character.repeat(times))).toEqual({ encoding, segments })
 })
 
-test('a pair at the end of a part goes into the next one', () => {
+test('a pair at the end of a part moves to the next part', () => {
   expect(segmentsOf(`${'a'.repeat(159)}€`)).toEqual({ encoding: 'GSM-7', segments: 2 })
   expect(segmentsOf(`${'a'.repeat(152)}€${'a'.repeat(152)}`)).toEqual({ encoding: 'GSM-7', segments: 3 })
   expect(segmentsOf(`${'名'.repeat(66)}😀${'名'.repeat(66)}`)).toEqual({ encoding: 'UCS-2', segments: 3 })
@@ -222,20 +226,20 @@ const INVALID = [
   ['+4915112345678'],
 ]
 
-test('numbers are those that their country has', async () => {
+test('phone numbers are validated by the rules of their country', async () => {
   expect([VALID.length, INVALID.length]).toEqual([56, 41])
-  const tried = async (numbers: unknown[]) => {
+  const send = async (numbers: unknown[]) => {
     const messages = numbers.map((to) => ({ ...SMS, to, idempotency_key: freshKey() }))
     const { status, body } = await client.post('/v1/messages/sms/batch', { messages })
     expect(status).toBe(200)
     return body.map((item: any, nth: number) => [numbers[nth], item.status, item.error?.param])
   }
-  expect(await tried(VALID)).toEqual(VALID.map((number) => [number, 202, undefined]))
-  expect(await tried(INVALID)).toEqual(INVALID.map((number) => [number, 400, 'to']))
+  expect(await send(VALID)).toEqual(VALID.map((number) => [number, 202, undefined]))
+  expect(await send(INVALID)).toEqual(INVALID.map((number) => [number, 400, 'to']))
 })
 
 const BREAKS = ['\r\nBcc: eve@example.com', '\n', '\r', '\t', '\u0001', '\u007f', '\u0085', '\u2028']
-const NO_ADDRESS =
+const INVALID_ADDRESSES =
   `|ada|ada@|@example.com|ada@example|ada@exa mple.com|a da@example.com|ada@@example.com|ada@-example.com
 ada@example..com|.ada@example.com|ada.@example.com|ada@127.0.0.1|ada@[::1]|ada@ü/x.com|Ada <ada@example.com|Ada <>
 Eve, Ada <ada@example.com>|eve@example.com, ada@example.com|Ada (x) <ada@example.com>|ada@exam\u202eple.com|jürgen@example.com
@@ -244,7 +248,7 @@ A: <ada@example.com>|"Ada" Eve" <ada@example.com>| ada@example.com|Ada <ada@exam
 const addresses = (field: string, list = false): [string, unknown[]] => [
   list ? `${field}.0` : field,
   [
-    ...NO_ADDRESS,
+    ...INVALID_ADDRESSES,
     `${'a'.repeat(65)}@example.com`,
     `ada@${'a.'.repeat(130)}com`,
     ...BREAKS.flatMap((text) => [
@@ -257,7 +261,7 @@ const addresses = (field: string, list = false): [string, unknown[]] => [
   ].map((value) => (list ? [value] : value)),
 ]
 
-describe('what no email may hold is refused, and nothing is written', () => {
+describe('an email with an invalid field is refused, and nothing is stored', () => {
   test.each<[string, unknown[]]>([
     addresses('to', true),
     addresses('cc', true),
@@ -348,7 +352,7 @@ describe('what no email may hold is refused, and nothing is written', () => {
     ['nope', [1]],
   ])('%s', async (param, values) => {
     const [field] = param.split('.') as [string]
-    const before = await written()
+    const before = await countRows()
     for (const value of values) {
       const { status, body } = await email({ [field]: value })
       expect([value, status, body.error?.code, body.error?.param]).toEqual([
@@ -358,20 +362,20 @@ describe('what no email may hold is refused, and nothing is written', () => {
         param.slice(0, 100),
       ])
     }
-    expect(await written()).toEqual(before)
+    expect(await countRows()).toEqual(before)
   })
 })
 
-test('what is wrong in 14 MB is found in a walk through it', async () => {
+test('an error in 14 MB of a message is found in linear time', async () => {
   const mib = 1024 * 1024
   const lines = (last: number) =>
     Buffer.from(`${`${'x'.repeat(998)}\n`.repeat(10 * 1024)}${'x'.repeat(last)}\r`).toString('base64')
   const attached = (last: number) => ({
     attachments: [{ filename: 'a.eml', content_type: 'message/rfc822', content: lines(last) }],
   })
-  const words = `${'a'.repeat(990)} `
+  const folded = `${'a'.repeat(990)} `
   for (const [param, fields] of [
-    ['headers.X-A', { headers: { 'X-A': words.repeat((14 * mib) / words.length) } }],
+    ['headers.X-A', { headers: { 'X-A': folded.repeat((14 * mib) / folded.length) } }],
     ['attachments.0.content', attached(999)],
   ] as const) {
     const { status, body } = await email(fields)
@@ -382,19 +386,19 @@ test('what is wrong in 14 MB is found in a walk through it', async () => {
   expect([(await word(990)).status, (await word(991)).status]).toEqual([202, 400])
 })
 
-test('large messages that are read and not taken keep out only who leaves them, and not for long', async () => {
+test('unread responses with large messages limit only their tenant, until the connections close', async () => {
   const own = await world.clientOf()
   const large = '\u20ac'.repeat(1_000_000)
   const { id } = (await email({ text: large, html: large, send_at: later(5) }, ASYNC, own)).body
   const api = await apiWith({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 1_000_000 }, own.key)
   const { hostname, port } = new URL(api.url)
-  const ask = `GET /v1/messages/${id} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${own.key}\r\n\r\n`
+  const request = `GET /v1/messages/${id} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${own.key}\r\n\r\n`
   const before = memoryInUse()
   const unread = Array.from({ length: 40 }, () => {
     const socket = connect(Number(port), hostname)
     onTestFinished(() => void socket.destroy())
     socket.on('error', () => {}).pause()
-    socket.write(ask)
+    socket.write(request)
     return socket
   })
   const refused = await api.get(`/v1/messages/${id}`)
@@ -402,15 +406,18 @@ test('large messages that are read and not taken keep out only who leaves them, 
   expect(refused.body.error.message).toContain('large answers')
   const { arrayBuffers, heapUsed } = memoryInUse()
   expect(arrayBuffers + heapUsed - before.arrayBuffers - before.heapUsed).toBeLessThan(150 * 1024 * 1024)
-  // Others are served, and so is what is small.
+  // Other tenants and small responses are served.
   const other = createClient(api.url, client.key)
   expect((await other.get('/v1/messages/templates/none')).status).toBe(400)
   expect((await api.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
   for (const socket of unread) socket.destroy()
-  await until('it is read again', async () => (await api.get(`/v1/messages/${id}`)).status === 200)
+  await until(
+    'the message is readable again',
+    async () => (await api.get(`/v1/messages/${id}`)).status === 200,
+  )
 })
 
-test('what no SMS may be is refused', async () => {
+test('an SMS with an invalid field is refused', async () => {
   for (const [param, values] of Object.entries({
     body: [undefined, '', 'x'.repeat(1601), '😀'.repeat(801), 17],
     from: ['', '+0', '15005550006', 'MG_', 'much too long', '12345', ' Shop', 'Shop\n', 'Shöp'],
@@ -426,8 +433,8 @@ test('what no SMS may be is refused', async () => {
   expect((await sms({ body: '😀'.repeat(800), from: `MG${'0'.repeat(32)}` })).status).toBe(202)
 })
 
-test('what looks strange and is right is accepted', async () => {
-  const others = [
+test('unusual valid fields are accepted', async () => {
+  const recipients = [
     '"Lovelace, Ada" <ada@example.com>',
     "o'neil+x@example.co.uk",
     '<a@b.co>',
@@ -441,13 +448,13 @@ test('what looks strange and is right is accepted', async () => {
     },
   ]
   const { status, body } = await email({
-    to: others,
+    to: recipients,
     bcc: ['ada@例え.テスト'],
     attachments,
     list_unsubscribe_url: 'https://example.com/a?b=c&d=%20#e',
     subject: 'Grüße 👋',
   })
-  expect([status, body.to, body.attachments[0].size]).toEqual([202, others, 0])
+  expect([status, body.to, body.attachments[0].size]).toEqual([202, recipients, 0])
   const both = await email({
     text: undefined,
     html: '<p>x</p>',
@@ -456,7 +463,7 @@ test('what looks strange and is right is accepted', async () => {
   expect([both.status, both.body.recipients.length]).toEqual([202, 50])
 })
 
-test('a message is from an address of the domains, and an SMS goes to the countries, that are allowed', async () => {
+test('an email is accepted only from allowed domains, and an SMS only to allowed countries', async () => {
   const idempotency_key = freshKey()
   const first = await email({ idempotency_key, from: 'x@other.example' })
   const call = { idempotency_key: freshKey() }
@@ -478,7 +485,7 @@ test('a message is from an address of the domains, and an SMS goes to the countr
     body: { error: { code: 'destination_not_allowed', param: 'to', context: { country: 'DE' } } },
   })
   expect((await sms({ to: '+33612345678' }, ASYNC, strict)).status).toBe(202)
-  // What was taken before is replayed, whatever is allowed now.
+  // Messages accepted before are replayed under the new rules.
   const replayed = await email({ idempotency_key, from: 'x@other.example' }, ASYNC, strict)
   expect([replayed.status, replayed.body, replayed.headers.get('idempotent-replayed')]).toEqual([
     202,
@@ -488,7 +495,7 @@ test('a message is from an address of the domains, and an SMS goes to the countr
   expect((await sms(call, ASYNC, strict)).headers.get('idempotent-replayed')).toBe('true')
 })
 
-test('headers that steer relays are refused unless they are allowed, and ours always', async () => {
+test('headers that control relays are refused unless allowed, and headers of the product always', async () => {
   for (const name of [
     'X-SMTPAPI',
     'x-smtpapi',
@@ -513,7 +520,7 @@ test('headers that steer relays are refused unless they are allowed, and ours al
     'X-Cmail-GroupName',
     'X-Transactional-Template',
     'X-TM-TAGS',
-    // What no relay here is known by, but is called like it.
+    // Names that resemble headers of unknown relays.
     'X-Profile',
     'X-Bcc',
     'X-Relay-AddBcc',
@@ -548,9 +555,9 @@ test('headers that steer relays are refused unless they are allowed, and ours al
     'References',
   ])
     expect([name, (await email({ headers: { [name]: 'x' } })).status]).toEqual([name, 202])
-  const steering = async (name: string) => (await email({ headers: { [name]: 'x' } })).body.error.message
-  expect(await steering('X-PM-Tag')).toContain('EMAIL_HEADERS_ALLOWED=X-PM-Tag')
-  expect(await steering('X-Sluice-Message-ID')).not.toContain('EMAIL_HEADERS_ALLOWED')
+  const refusalOf = async (name: string) => (await email({ headers: { [name]: 'x' } })).body.error.message
+  expect(await refusalOf('X-PM-Tag')).toContain('EMAIL_HEADERS_ALLOWED=X-PM-Tag')
+  expect(await refusalOf('X-Sluice-Message-ID')).not.toContain('EMAIL_HEADERS_ALLOWED')
   const trusting = await apiWith({ EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Our-Tag', 'X-Sluice-*'] })
   for (const [name, status] of [
     ['X-Pm-Tag', 202],
@@ -569,7 +576,7 @@ test('headers that steer relays are refused unless they are allowed, and ours al
   expect(batch.body).toMatchObject([{ status: 400, error: { param: 'headers.X-SMTPAPI' } }])
 })
 
-test('nobody writes in the name of the system', async () => {
+test('no tenant can send from the address of the system', async () => {
   const guarded = await apiWith({ SYSTEM_EMAIL_FROM: 'Sluice <System@Sluice.example>' })
   for (const [param, address] of [
     ['from', 'system@sluice.example'],
@@ -578,7 +585,7 @@ test('nobody writes in the name of the system', async () => {
     ['from', '"system@sluice.example" <shop@shop.example>'],
     ['from', '"System @ Sluice.example" <shop@shop.example>'],
     ['from', '"sys\u200btem@sluice.example" <shop@shop.example>'],
-    // Joiners of letters, fillers of Hangul, choices of a variant, tags, and a braille pattern without dots.
+    // Grapheme joiners, Hangul fillers, variation selectors, tags, and a blank braille pattern.
     ...[
       '\u034f',
       '\u115f',
@@ -590,7 +597,7 @@ test('nobody writes in the name of the system', async () => {
       '\u{e0100}',
       '\u{e0061}',
       '\u2800',
-    ].map((unseen) => ['from', `"sys${unseen}tem@sluice.example" <shop@shop.example>`] as const),
+    ].map((invisible) => ['from', `"sys${invisible}tem@sluice.example" <shop@shop.example>`] as const),
     ['from', '"ecosystem@sluice.example" <shop@shop.example>'],
     ['from', '=?utf-8?B?c3lzdGVtQHNsdWljZS5leGFtcGxl?= <shop@shop.example>'],
     ['from', 'Shop <system+shop@sluice.example>'],
@@ -613,11 +620,11 @@ test('nobody writes in the name of the system', async () => {
   const named = await apiWith({ SYSTEM_EMAIL_FROM: 'system@xn--mnchen-3ya.example' })
   for (const from of ['system@MÜNCHEN.example', '"system@münchen.example" <shop@shop.example>'])
     expect([from, (await email({ from }, ASYNC, named)).status]).toEqual([from, 400])
-  // Nobody named one: the system writes from an address beside the default one.
+  // Default: the system sends from another address of the default domain.
   expect((await email({ from: 'system@shop.example' })).body.error?.param).toBe('from')
 })
 
-test('a tenant with a list of domains writes from these, whatever others may', async () => {
+test('a tenant with its own list of domains sends only from these domains', async () => {
   const other = await world.clientOf()
   const limited = await apiWith({ EMAIL_FROM_DOMAINS: ['shop.example'] }, other.key)
   const statusOf = async (from: string, by = limited) => (await email({ from }, ASYNC, by)).status
@@ -645,7 +652,7 @@ test('a tenant with a list of domains writes from these, whatever others may', a
   expect(await statusOf('a@own.example')).toBe(400)
 })
 
-test('a tenant with senders of SMS of its own uses these, and the first where it names none', async () => {
+test('a tenant with its own SMS senders uses only these, and by default the first', async () => {
   const other = await world.clientOf()
   const by = testActor(other.tenant_id)
   const fromOf = async (from?: string) => {
@@ -659,18 +666,18 @@ test('a tenant with senders of SMS of its own uses these, and the first where it
   ])
   await setSmsSenders(world.sql, other.tenant_id, ['+15005550002', 'Shop'], by)
   await eventually(async () => expect(await fromOf()).toEqual([202, '+15005550002']))
-  for (const [from, answer] of [
+  for (const [from, expected] of [
     ['Shop', [202, 'Shop']],
     ['+15005550001', [400, 'from']],
     [standard, [400, 'from']],
   ] as const)
-    expect([from, await fromOf(from)]).toEqual([from, answer])
+    expect([from, await fromOf(from)]).toEqual([from, expected])
   await setSmsSenders(world.sql, other.tenant_id, [], by)
   await eventually(async () => expect(await fromOf()).toEqual([202, standard]))
   expect(await fromOf('Shop')).toEqual([400, 'from'])
 })
 
-test('what is scheduled or suppressed is answered at once, by 201', async () => {
+test('a scheduled or suppressed message is answered 201 immediately', async () => {
   const send_at = later(29)
   const scheduled = await sms({ send_at }, {})
   expect([scheduled.status, scheduled.body.status]).toEqual([201, 'scheduled'])
@@ -701,16 +708,16 @@ test('what is scheduled or suppressed is answered at once, by 201', async () => 
     await world.sql`select message_id from message_attachments where message_id in (${some.body.id}, ${all.body.id})`
   expect(files.map(({ message_id }) => message_id)).toEqual([some.body.id])
 
-  const stranger = await world.clientOf()
-  expect((await email({ to: ['gone@example.com'] }, ASYNC, stranger)).body.status).toBe('queued')
+  const other_tenant = await world.clientOf()
+  expect((await email({ to: ['gone@example.com'] }, ASYNC, other_tenant)).body.status).toBe('queued')
 })
 
 type Change = (id: string) => Promise<unknown>
-/** Sends an email whose caller waits, changes it, and answers what the caller gets. */
-async function changed(change: Change): Promise<Answer & { id: string; idempotency_key: string }> {
+/** Sends an email with a waiting request, changes it, and returns the response. */
+async function responseAfter(change: Change): Promise<Answer & { id: string; idempotency_key: string }> {
   const idempotency_key = freshKey()
   const waiting = email({ idempotency_key }, { prefer: 'wait=20' })
-  const id = await until('the email is there', async () => {
+  const id = await until('the email is stored', async () => {
     const [row] = await world.sql<{ id: string }[]>`
       select id from messages where idempotency_key = ${idempotency_key}`
     return row?.id
@@ -718,60 +725,60 @@ async function changed(change: Change): Promise<Answer & { id: string; idempoten
   await change(id)
   return { ...(await waiting), id, idempotency_key }
 }
-const ended = async (id: string, state: string, error: Record<string, string> | null = null) =>
+const setJobState = async (id: string, state: string, error: Record<string, string> | null = null) =>
   await world.sql`
     update jobs set state = ${state}, last_error = ${world.sql.json(error)},
       unknown_since = case when ${state} = 'unknown' then now() end,
       finished_at = case when ${state} <> 'unknown' then now() end
     where subject_id = ${id}`
-const sent = async (id: string) =>
+const setSent = async (id: string) =>
   await world.sql`update messages set status = 'sent', sent_at = now() where id = ${id}`
 
-test('who waits is told that it was not sent, and so is who repeats it; unless it turns out that it was', async () => {
-  const provider_said = { provider_code: '550', provider_message: 'No.' }
+test('a waiting request and its replay report a failed email, and the replay reports a later success', async () => {
+  const provider_error = { provider_code: '550', provider_message: 'No.' }
   const message = 'No such mailbox.'
-  const answer = await changed(async (id) => {
+  const response = await responseAfter(async (id) => {
     const failure = { code: 'recipient_refused', message, provider_code: '550' }
     await world.sql`update messages set status = 'failed', failure = ${world.sql.json(failure)} where id = ${id}`
-    await ended(id, 'failed', { code: 'email_send_failed', message, ...provider_said })
+    await setJobState(id, 'failed', { code: 'email_send_failed', message, ...provider_error })
   })
-  const { id, idempotency_key } = answer
+  const { id, idempotency_key } = response
   const expected = {
     status: 500,
-    body: { error: { code: 'email_send_failed', message, context: { message_id: id, ...provider_said } } },
+    body: { error: { code: 'email_send_failed', message, context: { message_id: id, ...provider_error } } },
   }
-  expect(answer).toMatchObject(expected)
+  expect(response).toMatchObject(expected)
   expect(await email({ idempotency_key }, {})).toMatchObject(expected)
   expect(await jobOf(id)).toMatchObject({ request: { retries: false } })
-  await sent(id)
+  await setSent(id)
   const now = await email({ idempotency_key }, {})
   expect([now.status, now.body.id, now.body.status]).toEqual([201, id, 'sent'])
 })
 
-test('while nobody knows whether it was sent the wait goes on for a moment', async () => {
-  const [unknown, found, given_up] = await Promise.all([
-    changed(async (id) => {
+test('a request waits a moment longer for an email with unknown outcome', async () => {
+  const [unknown, resolved, discarded] = await Promise.all([
+    responseAfter(async (id) => {
       await world.sql`update messages set status = 'unknown' where id = ${id}`
-      await ended(id, 'unknown')
+      await setJobState(id, 'unknown')
     }),
-    changed(async (id) => {
-      await ended(id, 'unknown')
-      await sent(id)
+    responseAfter(async (id) => {
+      await setJobState(id, 'unknown')
+      await setSent(id)
     }),
-    changed(async (id) => await ended(id, 'discarded')),
+    responseAfter(async (id) => await setJobState(id, 'discarded')),
   ])
   expect(unknown).toMatchObject({ status: 202, body: { status: 'unknown' } })
-  expect(found).toMatchObject({ status: 201, body: { status: 'sent' } })
-  expect(given_up).toMatchObject({ status: 500, body: { error: { code: 'email_send_failed' } } })
+  expect(resolved).toMatchObject({ status: 201, body: { status: 'sent' } })
+  expect(discarded).toMatchObject({ status: 500, body: { error: { code: 'email_send_failed' } } })
 })
 
-test('200 requests with one key are one message, and the key means another on the other route', async () => {
+test('200 requests with one key create one message, and the key is independent on the other route', async () => {
   const idempotency_key = freshKey()
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 200 }, () => email({ idempotency_key, attachments: [FILE] })),
   )
-  expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
-  expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
+  expect(new Set(responses.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
+  expect(responses.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
   const rows = await world.sql`select id from messages where idempotency_key = ${idempotency_key}`
   expect(rows).toHaveLength(1)
   expect((await email({ idempotency_key, attachments: [{ ...FILE, content: '' }] })).body.error.code).toBe(
@@ -785,9 +792,9 @@ test('200 requests with one key are one message, and the key means another on th
   ])
 })
 
-test('of many messages each is accepted or refused by itself, in their order', async () => {
+test('each message of a batch is accepted or refused independently, in order', async () => {
   await suppress('email', 'quiet@example.com')
-  const twice = { ...EMAIL, idempotency_key: freshKey() }
+  const duplicate = { ...EMAIL, idempotency_key: freshKey() }
   const before = await email({ idempotency_key: freshKey() })
   const replayed = { ...EMAIL, idempotency_key: before.body.idempotency_key }
   const key = () => ({ idempotency_key: freshKey() })
@@ -798,9 +805,9 @@ test('of many messages each is accepted or refused by itself, in their order', a
     { ...EMAIL, ...key(), send_at: later(1) },
     { ...EMAIL, ...key(), to: ['quiet@example.com'] },
     { ...EMAIL, ...key(), send_at: later(-1) },
-    twice,
-    twice,
-    { ...twice, text: 'Other.' },
+    duplicate,
+    duplicate,
+    { ...duplicate, text: 'Other.' },
     replayed,
     { ...EMAIL, ...key(), text: undefined, template: 'nobody' },
     17,
@@ -830,8 +837,8 @@ test('of many messages each is accepted or refused by itself, in their order', a
     request_id: expect.any(String),
     doc_url: expect.stringContaining('#invalid_request'),
   })
-  // The key is the same on the route for one.
-  expect((await email(twice)).headers.get('idempotent-replayed')).toBe('true')
+  // The key is shared with the route for single messages.
+  expect((await email(duplicate)).headers.get('idempotent-replayed')).toBe('true')
   for (const wrong of [
     {},
     { messages: [] },
@@ -842,25 +849,25 @@ test('of many messages each is accepted or refused by itself, in their order', a
       expect((await client.post(`/v1/messages/${route}/batch`, wrong)).status).toBe(400)
 })
 
-/** Begins the windows of a tenant so late that none ends while a test runs. */
-async function stopClock(tenant_id: string) {
+/** Moves the windows of a tenant a day ahead, so that none ends during a test. */
+async function extendWindows(tenant_id: string) {
   await world.sql`update message_limits set window_start = window_start + interval '1 day' where tenant_id = ${tenant_id}`
 }
-const countOf = (answers: Answer[], status: number) =>
-  answers.filter((answer) => answer.status === status).length
+const countOf = (responses: Answer[], status: number) =>
+  responses.filter((response) => response.status === status).length
 
-test('of 100 messages at once as many are accepted as the limit of a minute leaves', async () => {
+test('100 concurrent messages are accepted up to the remaining limit of the minute', async () => {
   const { key, tenant_id } = await world.clientOf()
   const limited = await apiWith({ MESSAGES_PER_MINUTE: 30 }, key)
   expect((await email({}, ASYNC, limited)).status).toBe(202)
-  await stopClock(tenant_id)
-  const answers = await Promise.all(
+  await extendWindows(tenant_id)
+  const responses = await Promise.all(
     Array.from({ length: 100 }, (_, n) =>
       n % 3 === 0 ? sms({}, ASYNC, limited) : email({}, ASYNC, limited),
     ),
   )
-  expect([countOf(answers, 202), countOf(answers, 429)]).toEqual([29, 71])
-  const refused = answers.find(({ status }) => status === 429)!
+  expect([countOf(responses, 202), countOf(responses, 429)]).toEqual([29, 71])
+  const refused = responses.find(({ status }) => status === 429)!
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
     context: { limit: { of: 'tenant', messages: 30, window_s: 60 } },
@@ -872,29 +879,29 @@ test('of 100 messages at once as many are accepted as the limit of a minute leav
       (select count(*) from events where tenant_id = ${tenant_id}) as events,
       (select count(*) from idempotency_keys where tenant_id = ${tenant_id}) as keys`
   expect(row).toEqual({ messages: 30, jobs: 30, events: 30, keys: 30 })
-  // The next window begins empty.
+  // The next window starts with a full limit.
   await world.sql`update message_limits set window_start = now() - interval '2 minutes' where tenant_id = ${tenant_id} and scope = 'minute'`
   expect((await email({}, ASYNC, limited)).status).toBe(202)
 })
 
-test('and so it is with the limit of a destination, whichever other destinations there are', async () => {
+test('100 concurrent messages are accepted up to the remaining limit of a destination, with any other destinations', async () => {
   const { key, tenant_id } = await world.clientOf()
   const limited = await apiWith({ MESSAGES_PER_DESTINATION_HOUR: 10 }, key)
   expect((await email({}, ASYNC, limited)).status).toBe(202)
-  await stopClock(tenant_id)
-  const others = (n: number) => ({ to: [`a${n}@example.com`], cc: ['ADA@example.com'] })
+  await extendWindows(tenant_id)
+  const recipients = (n: number) => ({ to: [`a${n}@example.com`], cc: ['ADA@example.com'] })
   const messages = Array.from({ length: 50 }, (_, n) => ({
     ...EMAIL,
-    ...others(n),
+    ...recipients(n),
     idempotency_key: freshKey(),
   }))
-  const [batch, ...answers] = await Promise.all([
+  const [batch, ...responses] = await Promise.all([
     limited.post('/v1/messages/email/batch', { messages }),
-    ...Array.from({ length: 50 }, (_, n) => email(others(100 + n), ASYNC, limited)),
+    ...Array.from({ length: 50 }, (_, n) => email(recipients(100 + n), ASYNC, limited)),
   ])
-  const statuses = [...batch.body.map(({ status }: any) => status), ...answers.map(({ status }) => status)]
+  const statuses = [...batch.body.map(({ status }: any) => status), ...responses.map(({ status }) => status)]
   expect([202, 429].map((status) => statuses.filter((each) => each === status).length)).toEqual([9, 91])
-  const refused = await email(others(1), ASYNC, limited)
+  const refused = await email(recipients(1), ASYNC, limited)
   expect(refused.body.error.context).toEqual({
     limit: { of: 'destination', messages: 10, window_s: 3600 },
     address: 'ADA@example.com',
@@ -902,13 +909,13 @@ test('and so it is with the limit of a destination, whichever other destinations
   expect((await email({ to: ['b@example.com'] }, ASYNC, limited)).status).toBe(202)
 })
 
-test('a message is canceled until it leaves', async () => {
+test('a message is cancelable until it is sent', async () => {
   const scheduled = (await email({ send_at: later(1) })).body
   const idempotency_key = freshKey()
   const cancel = async (id: string, body?: object, by = client) =>
     await by.post(`/v1/messages/${id}/cancel`, body)
-  const stranger = await world.clientOf()
-  expect((await cancel(scheduled.id, undefined, stranger)).body.error.code).toBe('message_not_found')
+  const other_tenant = await world.clientOf()
+  expect((await cancel(scheduled.id, undefined, other_tenant)).body.error.code).toBe('message_not_found')
   const canceled = await cancel(scheduled.id, { idempotency_key })
   expect([canceled.status, canceled.body]).toEqual([
     200,
@@ -925,23 +932,23 @@ test('a message is canceled until it leaves', async () => {
   expect(events.map(({ type }) => type)).toEqual(['message.created', 'message.canceled'])
 
   expect((await cancel((await sms()).body.id)).body.status).toBe('canceled')
-  const leaving = (await sms()).body.id
-  await world.sql`update messages set status = 'sending' where id = ${leaving}`
-  expect(await cancel(leaving)).toMatchObject({
+  const sending = (await sms()).body.id
+  await world.sql`update messages set status = 'sending' where id = ${sending}`
+  expect(await cancel(sending)).toMatchObject({
     status: 409,
     body: { error: { code: 'message_not_cancelable', context: { status: 'sending' } } },
   })
-  const race = await Promise.all(Array.from({ length: 20 }, async () => await cancel(scheduled.id)))
-  expect(countOf(race, 409)).toBe(20)
+  const cancellations = await Promise.all(Array.from({ length: 20 }, async () => await cancel(scheduled.id)))
+  expect(countOf(cancellations, 409)).toBe(20)
 })
 
-test('lists are filtered, say nothing, and show nothing of another tenant', async () => {
+test('lists are filtered, omit texts, and contain no message of another tenant', async () => {
   const own = await world.clientOf()
-  const stranger = await world.clientOf()
+  const other_tenant = await world.clientOf()
   const first = (await email({ tags: ['a', 'b'], cc: ['Eve <eve@example.com>'] }, ASYNC, own)).body
   const second = (await sms({}, ASYNC, own)).body
   const third = (await email({ tags: ['b'], to: ['bob@example.com'], send_at: later(1) }, ASYNC, own)).body
-  await email({ tags: ['a', 'b'] }, ASYNC, stranger)
+  await email({ tags: ['a', 'b'] }, ASYNC, other_tenant)
   const listed = async (query: string, by: Client = own) => {
     const { status, body } = await by.get(`/v1/messages?${query}`)
     expect([query, status]).toEqual([query, 200])
@@ -966,17 +973,19 @@ test('lists are filtered, say nothing, and show nothing of another tenant', asyn
     [`before=${second.created_at}`, first],
   ] as [string, ...{ id: string }[]][])
     expect([query, await listed(query)]).toEqual([query, found.map(({ id }) => id)])
-  const [, , plain] = (await own.get('/v1/messages')).body
-  expect(plain).toEqual({ ...first, text: null })
+  const [, , list_item] = (await own.get('/v1/messages')).body
+  expect(list_item).toEqual({ ...first, text: null })
   for (const query of ['to=x', 'to=a%20b', 'tag=', 'channel=fax', 'status=lost', 'nope=1'])
     expect([query, (await own.get(`/v1/messages?${query}`)).status]).toEqual([query, 400])
   for (const path of ['', '/timeline'])
-    expect((await stranger.get(`/v1/messages/${first.id}${path}`)).body.error.code).toBe('message_not_found')
+    expect((await other_tenant.get(`/v1/messages/${first.id}${path}`)).body.error.code).toBe(
+      'message_not_found',
+    )
   const timeline = (await own.get(`/v1/messages/${first.id}/timeline`)).body
   expect(timeline.map(({ name }: any) => name)).toEqual(['message.created'])
 })
 
-test('files are stored once and sealed, and a large email is taken where other requests are not', async () => {
+test('attachments are stored once and encrypted, and the body limit of an email is higher than of other requests', async () => {
   const content = randomBytes(3 * 1024 * 1024).toString('base64')
   const { status, body } = await email({ attachments: [FILE, { ...FILE, content }] })
   expect([status, body.attachments.map(({ size }: any) => size)]).toEqual([202, [5, 3 * 1024 * 1024]])
@@ -992,27 +1001,27 @@ test('files are stored once and sealed, and a large email is taken where other r
   expect([huge.status, huge.body.error.message]).toEqual([413, 'The body exceeds 15728640 bytes.'])
 })
 
-test('no tenant holds up or keeps out others by its large emails', async () => {
+test('large emails of one tenant neither delay nor exclude emails of others', async () => {
   const withMemory = createMemoryLimiter()
-  const [forever, mib] = [new Promise<never>(() => {}), 1024 * 1024]
-  for (const tenant of ['a', 'a', 'b']) void withMemory(tenant, 16 * mib, () => forever)
-  await expect(withMemory('a', mib, async () => 'held')).rejects.toMatchObject({ code: 'overloaded' })
-  expect(await withMemory('b', 16 * mib, async () => 'held')).toBe('held')
+  const [pending, mib] = [new Promise<never>(() => {}), 1024 * 1024]
+  for (const tenant of ['a', 'a', 'b']) void withMemory(tenant, 16 * mib, () => pending)
+  await expect(withMemory('a', mib, async () => 'performed')).rejects.toMatchObject({ code: 'overloaded' })
+  expect(await withMemory('b', 16 * mib, async () => 'performed')).toBe('performed')
 
   const attachments = [{ ...FILE, content: 'A'.repeat(300 * 1024) }]
   const own = await world.clientOf()
   const messages = Array.from({ length: 40 }, () => ({ ...EMAIL, idempotency_key: freshKey(), attachments }))
-  let over = false
-  const many = own.post('/v1/messages/email/batch', { messages }).finally(() => (over = true))
-  await until('they are being written', async () => {
+  let finished = false
+  const many = own.post('/v1/messages/email/batch', { messages }).finally(() => (finished = true))
+  await until('the first message is stored', async () => {
     const rows = await world.sql`select from messages where tenant_id = ${own.tenant_id} limit 1`
     return rows.length > 0
   })
-  expect([(await email({ attachments })).status, over]).toEqual([202, false])
+  expect([(await email({ attachments })).status, finished]).toEqual([202, false])
   expect((await many).body.map(({ status }: any) => status)).toEqual(Array(40).fill(202))
 })
 
-test('once its text is erased the message shows whom it went to, and no text', async () => {
+test('an erased message shows its recipients and no text', async () => {
   const { body } = await email({ attachments: [FILE], headers: { 'X-A': 'b' } })
   await world.sql`update messages set content = null, redacted_at = now() where id = ${body.id}`
   const erased = (await client.get(`/v1/messages/${body.id}`)).body
@@ -1025,7 +1034,7 @@ test('once its text is erased the message shows whom it went to, and no text', a
   })
 })
 
-test('a template that is not there is said so', async () => {
+test('a missing template is reported', async () => {
   const none = { text: undefined, subject: undefined, template: 'nobody' }
   expect((await email(none)).body.error).toMatchObject({ code: 'template_not_found', param: 'template' })
   expect((await email({ ...none, html: 'x' })).body.error).toMatchObject({

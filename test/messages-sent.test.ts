@@ -1,4 +1,4 @@
-// Messages as callers send them: once each, by real servers, whatever those answer.
+// Messages are sent once each over the emulated SMTP server and Twilio, also with errors and lost responses.
 import { describe, expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
@@ -21,13 +21,13 @@ const CONNECTIONS = 5
 const test = testIn({ env: { SMTP_CONNECTIONS: String(CONNECTIONS) } })
 
 const ASYNC = { prefer: 'respond-async' }
-const sms = async (world: World, to: string, headers?: Record<string, string>): Promise<Answer> =>
+const sendSms = async (world: World, to: string, headers?: Record<string, string>): Promise<Answer> =>
   await world.client.post(
     '/v1/messages/sms',
     { to, body: 'The parcel is secret.', idempotency_key: freshKey() },
     headers,
   )
-const email = async (
+const sendEmail = async (
   world: World,
   to: string[],
   headers?: Record<string, string>,
@@ -39,42 +39,42 @@ const email = async (
     headers,
   )
 
-async function becomes(world: World, id: string, stands: object) {
+async function awaitState(world: World, id: string, expected: object) {
   return await eventually(async () => {
-    const now = await readMessageState(world, id)
-    expect(now).toMatchObject(stands)
-    return now
+    const state = await readMessageState(world, id)
+    expect(state).toMatchObject(expected)
+    return state
   })
 }
 
-/** How often Twilio really sent one to this number. */
+/** The SMS that Twilio has sent to this number. */
 const smsTo = async (world: World, to: string): Promise<any[]> => {
   const query = `/messages?to=${encodeURIComponent(to)}`
   const found: any[] = await world.provider('twilio').control('GET', query)
   return found
 }
-/** What the server has got for this address. */
+/** The emails that the server has accepted for this address. */
 const emailsTo = async (world: World, to: string): Promise<any[]> =>
   await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(to)}`)
 
-/** As if each attempt of a waiting job had been lost with its worker, and it is due now. */
-const useUp = async (world: World, id: string) =>
+/** Marks all attempts of a waiting job as lost with their workers, and makes the job due. */
+const exhaustAttempts = async (world: World, id: string) =>
   await world.sql`
     update jobs set attempt = max_attempts + 1, in_doubt = true, run_at = now() where subject_id = ${id}`
 
 /** Makes the job of a message due now. */
-const hurry = async (world: World, id: string) =>
+const makeDue = async (world: World, id: string) =>
   await world.sql`update jobs set run_at = now() where subject_id = ${id} and finished_at is null`
 
 let numbers = 0
 const freshNumber = () => `+1415555${String(2000 + (numbers += 1))}`
 
 describe('an SMS', () => {
-  test('is sent while its caller waits, and delivered as its callbacks say', async ({ world }) => {
+  test('is sent while its caller waits, and delivered by its callbacks', async ({ world }) => {
     const to = freshNumber()
-    const { status, body } = await sms(world, to)
+    const { status, body } = await sendSms(world, to)
     expect([status, body.provider_reference]).toEqual([201, expect.stringMatching(/^SM/)])
-    const { events } = await becomes(world, body.id, { status: 'delivered', job: 'succeeded' })
+    const { events } = await awaitState(world, body.id, { status: 'delivered', job: 'succeeded' })
     expect([events[0], events.at(-1)]).toEqual(['created', 'delivered'])
     expect(await smsTo(world, to)).toHaveLength(1)
   })
@@ -84,60 +84,55 @@ describe('an SMS', () => {
     ['+15005550002', 'unreachable', '21612'],
     ['+15005550003', 'provider_error', '21408'],
     ['+15005550009', 'invalid_number', '21614'],
-  ] as const)(
-    'that Twilio refuses has failed at once, to %s',
-    async ([to, code, provider_code], { world }) => {
-      const { status, body } = await sms(world, to)
-      expect([status, body.error.code, body.error.context.provider_code]).toEqual([
-        502,
-        'sms_send_failed',
-        provider_code,
-      ])
-      await becomes(world, body.error.context.message_id, {
-        status: 'failed',
-        failure: code,
-        events: ['created', 'failed'],
-      })
-      expect(JSON.stringify(body)).not.toContain(to)
-    },
-  )
-
-  test('to somebody who has opted out suppresses the number', async ({ world }) => {
-    expect((await sms(world, '+15005550004')).status).toBe(502)
-    expect(await suppressionsOf(world, 'sms', '+15005550004')).toMatchObject([{ reason: 'opt_out' }])
-    expect((await sms(world, '+15005550004')).body).toMatchObject({ status: 'suppressed' })
+  ] as const)('refused by Twilio fails at once, to %s', async ([to, code, provider_code], { world }) => {
+    const { status, body } = await sendSms(world, to)
+    expect([status, body.error.code, body.error.context.provider_code]).toEqual([
+      502,
+      'sms_send_failed',
+      provider_code,
+    ])
+    await awaitState(world, body.error.context.message_id, {
+      status: 'failed',
+      failure: code,
+      events: ['created', 'failed'],
+    })
+    expect(JSON.stringify(body)).not.toContain(to)
   })
 
-  test('whose answer is lost is unknown, is never sent again, and is found by its callback', async ({
+  test('to an opted-out number suppresses the number', async ({ world }) => {
+    expect((await sendSms(world, '+15005550004')).status).toBe(502)
+    expect(await suppressionsOf(world, 'sms', '+15005550004')).toMatchObject([{ reason: 'opt_out' }])
+    expect((await sendSms(world, '+15005550004')).body).toMatchObject({ status: 'suppressed' })
+  })
+
+  test('with a lost response is unknown, is never sent again, and is found by its callback', async ({
     world,
   }) => {
-    const { status, body } = await sms(world, '+15005550599')
-    // Its callbacks may come while the caller still waits.
+    const { status, body } = await sendSms(world, '+15005550599')
+    // The callbacks may arrive while the caller still waits.
     expect([201, 202]).toContain(status)
-    await becomes(world, body.id, { status: 'delivered', job: 'succeeded' })
+    await awaitState(world, body.id, { status: 'delivered', job: 'succeeded' })
     expect(await smsTo(world, '+15005550599')).toHaveLength(1)
   })
 
-  test('of which no callback comes is found in the list', async ({ world }) => {
+  test('without a callback is found in the list of Twilio', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 1, fault: 'drop_after' })
-    const { body } = await sms(world, to, ASYNC)
-    await becomes(world, body.id, { status: 'unknown', job: 'unknown' })
-    await hurry(world, body.id)
-    await becomes(world, body.id, { job: 'succeeded', reference: expect.stringMatching(/^SM/) })
+    const { body } = await sendSms(world, to, ASYNC)
+    await awaitState(world, body.id, { status: 'unknown', job: 'unknown' })
+    await makeDue(world, body.id)
+    await awaitState(world, body.id, { job: 'succeeded', reference: expect.stringMatching(/^SM/) })
     expect(await smsTo(world, to)).toHaveLength(1)
     await twilio.control('POST', '/callbacks', { paused: false })
-    await becomes(world, body.id, { status: 'delivered' })
+    await awaitState(world, body.id, { status: 'delivered' })
   })
 
-  test('is asked about until it has arrived, also where its callback came before anybody knew whose it was', async ({
-    world,
-  }) => {
+  test('is looked up until it is delivered, also after an unmatched callback', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
-    const { body } = await sms(world, freshNumber())
+    const { body } = await sendSms(world, freshNumber())
     const sid = body.provider_reference
     await world.sql`
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, applied_at)
@@ -156,42 +151,42 @@ describe('an SMS', () => {
     void twilio.control('POST', `/messages/${sid}/settle`, { status: 'delivered' })
     await eventually(async () => expect((await smsTo(world, body.to))[0].status).toBe('delivered'))
     await world.sql`update messages set lookup_at = now() where id = ${body.id}`
-    await becomes(world, body.id, { status: 'delivered' })
+    await awaitState(world, body.id, { status: 'delivered' })
     await twilio.control('POST', '/callbacks', { paused: false })
   })
 
-  test('is not taken for another of its text, be that on its way or lost too', async ({ world }) => {
+  test('is not confused with another SMS of the same text that is in progress or lost', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     const match = { method: 'POST', contains: to.slice(1) }
-    const looked = async (id: string) => {
+    const awaitLookup = async (id: string) => {
       const attempts = async () =>
         (
           await world.sql`select from jobs j join job_attempts a on a.job_id = j.id where j.subject_id = ${id}`
         ).count
       const before = await attempts()
-      await hurry(world, id)
+      await makeDue(world, id)
       await eventually(async () => expect(await attempts()).toBeGreaterThan(before))
     }
-    // Twilio never got the first; the second is there, and its answer is due.
+    // Twilio never receives the first SMS. It has the second one, and its response is delayed.
     await twilio.fault({ match, fault: 'drop_before' })
-    const first = (await sms(world, to, ASYNC)).body.id
-    await becomes(world, first, { status: 'unknown' })
-    const held = await twilio.fault({ match, fault: { hold: 'after' } })
-    const second = (await sms(world, to, ASYNC)).body.id
+    const first = (await sendSms(world, to, ASYNC)).body.id
+    await awaitState(world, first, { status: 'unknown' })
+    const hold = await twilio.fault({ match, fault: { hold: 'after' } })
+    const second = (await sendSms(world, to, ASYNC)).body.id
     await eventually(async () => expect(await smsTo(world, to)).toHaveLength(1))
-    await looked(first)
+    await awaitLookup(first)
     expect(await readMessageState(world, first)).toMatchObject({ status: 'unknown', reference: null })
-    await held.remove()
+    await hold.remove()
     const [{ sid }] = await smsTo(world, to)
-    await becomes(world, second, { status: 'sent', reference: sid, job: 'succeeded' })
-    await looked(first)
+    await awaitState(world, second, { status: 'sent', reference: sid, job: 'succeeded' })
+    await awaitLookup(first)
     expect(await readMessageState(world, first)).toMatchObject({ status: 'unknown', reference: null })
 
-    // One that has failed without ever being sent is known as well.
+    // The SMS of a failed message without a send time is also matched to its message.
     await world.sql`update messages set status = 'failed', sent_at = null, failure = '{}' where id = ${second}`
-    await looked(first)
+    await awaitLookup(first)
     expect(await readMessageState(world, first)).toMatchObject({ job: 'unknown', reference: null })
     const [job] =
       await world.sql`select last_error ->> 'message' as reported from jobs where subject_id = ${first}`
@@ -199,62 +194,65 @@ describe('an SMS', () => {
     await world.sql`
       update messages set status = 'sent', sent_at = updated_at, failure = null where id = ${second}`
     await twilio.control('POST', '/callbacks', { paused: false })
-    await becomes(world, second, { status: 'delivered' })
+    await awaitState(world, second, { status: 'delivered' })
   })
 
-  test('is not taken for one that Twilio took although it answered 500', async ({ world }) => {
+  test('is not confused with an SMS that Twilio accepted with a 500', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     const match = { method: 'POST', contains: to.slice(1) }
     await twilio.fault({ match, times: 1, fault: 'error_500_after' })
-    const refused = await sms(world, to)
+    const refused = await sendSms(world, to)
     expect(refused.status).toBe(502)
     await twilio.fault({ match, times: 1, fault: 'drop_before' })
-    const { id } = (await sms(world, to, ASYNC)).body
-    await becomes(world, id, { status: 'unknown' })
+    const { id } = (await sendSms(world, to, ASYNC)).body
+    await awaitState(world, id, { status: 'unknown' })
     await world.sql`update jobs set last_error = null where subject_id = ${id}`
-    await hurry(world, id)
-    await becomes(world, id, {
+    await makeDue(world, id)
+    await awaitState(world, id, {
       error: { message: expect.stringContaining('does not list') },
       reference: null,
     })
     await twilio.control('POST', '/callbacks', { paused: false })
-    await becomes(world, refused.body.error.context.message_id, { status: 'delivered' })
+    await awaitState(world, refused.body.error.context.message_id, { status: 'delivered' })
     expect(await readMessageState(world, id)).toMatchObject({ status: 'unknown' })
   })
 
-  test('is found beside another whose text was erased', async ({ world }) => {
+  test('is found next to another SMS whose text is erased', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     const match = { method: 'POST', contains: to.slice(1) }
     await twilio.fault({ match, times: 1, fault: 'error_500_before' })
-    const { message_id } = (await sms(world, to)).body.error.context
+    const { message_id } = (await sendSms(world, to)).body.error.context
     await world.sql`
       update messages set content = null, redacted_at = now(), updated_at = now() where id = ${message_id}`
     await twilio.fault({ match, times: 1, fault: 'drop_after' })
-    const { id } = (await sms(world, to, ASYNC)).body
-    await becomes(world, id, { status: 'unknown' })
-    await hurry(world, id)
-    const { reference } = await becomes(world, id, { job: 'succeeded' })
+    const { id } = (await sendSms(world, to, ASYNC)).body
+    await awaitState(world, id, { status: 'unknown' })
+    await makeDue(world, id)
+    const { reference } = await awaitState(world, id, { job: 'succeeded' })
     expect(reference).toBe((await smsTo(world, to))[0].sid)
     await twilio.control('POST', '/callbacks', { paused: false })
   })
 
-  test('is asked about later while Twilio does not answer', async ({ world }) => {
+  test('is looked up later while Twilio refuses lookups', async ({ world }) => {
     const twilio = world.provider('twilio')
     const schedule = async () =>
       (await findSchedules(world.sql)).find(({ name }) => name === 'SMS lookups') ?? null
-    // While no SMS is due the next run is still ahead.
+    // While no SMS is due, the next run is scheduled in the future.
     await world.sql`
       insert into recurring_work as w (name, due_at) values ('SMS lookups', now() - interval '1 hour')
       on conflict (name) do update set due_at = excluded.due_at`
     await eventually(async () =>
       expect(Date.parse((await schedule())!.next_run_at!)).toBeGreaterThan(Date.now() - 60_000),
     )
-    const [first, second] = [(await sms(world, freshNumber())).body, (await sms(world, freshNumber())).body]
-    for (const { id } of [first, second]) await becomes(world, id, { status: 'delivered' })
+    const [first, second] = [
+      (await sendSms(world, freshNumber())).body,
+      (await sendSms(world, freshNumber())).body,
+    ]
+    for (const { id } of [first, second]) await awaitState(world, id, { status: 'delivered' })
     const busy = await twilio.fault({
       match: { method: 'GET', path: `/Messages/${first.provider_reference}.json$` },
       times: 100,
@@ -268,7 +266,7 @@ describe('an SMS', () => {
         select lookup_at < now() + interval '5 minutes' as soon from messages where id = ${first.id} and lookup_at > now()`
       expect(row).toEqual({ soon: true })
     })
-    // The lookup is a failed run on the page of schedules.
+    // The page of schedules shows the lookup as a failed run.
     await eventually(async () =>
       expect(await schedule()).toMatchObject({
         state: 'failed',
@@ -279,64 +277,65 @@ describe('an SMS', () => {
     await busy.remove()
   })
 
-  test('whose last attempt is lost after it was delivered is over', async ({ world }) => {
+  test('is final when its last attempt is lost after its delivery', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 1, fault: 'drop_after' })
-    const { id } = (await sms(world, to, ASYNC)).body
-    await becomes(world, id, { status: 'unknown' })
-    // Its worker has died, and the lease is about to lapse.
+    const { id } = (await sendSms(world, to, ASYNC)).body
+    await awaitState(world, id, { status: 'unknown' })
+    // The worker is dead, and its lease is about to lapse.
     await world.sql`
       update jobs set state = 'running', lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds',
         worker = 'gone', started_at = now(), attempt = max_attempts + 1, in_doubt = true, run_at = now()
       where subject_id = ${id}`
     await twilio.control('POST', '/callbacks', { paused: false })
-    const { parked } = await becomes(world, id, { status: 'delivered', job: 'succeeded' })
+    const { parked } = await awaitState(world, id, { status: 'delivered', job: 'succeeded' })
     expect(parked).toBe(false)
   })
 })
 
 describe('an email', () => {
-  test('is sent once, with our ids', async ({ world }) => {
-    const { status, body } = await email(
+  test('is sent once, with the ids of Sluice', async ({ world }) => {
+    const { status, body } = await sendEmail(
       world,
       ['Ada <ada@example.com>'],
       {},
       { headers: { 'X-Order': '17' } },
     )
     expect([status, body.status]).toEqual([201, 'sent'])
-    const [got] = await emailsTo(world, 'ada@example.com')
-    expect(got.raw).toContain(`X-Sluice-Message-ID: ${body.id}`)
-    expect(got.raw).toContain(body.provider_reference)
+    const [received] = await emailsTo(world, 'ada@example.com')
+    expect(received.raw).toContain(`X-Sluice-Message-ID: ${body.id}`)
+    expect(received.raw).toContain(body.provider_reference)
     expect(body.provider_reference).toBe(`<${body.id}@sluice.example>`)
   })
 
-  test('that some recipients refuse is sent to the others; that all refuse has failed', async ({ world }) => {
-    const { status, body } = await email(world, ['grace@example.com', 'no@bounce.example'])
+  test('is sent to the recipients that accept it, and fails if all refuse it', async ({ world }) => {
+    const { status, body } = await sendEmail(world, ['grace@example.com', 'no@bounce.example'])
     expect([status, body.recipients.map((each: any) => each.status)]).toEqual([201, ['accepted', 'refused']])
-    const refused = await email(world, ['nobody@bounce.example'])
+    const refused = await sendEmail(world, ['nobody@bounce.example'])
     expect([refused.status, refused.body.error.code]).toEqual([500, 'email_send_failed'])
-    await becomes(world, refused.body.error.context.message_id, { status: 'failed', recipients: ['refused'] })
+    await awaitState(world, refused.body.error.context.message_id, {
+      status: 'failed',
+      recipients: ['refused'],
+    })
   })
 
-  /** Recipients as their sender sees them. */
+  /** The status and code of each recipient in the API. */
   const recipientsOf = async (world: World, id: string) =>
     (await world.client.get(`/v1/messages/${id}`)).body.recipients.map(({ status, code }: any) => [
       status,
       code,
     ])
 
-  test('that the server defers for some is sent to those alone again, and says what became of them', async ({
-    world,
-  }) => {
+  test('is retried for deferred recipients only, and reports their final status', async ({ world }) => {
     const smtp = world.provider('smtp')
     const defers = await smtp.fault({
       match: { method: 'RCPT', contains: 'later@' },
       times: 2,
       fault: { refuse_400: true, code: '450 4.2.0 Greylisted' },
     })
-    const { status, body } = await email(world, [
+    const { status, body } = await sendEmail(world, [
       'now@example.com',
       'later@example.com',
       'never@bounce.example',
@@ -347,7 +346,7 @@ describe('an email', () => {
       [null, '450 4.2.0'],
       ['refused', '550 5.1.1'],
     ])
-    await hurry(world, body.id)
+    await makeDue(world, body.id)
     await eventually(async () => {
       const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
       expect({ ...job }).toEqual({ state: 'ready', failures: 2 })
@@ -362,8 +361,8 @@ describe('an email', () => {
       ['refused', '550 5.1.1'],
     ])
     await defers.remove()
-    await hurry(world, body.id)
-    const { events } = await becomes(world, body.id, { status: 'sent', job: 'succeeded' })
+    await makeDue(world, body.id)
+    const { events } = await awaitState(world, body.id, { status: 'sent', job: 'succeeded' })
     expect(events).toEqual(['created', 'sent', 'recipients_settled'])
     const [settled] = await eventually(async () => {
       const feed = (
@@ -386,18 +385,18 @@ describe('an email', () => {
     expect(late.raw).toContain(body.provider_reference)
   })
 
-  test('that the server defers for some for ever is tried five times, and refused for these', async ({
+  test('with permanently deferred recipients has five attempts, then these recipients are refused', async ({
     world,
   }) => {
-    const { body } = await email(world, ['here@example.com', 'alan@defer.example'], ASYNC)
+    const { body } = await sendEmail(world, ['here@example.com', 'alan@defer.example'], ASYNC)
     for (let attempt = 1; attempt <= 4; attempt++) {
       await eventually(async () => {
         const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
         expect({ ...job }).toEqual({ state: 'ready', failures: attempt })
       })
-      await hurry(world, body.id)
+      await makeDue(world, body.id)
     }
-    const { events } = await becomes(world, body.id, { status: 'sent', job: 'succeeded' })
+    const { events } = await awaitState(world, body.id, { status: 'sent', job: 'succeeded' })
     expect(events).toEqual(['created', 'sent', 'recipients_settled'])
     expect(await recipientsOf(world, body.id)).toEqual([
       ['accepted', null],
@@ -406,72 +405,76 @@ describe('an email', () => {
     expect(await emailsTo(world, 'here@example.com')).toHaveLength(1)
   })
 
-  test('that the server takes for some at the last attempt is still tried again for those whom it defers', async ({
+  test('accepted for some recipients at the last attempt is still retried for the deferred ones', async ({
     world,
   }) => {
     await pauseJobs(world.sql, { queue: 'messages' })
-    const { body } = await email(world, ['soon@example.com', 'grey@defer.example'], ASYNC)
+    const { body } = await sendEmail(world, ['soon@example.com', 'grey@defer.example'], ASYNC)
     await world.sql`update jobs set failures = 4 where subject_id = ${body.id}`
     await resumeJobs(world.sql, { queue: 'messages' })
-    await becomes(world, body.id, { status: 'sent', job: 'ready', recipients: ['accepted', null] })
-    await hurry(world, body.id)
+    await awaitState(world, body.id, { status: 'sent', job: 'ready', recipients: ['accepted', null] })
+    await makeDue(world, body.id)
     await eventually(async () => {
       const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
       expect({ ...job }).toEqual({ state: 'ready', failures: 6 })
     })
     await world.client.post('/v1/messages/suppressions', { channel: 'email', address: 'grey@defer.example' })
-    await hurry(world, body.id)
-    await becomes(world, body.id, {
+    await makeDue(world, body.id)
+    await awaitState(world, body.id, {
       status: 'sent',
       job: 'succeeded',
       recipients: ['accepted', 'suppressed'],
     })
   })
 
-  test('that some refuse and the server defers for the rest waits for these where nobody waits', async ({
+  test('with refused and deferred recipients is retried without a waiting caller, and fails with one', async ({
     world,
   }) => {
     const smtp = world.provider('smtp')
     const fault = { refuse_400: true, code: '450 4.2.0 Greylisted' }
     const defers = await smtp.fault({ match: { method: 'RCPT', contains: 'rest@' }, fault })
-    const { body } = await email(world, ['gone@bounce.example', 'rest@example.com'], ASYNC)
-    await becomes(world, body.id, { status: 'queued', recipients: ['refused', null] })
+    const { body } = await sendEmail(world, ['gone@bounce.example', 'rest@example.com'], ASYNC)
+    await awaitState(world, body.id, { status: 'queued', recipients: ['refused', null] })
     await defers.remove()
-    await hurry(world, body.id)
-    const { events } = await becomes(world, body.id, {
+    await makeDue(world, body.id)
+    const { events } = await awaitState(world, body.id, {
       status: 'sent',
       job: 'succeeded',
       recipients: ['refused', 'accepted'],
     })
     expect(events).toEqual(['created', 'sent'])
     expect((await emailsTo(world, 'rest@example.com'))[0].to).toEqual(['rest@example.com'])
-    // Who waits may send it again, so it is not.
-    const both = await email(world, ['gone2@bounce.example', 'rest@defer.example'])
-    expect([both.status, both.body.error.code]).toEqual([500, 'email_send_failed'])
-    await becomes(world, both.body.error.context.message_id, {
+    // A waiting caller may send the email again, so there is no retry.
+    const waited = await sendEmail(world, ['gone2@bounce.example', 'rest@defer.example'])
+    expect([waited.status, waited.body.error.code]).toEqual([500, 'email_send_failed'])
+    await awaitState(world, waited.body.error.context.message_id, {
       status: 'failed',
       recipients: ['refused', 'refused'],
       job: 'failed',
     })
   })
 
-  test('that is tried again goes to nobody who is suppressed by then, and fails where nobody is left', async ({
+  test('is not retried for recipients that are suppressed meanwhile, and fails without remaining recipients', async ({
     world,
   }) => {
     const suppress = async (address: string) =>
       await world.client.post('/v1/messages/suppressions', { channel: 'email', address })
-    const partly = (await email(world, ['in@example.com', 'out@defer.example'])).body
-    const none = (await email(world, ['not@bounce.example', 'out@defer.example'], ASYNC)).body
-    await becomes(world, none.id, { status: 'queued', recipients: ['refused', null] })
+    const partly = (await sendEmail(world, ['in@example.com', 'out@defer.example'])).body
+    const none = (await sendEmail(world, ['not@bounce.example', 'out@defer.example'], ASYNC)).body
+    await awaitState(world, none.id, { status: 'queued', recipients: ['refused', null] })
     await suppress('out@defer.example')
-    for (const { id } of [partly, none]) await hurry(world, id)
-    const { events } = await becomes(world, partly.id, {
+    for (const { id } of [partly, none]) await makeDue(world, id)
+    const { events } = await awaitState(world, partly.id, {
       status: 'sent',
       job: 'succeeded',
       recipients: ['accepted', 'suppressed'],
     })
     expect(events).toEqual(['created', 'sent', 'recipients_settled'])
-    await becomes(world, none.id, { status: 'failed', job: 'failed', recipients: ['refused', 'suppressed'] })
+    await awaitState(world, none.id, {
+      status: 'failed',
+      job: 'failed',
+      recipients: ['refused', 'suppressed'],
+    })
     const settled = await eventually(async () => {
       const feed = `/v1/events?type=message.recipients_settled&subject_id=${partly.id}`
       const { body: events } = await world.client.get(feed)
@@ -484,20 +487,20 @@ describe('an email', () => {
     expect(await emailsTo(world, 'out@defer.example')).toEqual([])
   })
 
-  test('that is tried again and whose answer is lost then goes to nobody twice', async ({ world }) => {
+  test('with a lost response to a retry goes to no recipient twice', async ({ world }) => {
     const smtp = world.provider('smtp')
     const defers = await smtp.fault({
       match: { method: 'RCPT', contains: 'doubt@' },
       fault: { refuse_400: true, code: '450 4.2.0 Greylisted' },
     })
-    const { body } = await email(world, ['sure@example.com', 'doubt@example.com'])
+    const { body } = await sendEmail(world, ['sure@example.com', 'doubt@example.com'])
     await defers.remove()
     const drops = await smtp.fault({
       match: { method: 'DOT', contains: 'doubt@' },
       fault: 'drop_after',
     })
-    await hurry(world, body.id)
-    const { events } = await becomes(world, body.id, {
+    await makeDue(world, body.id)
+    const { events } = await awaitState(world, body.id, {
       status: 'sent',
       job: 'succeeded',
       recipients: ['accepted', null],
@@ -507,17 +510,17 @@ describe('an email', () => {
     expect((await emailsTo(world, 'doubt@example.com')).length).toBeLessThanOrEqual(1)
     const message = /accepted the email is unknown/
     expect((await world.client.get(`/v1/messages/${body.id}`)).body.recipients[1].message).toMatch(message)
-    // So is one whose worker was lost while it was tried.
-    const lost = (await email(world, ['safe@example.com', 'away@defer.example'])).body
+    // The same applies to a retry whose worker is lost.
+    const lost = (await sendEmail(world, ['safe@example.com', 'away@defer.example'])).body
     await world.sql`
       with m as (
         update messages set recipients = jsonb_set(recipients, '{1,deferred}', '"trying"') where id = ${lost.id})
       update jobs set in_doubt = true, run_at = now(), wakeup_sent_at = null where subject_id = ${lost.id}`
-    await becomes(world, lost.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', null] })
+    await awaitState(world, lost.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', null] })
     expect((await world.client.get(`/v1/messages/${lost.id}`)).body.recipients[1].message).toMatch(message)
   })
 
-  test('whose tenant may not write from its domain any more is not sent', async ({ world }) => {
+  test('is not sent after its tenant loses the sender domain', async ({ world }) => {
     const other = await world.clientOf()
     const by = testActor(other.tenant_id)
     await setEmailDomains(world.sql, other.tenant_id, ['own.example'], by)
@@ -533,14 +536,14 @@ describe('an email', () => {
     const { body } = await send('Shop <shop@OWN.example>')
     expect(body.status).toBe('scheduled')
     await setEmailDomains(world.sql, other.tenant_id, ['else.example'], by)
-    await hurry(world, body.id)
-    await becomes(world, body.id, { status: 'failed', job: 'failed', failure: 'sender_refused' })
+    await makeDue(world, body.id)
+    await awaitState(world, body.id, { status: 'failed', job: 'failed', failure: 'sender_refused' })
     expect(await emailsTo(world, 'taken@example.com')).toEqual([])
     await setEmailDomains(world.sql, other.tenant_id, ['own.example', 'else.example'], by)
     await eventually(async () => expect((await send('shop@else.example')).status).toBe(201))
   })
 
-  test('that was accepted in the name of the system, by an API that did not know it, is not sent', async ({
+  test('from the address of the system, accepted by an API without that setting, is not sent', async ({
     world,
   }) => {
     const lenient = await startApi(
@@ -555,71 +558,69 @@ describe('an email', () => {
       { from: '"system@sluice.example" <shop@shop.example>' },
       { reply_to: 'Help <system@sluice.example>' },
     ]) {
-      const asked = { to: [to], subject: 'Hello', text: 'Hello', idempotency_key: freshKey(), ...names }
-      const { status, body } = await by.post('/v1/messages/email', asked, ASYNC)
+      const request = { to: [to], subject: 'Hello', text: 'Hello', idempotency_key: freshKey(), ...names }
+      const { status, body } = await by.post('/v1/messages/email', request, ASYNC)
       expect([names, status]).toEqual([names, 202])
-      await becomes(world, body.id, { status: 'failed', job: 'failed', failure: 'sender_refused' })
+      await awaitState(world, body.id, { status: 'failed', job: 'failed', failure: 'sender_refused' })
     }
     expect(await emailsTo(world, to)).toEqual([])
   })
 
-  test('goes out once the last suppression of its address is lifted, also if it was accepted before', async ({
+  test('is sent after the removal of the last suppression of its address, also if it was accepted earlier', async ({
     world,
   }) => {
     const to = 'back@example.com'
     const path = '/v1/messages/suppressions'
     const send_at = new Date(Date.now() + 3_600_000).toISOString()
     const [first, second] = [
-      (await email(world, [to], {}, { send_at })).body,
-      (await email(world, [to], {}, { send_at })).body,
+      (await sendEmail(world, [to], {}, { send_at })).body,
+      (await sendEmail(world, [to], {}, { send_at })).body,
     ]
     expect([first.status, second.status]).toEqual(['scheduled', 'scheduled'])
     const fault = { refuse_400: true, code: '550 5.1.1 No such mailbox' }
     await world.provider('smtp').fault({ match: { method: 'RCPT', contains: to }, fault })
-    await email(world, [to])
+    await sendEmail(world, [to])
     const [bounced] = (await world.client.get(`${path}?address=${to}`)).body
     const manual = (await world.client.post(path, { channel: 'email', address: to })).body
     expect([bounced.reason, manual.reason]).toEqual(['hard_bounce', 'manual'])
-    // The bounce still counts.
+    // The suppression of the bounce remains.
     expect((await world.client.delete(`${path}/${manual.id}`)).status).toBe(200)
-    expect((await email(world, [to])).body.status).toBe('suppressed')
-    await hurry(world, first.id)
-    await becomes(world, first.id, { status: 'suppressed' })
+    expect((await sendEmail(world, [to])).body.status).toBe('suppressed')
+    await makeDue(world, first.id)
+    await awaitState(world, first.id, { status: 'suppressed' })
     expect((await world.client.delete(`${path}/${bounced.id}`)).status).toBe(200)
-    expect((await email(world, [to])).body.status).toBe('sent')
-    await hurry(world, second.id)
-    await becomes(world, second.id, { status: 'sent' })
+    expect((await sendEmail(world, [to])).body.status).toBe('sent')
+    await makeDue(world, second.id)
+    await awaitState(world, second.id, { status: 'sent' })
     expect(await emailsTo(world, to)).toHaveLength(2)
   })
 
-  test('that is refused because there is no such mailbox suppresses the address', async ({ world }) => {
-    const gone = 'moved@bounce.example'
-    await email(world, [gone, 'stays@example.com'])
-    expect(await suppressionsOf(world, 'email', gone)).toMatchObject([{ reason: 'hard_bounce' }])
-    expect((await email(world, [gone])).body.status).toBe('suppressed')
-    // Alone, and in other words.
-    await email(world, ['alone@bounce.example'])
+  test('refused for a missing mailbox suppresses the address', async ({ world }) => {
+    const missing_mailbox = 'moved@bounce.example'
+    await sendEmail(world, [missing_mailbox, 'stays@example.com'])
+    expect(await suppressionsOf(world, 'email', missing_mailbox)).toMatchObject([{ reason: 'hard_bounce' }])
+    expect((await sendEmail(world, [missing_mailbox])).body.status).toBe('suppressed')
+    // As the only recipient, and with another refusal.
+    await sendEmail(world, ['alone@bounce.example'])
     expect(await suppressionsOf(world, 'email', 'alone@bounce.example')).toHaveLength(1)
     const fault = { refuse_400: true, code: '550 5.7.1 Blocked' }
     await world.provider('smtp').fault({ match: { method: 'RCPT', contains: 'blocked@' }, fault })
-    await email(world, ['blocked@example.com'])
+    await sendEmail(world, ['blocked@example.com'])
     expect(await suppressionsOf(world, 'email', 'blocked@example.com')).toEqual([])
   })
 
-  test('that is refused in words whose cut would halve a character is settled all the same', async ({
-    world,
-  }) => {
+  test('is settled when the limit of the refusal text falls inside a character', async ({ world }) => {
     const fault = { refuse_400: true, code: `550 5.1.1 ${'a'.repeat(499)}😀 no` }
     const smtp = world.provider('smtp')
     await smtp.fault({ match: { method: 'RCPT', contains: 'halved@' }, fault })
-    const { status, body } = await email(world, ['whole@example.com', 'halved@example.com'])
+    const { status, body } = await sendEmail(world, ['whole@example.com', 'halved@example.com'])
     expect([status, body.recipients.map((each: any) => each.status)]).toEqual([201, ['accepted', 'refused']])
     await smtp.fault({ match: { method: 'DATA' }, fault })
-    expect((await email(world, ['whole@example.com'])).body.error.code).toBe('email_send_failed')
+    expect((await sendEmail(world, ['whole@example.com'])).body.error.code).toBe('email_send_failed')
   })
 
-  test('that certainly was not sent is tried five times where nobody waits', async ({ world }) => {
-    const { body } = await email(world, ['alan@defer.example'], ASYNC)
+  test('that was certainly not sent has five attempts without a waiting caller', async ({ world }) => {
+    const { body } = await sendEmail(world, ['alan@defer.example'], ASYNC)
     for (const waits_s of [5, 30, 120, 600]) {
       await eventually(async () => {
         const [job] = await world.sql<{ in_s: number; state: string }[]>`
@@ -629,9 +630,9 @@ describe('an email', () => {
         expect(job!.in_s).toBeLessThanOrEqual(waits_s)
       })
       expect(await readMessageState(world, body.id)).toMatchObject({ status: 'queued', recipients: [null] })
-      await hurry(world, body.id)
+      await makeDue(world, body.id)
     }
-    const { events } = await becomes(world, body.id, {
+    const { events } = await awaitState(world, body.id, {
       status: 'failed',
       job: 'failed',
       recipients: ['refused'],
@@ -642,22 +643,22 @@ describe('an email', () => {
     expect(attempts.map(({ outcome }: any) => outcome)).toEqual([...Array(4).fill('retry'), 'declined'])
     for (const { details } of attempts)
       expect(details.error).toMatchObject({ code: 'email_send_failed', provider_code: '451 4.3.0' })
-    // Who waits hears of it at once.
-    expect((await email(world, ['alan@defer.example'])).status).toBe(500)
+    // A waiting caller gets the error at once.
+    expect((await sendEmail(world, ['alan@defer.example'])).status).toBe(500)
   })
 
-  test('whose answer is lost is unknown, until an operator has found it', async ({ world }) => {
-    const { status, body } = await email(world, ['grace@lost.example'])
+  test('with a lost response is unknown, until an operator resolves it', async ({ world }) => {
+    const { status, body } = await sendEmail(world, ['grace@lost.example'])
     expect([status, body.status]).toEqual([202, 'unknown'])
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
-    // It was looked for, not sent again, and is not shown as if it was.
-    await hurry(world, body.id)
+    // The second attempt is a lookup, and the timeline does not show it as sent.
+    await makeDue(world, body.id)
     const attempts = await eventually(async () => {
       const timeline = (await world.client.get(`/v1/messages/${body.id}/timeline`)).body
       const [call] = timeline.filter(({ kind }: any) => kind === 'provider_call')
-      const looked = timeline.filter(({ details }: any) => details.attempt === 2 && details.ended_at)
-      expect(looked).toHaveLength(1)
-      return { looked, call }
+      const lookups = timeline.filter(({ details }: any) => details.attempt === 2 && details.ended_at)
+      expect(lookups).toHaveLength(1)
+      return { lookups, call }
     })
     expect(attempts.call.details.last_sent_at).toBe(attempts.call.at)
     await resolveAsDone(
@@ -665,39 +666,42 @@ describe('an email', () => {
       { job_id: job!.id, who: 'ada', reason: 'the log of the relay' },
       `<${body.id}@sluice.example>`,
     )
-    await becomes(world, body.id, { status: 'sent', job: 'succeeded', recipients: ['accepted'] })
+    await awaitState(world, body.id, { status: 'sent', job: 'succeeded', recipients: ['accepted'] })
     expect(await emailsTo(world, 'grace@lost.example')).toHaveLength(1)
   })
 
-  test('that waits for a connection has not begun, and neither SMS nor payments wait for it', async ({
+  test('that waits for a connection is not started, and neither SMS nor payments wait for it', async ({
     world,
   }) => {
-    const held = await world
+    const hold = await world
       .provider('smtp')
       .fault({ match: { method: 'MAIL' }, times: CONNECTIONS, fault: 'hold' })
     const sent = await Promise.all(
-      Array.from({ length: 8 }, (_, nth) => email(world, [`line${nth}@example.com`], ASYNC)),
+      Array.from({ length: 8 }, (_, nth) => sendEmail(world, [`line${nth}@example.com`], ASYNC)),
     )
     const ids = sent.map(({ body }) => body.id)
-    await held.hit(CONNECTIONS)
+    await hold.hit(CONNECTIONS)
     await eventually(async () => {
       const jobs =
         await world.sql`select from jobs where subject_id = any(${ids}::uuid[]) and state = 'running'`
       expect(jobs.count).toBe(8)
     })
-    const begun = await world.sql`select from messages where id = any(${ids}::uuid[]) and status = 'sending'`
-    expect(begun.count).toBe(CONNECTIONS)
-    // A server of email that stands still keeps nobody else waiting.
-    expect((await sms(world, freshNumber())).body).toMatchObject({ status: 'sent' })
+    const started =
+      await world.sql`select from messages where id = any(${ids}::uuid[]) and status = 'sending'`
+    expect(started.count).toBe(CONNECTIONS)
+    // A blocked email server does not delay other work.
+    expect((await sendSms(world, freshNumber())).body).toMatchObject({ status: 'sent' })
     await capturedPayment(world.client)
-    await held.remove()
-    for (const id of ids) await becomes(world, id, { status: 'sent', job: 'succeeded' })
+    await hold.remove()
+    for (const id of ids) await awaitState(world, id, { status: 'sent', job: 'succeeded' })
   })
 
-  test('whose files cannot be read, because the connection is lost, has not begun', async ({ world }) => {
+  test('whose attachments cannot be read, because the connection is lost, is not started', async ({
+    world,
+  }) => {
     await pauseJobs(world.sql, { queue: 'messages' })
     const attachments = [{ filename: 'a.txt', content_type: 'text/plain', content: 'AAAA' }]
-    const { id } = (await email(world, ['ada@files.example'], ASYNC, { attachments })).body
+    const { id } = (await sendEmail(world, ['ada@files.example'], ASYNC, { attachments })).body
     await world.sql.begin(async (tx) => {
       await tx`lock table message_attachments in access exclusive mode`
       await resumeJobs(world.sql, { queue: 'messages' })
@@ -709,41 +713,41 @@ describe('an email', () => {
       })
     })
     await world.sql`update jobs set lease_until = now() where subject_id = ${id} and state = 'running'`
-    await becomes(world, id, { status: 'sent', job: 'succeeded' })
+    await awaitState(world, id, { status: 'sent', job: 'succeeded' })
     expect(await emailsTo(world, 'ada@files.example')).toHaveLength(1)
   })
 
-  test('whose attempts are used up before it has begun is named to the operator; one that is canceled is over', async ({
+  test('with exhausted attempts before its start becomes a drift, and a canceled one is final', async ({
     world,
   }) => {
     const send_at = new Date(Date.now() + 600_000).toISOString()
     const [waits, canceled] = [
-      (await email(world, ['ada@example.com'], {}, { send_at })).body.id,
-      (await email(world, ['ada@example.com'], {}, { send_at })).body.id,
+      (await sendEmail(world, ['ada@example.com'], {}, { send_at })).body.id,
+      (await sendEmail(world, ['ada@example.com'], {}, { send_at })).body.id,
     ]
     await world.client.post(`/v1/messages/${canceled}/cancel`, {})
-    await useUp(world, waits)
-    await useUp(world, canceled)
-    await becomes(world, waits, { status: 'scheduled', job: 'unknown', parked: true })
-    await becomes(world, canceled, { status: 'canceled', job: 'succeeded' })
+    await exhaustAttempts(world, waits)
+    await exhaustAttempts(world, canceled)
+    await awaitState(world, waits, { status: 'scheduled', job: 'unknown', parked: true })
+    await awaitState(world, canceled, { status: 'canceled', job: 'succeeded' })
     expect(await syncUnknownDrifts(world.sql)).toEqual(['message.send_email'])
     await world.client.post(`/v1/messages/${waits}/cancel`, {})
-    await hurry(world, waits)
-    await becomes(world, waits, { status: 'canceled', job: 'succeeded' })
+    await makeDue(world, waits)
+    await awaitState(world, waits, { status: 'canceled', job: 'succeeded' })
     expect(await syncUnknownDrifts(world.sql)).toEqual([])
   })
 
-  test('that is held up by a pause is not sent, and goes on as it was', async ({ world }) => {
+  test('is not sent during a pause, and continues after the resume', async ({ world }) => {
     const pause = { queue: 'messages' }
     await pauseJobs(world.sql, pause)
-    const { body } = await email(world, ['alan@example.com'], ASYNC)
+    const { body } = await sendEmail(world, ['alan@example.com'], ASYNC)
     expect(await readMessageState(world, body.id)).toMatchObject({ status: 'queued' })
     await resumeJobs(world.sql, pause)
-    await becomes(world, body.id, { status: 'sent' })
+    await awaitState(world, body.id, { status: 'sent' })
   })
 })
 
-test('no table names anybody, and the books are in order', async ({ world }) => {
+test('no table contains personal data, and the audit finds no problems', async ({ world }) => {
   const rows = await readAllRows(world.sql)
   expect(rows).toContain(hashOf(world)('email', toUpperCaseAddress('ada@example.com')))
   expect(rows.match(/\+1(?:415|500)5\d{6}|ada@|grace@|nobody@|is secret/i)).toBe(null)

@@ -1,4 +1,4 @@
-// Messages on their way: begun once, settled by what is heard of them, and kept from whom they must not reach.
+// Messages: each starts once, is settled by its provider's reports, and never goes to a suppressed address.
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { bareAddress } from '#core/addresses.ts'
@@ -29,18 +29,18 @@ import { until } from '#test/process.ts'
 import { openUnfinished, requestBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const [TOKEN, OLD_TOKEN] = ['token-of-now', 'token-of-before']
-const [SECRET, OLD_SECRET] = [0, 1].map(() => `whsec_${randomBytes(32).toString('base64')}`) as [
+const [TOKEN, PREVIOUS_TOKEN] = ['token-of-now', 'token-of-before']
+const [SECRET, PREVIOUS_SECRET] = [0, 1].map(() => `whsec_${randomBytes(32).toString('base64')}`) as [
   string,
   string,
 ]
-/** Where Twilio reaches the webhooks host, behind a proxy. */
-const HOOKS = 'https://hooks.shop.example'
-const SIGNED = { token: TOKEN, url: HOOKS }
+/** The public URL of the webhooks host, behind a proxy. */
+const PUBLIC_WEBHOOKS_URL = 'https://hooks.shop.example'
+const SIGNED = { token: TOKEN, url: PUBLIC_WEBHOOKS_URL }
 const SENDER = MESSAGE_SENDERS.TWILIO_FROM
 
 let world: World
-/** The API believes that there are senders; the worker has none, so that each message stays as it is put. */
+/** The API has senders and the worker has none: no message leaves, so each test controls the state of its messages. */
 let api: Awaited<ReturnType<typeof startHere>>
 let client: Client
 beforeAll(async () => {
@@ -48,9 +48,9 @@ beforeAll(async () => {
     parts: ['webhooks', 'worker'],
     notifications: false,
     env: {
-      WEBHOOKS_URL: HOOKS,
-      TWILIO_AUTH_TOKEN: `${TOKEN},${OLD_TOKEN}`,
-      EMAIL_WEBHOOK_SECRET: `${SECRET},${OLD_SECRET}`,
+      WEBHOOKS_URL: PUBLIC_WEBHOOKS_URL,
+      TWILIO_AUTH_TOKEN: `${TOKEN},${PREVIOUS_TOKEN}`,
+      EMAIL_WEBHOOK_SECRET: `${SECRET},${PREVIOUS_SECRET}`,
       SMTP_URL: '',
       TWILIO_ACCOUNT_SID: '',
     },
@@ -69,40 +69,46 @@ const freshAddress = () => `ada${(numbers += 1)}@example.com`
 const freshSid = () => `SM${randomBytes(16).toString('hex')}`
 
 const clientOf = ({ key }: { key: string }) => createClient(api.url!, key)
-/** An email, or an SMS where it is to a number. */
-type Wanted = { to: string | string[]; from?: string } & Record<string, unknown>
-const send = async (wanted: Wanted, headers?: Record<string, string>, by = client): Promise<Answer> => {
-  const is_sms = typeof wanted.to === 'string'
-  const reported = is_sms ? { body: 'It is on its way.' } : { subject: 'Shipped', text: 'It is on its way.' }
+/** The fields of an email, or of an SMS if `to` is a number. */
+type MessageFields = { to: string | string[]; from?: string } & Record<string, unknown>
+const send = async (
+  fields: MessageFields,
+  headers?: Record<string, string>,
+  by = client,
+): Promise<Answer> => {
+  const is_sms = typeof fields.to === 'string'
+  const default_content = is_sms
+    ? { body: 'It is on its way.' }
+    : { subject: 'Shipped', text: 'It is on its way.' }
   const path = `/v1/messages/${is_sms ? 'sms' : 'email'}`
-  return await by.post(path, { idempotency_key: freshKey(), ...reported, ...wanted }, headers)
+  return await by.post(path, { idempotency_key: freshKey(), ...default_content, ...fields }, headers)
 }
 
-/** A message that waits for its time. Answers its id. */
-async function scheduled(wanted: Wanted, by?: Client): Promise<string> {
+/** Creates a message that waits for its `send_at`. Returns its id. */
+async function scheduleMessage(fields: MessageFields, by?: Client): Promise<string> {
   const send_at = new Date(Date.now() + 3_600_000).toISOString()
-  const { status, body } = await send({ ...wanted, send_at }, {}, by)
+  const { status, body } = await send({ ...fields, send_at }, {}, by)
   expect([status, body.status]).toEqual([201, 'scheduled'])
   return body.id
 }
 
-/** A message that may have been sent: its worker was lost while the provider was asked. */
-async function lost(wanted: Wanted): Promise<string> {
-  const id = await scheduled(wanted)
+/** Creates a message that may have been sent: its worker was lost during the call to the provider. Returns its id. */
+async function createUncertainMessage(fields: MessageFields): Promise<string> {
+  const id = await scheduleMessage(fields)
   await world.sql`update messages set status = 'sending', updated_at = now() where id = ${id}`
   return id
 }
 
-/** A message that its provider has taken. */
-async function sent(wanted: Wanted, by?: Client): Promise<string> {
-  const id = await scheduled(wanted, by)
-  const taken = typeof wanted.to === 'string' ? null : 'accepted'
+/** Creates a message that its provider has accepted. Returns its id. */
+async function createSentMessage(fields: MessageFields, by?: Client): Promise<string> {
+  const id = await scheduleMessage(fields, by)
+  const recipient_status = typeof fields.to === 'string' ? null : 'accepted'
   await world.sql`
     with job as (update jobs set state = 'succeeded', outcome = 'done', finished_at = now(), first_sent_at = now()
       where subject_id = ${id})
     update messages m set status = 'sent', sent_at = now(), provider_reference = ${freshSid()},
       recipients = (
-        select jsonb_agg(r || jsonb_build_object('status', ${taken}::text)) from jsonb_array_elements(m.recipients) r)
+        select jsonb_agg(r || jsonb_build_object('status', ${recipient_status}::text)) from jsonb_array_elements(m.recipients) r)
     where id = ${id}`
   await world.sql`
     insert into events (tenant_id, id, type, subject_id, data)
@@ -110,25 +116,29 @@ async function sent(wanted: Wanted, by?: Client): Promise<string> {
   return id
 }
 
-const callback = async (id: string, sid: string, status: string, more: Record<string, string> = {}) =>
+const postStatus = async (id: string, sid: string, status: string, more: Record<string, string> = {}) =>
   await postTwilio(
     world,
     `/twilio?m=${id}`,
     { MessageSid: sid, MessageStatus: status, To: '+15553009999', From: SENDER, ...more },
     SIGNED,
   )
-const word = async (from: string, body: string, more: Record<string, string> = {}) =>
+const receiveSms = async (from: string, body: string, more: Record<string, string> = {}) =>
   await postTwilio(
     world,
     '/twilio',
     { MessageSid: freshSid(), SmsStatus: 'received', From: from, To: SENDER, Body: body, ...more },
     SIGNED,
   )
-const update = async (type: string, message_id: string, address: string, more: Record<string, string> = {}) =>
-  await postEmail(world, { type, data: { message_id, address, ...more } }, { secret: SECRET })
+const postEmailEvent = async (
+  type: string,
+  message_id: string,
+  address: string,
+  more: Record<string, string> = {},
+) => await postEmail(world, { type, data: { message_id, address, ...more } }, { secret: SECRET })
 
-/** Resolves when all that was told so far is applied. Looks at what is unknown are due for an hour. */
-async function applied(): Promise<void> {
+/** Resolves when all stored notifications are applied. */
+async function awaitNotifications(): Promise<void> {
   await eventually(async () => {
     const [row] = await world.sql<{ open: number }[]>`
       select count(*) as open from jobs where name = 'notification.apply' and finished_at is null`
@@ -136,18 +146,18 @@ async function applied(): Promise<void> {
   })
 }
 
-async function becomes(id: string, stands: object): Promise<Stands> {
+async function awaitState(id: string, expected: object): Promise<MessageState> {
   return await eventually(async () => {
-    const now = await readMessageState(world, id)
-    expect(now).toMatchObject(stands)
-    return now
+    const state = await readMessageState(world, id)
+    expect(state).toMatchObject(expected)
+    return state
   })
 }
 
-type Stands = Awaited<ReturnType<typeof readMessageState>>
+type MessageState = Awaited<ReturnType<typeof readMessageState>>
 
-/** The job, held by this test. */
-async function held(id: string): Promise<{ job_id: string; lease_token: string }> {
+/** Claims the job of the message for this test. */
+async function claimJob(id: string): Promise<{ job_id: string; lease_token: string }> {
   const [job] = await world.sql<{ job_id: string; lease_token: string }[]>`
     update jobs set state = 'running', attempt = 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
       run_at = now(), lease_until = now() + interval '1 minute'
@@ -159,13 +169,13 @@ const begin = async (id: string, lease: { job_id: string; lease_token: string })
     lease.job_id,
   )
 
-describe('a message begins', () => {
-  test('once, for the holder of its lease, and without whom was suppressed meanwhile', async () => {
+describe('the start of a message', () => {
+  test('happens once, for the holder of the lease, without recipients that were suppressed since', async () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
-    const id = await scheduled({ to: [ada], cc: [grace] })
-    const for_grace = await scheduled({ to: [grace] })
+    const id = await scheduleMessage({ to: [ada], cc: [grace] })
+    const to_grace = await scheduleMessage({ to: [grace] })
     await client.post('/v1/messages/suppressions', { channel: 'email', address: toUpperCaseAddress(grace) })
-    const lease = await held(id)
+    const lease = await claimJob(id)
     expect(await begin(id, { ...lease, lease_token: newId() })).toBeUndefined()
     expect(await begin(id, lease)).toMatchObject({ may_send: true, status: 'sending' })
     expect(await begin(id, lease)).toMatchObject({ may_send: false, status: 'sending' })
@@ -174,24 +184,24 @@ describe('a message begins', () => {
       recipients: [null, 'suppressed'],
     })
 
-    expect(await begin(for_grace, await held(for_grace))).toMatchObject({
+    expect(await begin(to_grace, await claimJob(to_grace))).toMatchObject({
       may_send: false,
       status: 'suppressed',
     })
-    expect(await readMessageState(world, for_grace)).toMatchObject({
+    expect(await readMessageState(world, to_grace)).toMatchObject({
       status: 'suppressed',
       events: ['created', 'suppressed'],
     })
-    await world.sql`update jobs set lease_until = now() where subject_id in (${id}, ${for_grace})`
-    await becomes(for_grace, { job: 'succeeded' })
-    await becomes(id, { status: 'unknown', job: 'unknown' })
+    await world.sql`update jobs set lease_until = now() where subject_id in (${id}, ${to_grace})`
+    await awaitState(to_grace, { job: 'succeeded' })
+    await awaitState(id, { status: 'unknown', job: 'unknown' })
   })
 
-  test('or was canceled: of twenty of each, every one is either', async () => {
-    const ids = await Promise.all(Array.from({ length: 20 }, () => scheduled({ to: [freshAddress()] })))
-    const raced = await Promise.all(
+  test('excludes its cancellation, in each of twenty races', async () => {
+    const ids = await Promise.all(Array.from({ length: 20 }, () => scheduleMessage({ to: [freshAddress()] })))
+    const outcomes = await Promise.all(
       ids.map(async (id) => {
-        const lease = await held(id)
+        const lease = await claimJob(id)
         const [may_send, canceled] = await Promise.all([
           begin(id, lease),
           client.post(`/v1/messages/${id}/cancel`),
@@ -199,18 +209,21 @@ describe('a message begins', () => {
         return [may_send?.may_send === true, canceled.status === 200]
       }),
     )
-    expect(raced.filter(([may_send, canceled]) => may_send === canceled)).toEqual([])
+    expect(outcomes.filter(([may_send, canceled]) => may_send === canceled)).toEqual([])
     await world.sql`update jobs set lease_until = now() where subject_id = any(${ids}::uuid[])`
     for (const [nth, id] of ids.entries())
-      await becomes(id, raced[nth]![0] ? { status: 'unknown' } : { status: 'canceled', job: 'succeeded' })
+      await awaitState(
+        id,
+        outcomes[nth]![0] ? { status: 'unknown' } : { status: 'canceled', job: 'succeeded' },
+      )
   })
 })
 
-describe('where nothing can be sent', () => {
-  test.each(['email', 'sms'] as const)('an %s for which somebody waits has failed', async (channel) => {
+describe('without a configured sender', () => {
+  test.each(['email', 'sms'] as const)('a synchronous %s fails', async (channel) => {
     const { status, body } = await send({ to: channel === 'email' ? [freshAddress()] : freshNumber() })
     expect([status, body.error.code]).toEqual([channel === 'email' ? 500 : 502, `${channel}_send_failed`])
-    await becomes(body.error.context.message_id, {
+    await awaitState(body.error.context.message_id, {
       status: 'failed',
       job: 'failed',
       outcome: 'declined',
@@ -219,38 +232,38 @@ describe('where nothing can be sent', () => {
     })
   })
 
-  test('another waits until it can', async () => {
+  test('an asynchronous message is retried', async () => {
     const { id } = (await send({ to: freshNumber() }, { prefer: 'respond-async' })).body
     await eventually(async () => {
       const [job] = await world.sql`
-        select a.outcome, j.state, round(extract(epoch from j.run_at - a.ended_at)) as again_s, m.status
+        select a.outcome, j.state, round(extract(epoch from j.run_at - a.ended_at)) as retry_delay_s, m.status
         from jobs j join job_attempts a on a.job_id = j.id join messages m on m.id = j.subject_id
         where j.subject_id = ${id}`
       expect({ ...job }).toEqual({
         outcome: 'misconfigured',
         state: 'ready',
-        again_s: '30',
+        retry_delay_s: '30',
         status: 'queued',
       })
     })
   })
 
-  test('one that was canceled ends its job, and sends nothing', async () => {
-    const id = await scheduled({ to: freshNumber() })
+  test('the job of a canceled message ends and sends nothing', async () => {
+    const id = await scheduleMessage({ to: freshNumber() })
     await client.post(`/v1/messages/${id}/cancel`)
     await world.sql`update jobs set run_at = now() where subject_id = ${id}`
-    await becomes(id, { status: 'canceled', job: 'succeeded' })
+    await awaitState(id, { status: 'canceled', job: 'succeeded' })
     const [job] = await world.sql`select first_sent_at from jobs where subject_id = ${id}`
     expect({ ...job }).toEqual({ first_sent_at: null })
   })
 
-  test('an email whose worker was lost is unknown, is looked for thrice, and then an operator decides', async () => {
-    const id = await lost({ to: [freshAddress()] })
+  test('an email of a lost worker becomes unknown, is parked after an hour, and is failed by an operator', async () => {
+    const id = await createUncertainMessage({ to: [freshAddress()] })
     await world.sql`update jobs set run_at = now() where subject_id = ${id}`
-    await becomes(id, { status: 'unknown', job: 'unknown', parked: false, events: ['created', 'unknown'] })
+    await awaitState(id, { status: 'unknown', job: 'unknown', parked: false, events: ['created', 'unknown'] })
     await world.sql`
       update jobs set run_at = now(), unknown_since = now() - interval '61 minutes' where subject_id = ${id}`
-    await becomes(id, { status: 'unknown', failure: 'not_resolved', parked: true })
+    await awaitState(id, { status: 'unknown', failure: 'not_resolved', parked: true })
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
     await world.sql.begin((tx) =>
       resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' }),
@@ -264,10 +277,10 @@ describe('where nothing can be sent', () => {
   })
 })
 
-test('one that was looked for by its text is not settled with what another was found to be meanwhile', async () => {
+test('a lookup by text does not settle a message with the reference of another message', async () => {
   const to = freshNumber()
-  const other = await sent({ to })
-  const id = await lost({ to })
+  const other = await createSentMessage({ to })
+  const id = await createUncertainMessage({ to })
   const update = {
     ...emptyMessageUpdate,
     tenant_id: world.tenant_id,
@@ -277,7 +290,7 @@ test('one that was looked for by its text is not settled with what another was f
     found: true,
   }
   const settlement = {
-    ...(await held(id)),
+    ...(await claimJob(id)),
     state: 'succeeded' as const,
     outcome: 'done' as const,
     error: null,
@@ -294,34 +307,34 @@ test('one that was looked for by its text is not settled with what another was f
   expect(await readMessageState(world, id)).toMatchObject({ status: 'sending', reference: null })
 })
 
-test('one whose attempts were used up while it was sent is unknown to whoever asks for it, too', async () => {
+test('a message without attempts left after a send is unknown, also in the API', async () => {
   const ada = freshAddress()
-  const id = await lost({ to: [ada] })
+  const id = await createUncertainMessage({ to: [ada] })
   await world.sql`
     update jobs set run_at = now(), attempt = max_attempts, state = 'running', worker = 'lost', started_at = now(),
       lease_token = gen_random_uuid(), lease_until = now(), first_sent_at = now(), last_sent_at = now()
     where subject_id = ${id}`
-  await becomes(id, { status: 'unknown', job: 'unknown', events: ['created', 'unknown'] })
+  await awaitState(id, { status: 'unknown', job: 'unknown', events: ['created', 'unknown'] })
   await world.sql`
     update jobs set run_at = now(), unknown_since = now(), attempt = max_attempts + 1 where subject_id = ${id}`
-  await becomes(id, { status: 'unknown', parked: true })
-  await update('email.delivered', id, ada)
-  const { events } = await becomes(id, { status: 'delivered', job: 'succeeded' })
+  await awaitState(id, { status: 'unknown', parked: true })
+  await postEmailEvent('email.delivered', id, ada)
+  const { events } = await awaitState(id, { status: 'delivered', job: 'succeeded' })
   expect(events).toEqual(['created', 'unknown', 'delivered'])
 })
 
-describe('what Twilio posts', () => {
-  test('is answered with TwiML, stored once, and without numbers', async () => {
-    const [id, sid] = [await lost({ to: freshNumber() }), freshSid()]
-    for (const _again of [1, 2])
-      expect(await callback(id, sid, 'delivered')).toMatchObject({
+describe('a callback of Twilio', () => {
+  test('is answered with TwiML and stored once, without phone numbers', async () => {
+    const [id, sid] = [await createUncertainMessage({ to: freshNumber() }), freshSid()]
+    for (const _delivery of [1, 2])
+      expect(await postStatus(id, sid, 'delivered')).toMatchObject({
         status: 200,
         text: '<Response/>',
         type: expect.stringContaining('text/xml'),
       })
     const stored = await world.sql`select kind, state from notifications where object_id = ${sid}`
     expect(stored).toHaveLength(1)
-    await becomes(id, {
+    await awaitState(id, {
       status: 'delivered',
       reference: sid,
       job: 'succeeded',
@@ -329,16 +342,16 @@ describe('what Twilio posts', () => {
     })
   })
 
-  test('is refused when it is not signed, and believed of either token', async () => {
+  test('is refused without a valid signature and accepted with the current and the previous token', async () => {
     const parameters = { MessageSid: freshSid(), MessageStatus: 'sent' }
-    const posted = async (signed: { token: string; url: string }) =>
+    const statusOf = async (signed: { token: string; url: string }) =>
       (await postTwilio(world, `/twilio?m=${newId()}`, parameters, signed)).status
-    expect(await posted({ token: 'another', url: HOOKS })).toBe(400)
-    // The host that a request names is anybody's to say.
-    expect(await posted({ token: TOKEN, url: world.config.WEBHOOKS_URL! })).toBe(400)
-    expect(await posted({ token: OLD_TOKEN, url: HOOKS })).toBe(200)
+    expect(await statusOf({ token: 'another', url: PUBLIC_WEBHOOKS_URL })).toBe(400)
+    // A client controls the Host header, so the signature must cover the configured URL.
+    expect(await statusOf({ token: TOKEN, url: world.config.WEBHOOKS_URL! })).toBe(400)
+    expect(await statusOf({ token: PREVIOUS_TOKEN, url: PUBLIC_WEBHOOKS_URL })).toBe(200)
     expect((await postTwilio(world, '/twilio', { a: 'b' }, SIGNED)).status).toBe(400)
-    // It would be taken apart before it is known to be Twilio's.
+    // The body is parsed before the signature is checked, so its size is limited.
     expect((await postTwilio(world, '/twilio', { a: 'b'.repeat(64 * 1024) }, SIGNED)).status).toBe(413)
     const padded = (names: number) => ({
       ...parameters,
@@ -349,17 +362,17 @@ describe('what Twilio posts', () => {
   })
 
   test.each<Record<string, string>>([{}, { 'x-twilio-signature': 'nonsense' }])(
-    'is refused before it has arrived with the headers %j',
+    'is refused before its body arrives, with the headers %j',
     async (header) => {
       const headers = { ...header, 'content-length': '1000' }
-      const half = openUnfinished(
+      const unfinished = openUnfinished(
         world.config.WEBHOOKS_URL!,
         1,
         requestBytes('POST', '/twilio', headers, 'a'),
       )
-      onTestFinished(() => half.reset())
-      await until('it is refused', () => half.statuses.length === 1)
-      expect(half.statuses).toEqual([400])
+      onTestFinished(() => unfinished.reset())
+      await until('the request is refused', () => unfinished.statuses.length === 1)
+      expect(unfinished.statuses).toEqual([400])
     },
   )
 
@@ -371,33 +384,33 @@ describe('what Twilio posts', () => {
     ['delivered', ['undelivered', 'delivered', 'failed']],
     ['failed', ['failed', 'sent', 'queued']],
     ['delivered', ['delivered', 'read', 'failed']],
-  ])('makes it %s, told as %j', async (status, words) => {
-    const [id, sid] = [await lost({ to: freshNumber() }), freshSid()]
-    for (const each of words) {
-      await callback(id, sid, each, { ErrorCode: '30003' })
-      await applied()
+  ])('makes the message %s after the statuses %j', async (status, reported_statuses) => {
+    const [id, sid] = [await createUncertainMessage({ to: freshNumber() }), freshSid()]
+    for (const each of reported_statuses) {
+      await postStatus(id, sid, each, { ErrorCode: '30003' })
+      await awaitNotifications()
     }
-    await becomes(id, { status, reference: sid, job: status === 'failed' ? 'failed' : 'succeeded' })
+    await awaitState(id, { status, reference: sid, job: status === 'failed' ? 'failed' : 'succeeded' })
     const failed = status === 'undelivered' || status === 'failed'
     expect((await readMessageState(world, id)).failure).toBe(failed ? 'unreachable' : null)
   })
 
-  test('corrects what we took for failed; what it said had failed stays so, and its caller is told', async () => {
+  test('replaces a failure of our own, and a reported failure is final and fails the job', async () => {
     const { message_id: id } = (await send({ to: freshNumber() })).body.error.context
     const sid = freshSid()
-    await callback(id, sid, 'sent')
-    await becomes(id, { status: 'sent', failure: null })
-    await callback(id, sid, 'delivered')
-    expect((await becomes(id, { status: 'delivered' })).events).toEqual([
+    await postStatus(id, sid, 'sent')
+    await awaitState(id, { status: 'sent', failure: null })
+    await postStatus(id, sid, 'delivered')
+    expect((await awaitState(id, { status: 'delivered' })).events).toEqual([
       'created',
       'failed',
       'sent',
       'delivered',
     ])
 
-    const [other, other_sid] = [await lost({ to: freshNumber() }), freshSid()]
-    await callback(other, other_sid, 'failed', { ErrorCode: '21614' })
-    await becomes(other, {
+    const [other, other_sid] = [await createUncertainMessage({ to: freshNumber() }), freshSid()]
+    await postStatus(other, other_sid, 'failed', { ErrorCode: '21614' })
+    await awaitState(other, {
       status: 'failed',
       failure: 'invalid_number',
       job: 'failed',
@@ -405,51 +418,56 @@ describe('what Twilio posts', () => {
     })
   })
 
-  test('a hundred callbacks at once, in any order, say what the last would', async () => {
-    const each = await Promise.all(
-      Array.from({ length: 20 }, async () => [await lost({ to: freshNumber() }), freshSid()] as const),
-    )
-    const words = ['queued', 'sent', 'undelivered', 'delivered', 'sent']
-    await Promise.all(
-      each.flatMap(([id, sid], nth) =>
-        words.map((_word, step) => callback(id, sid, words[(nth + step * 2) % 5]!)),
+  test('a hundred concurrent callbacks in any order give the final status', async () => {
+    const messages = await Promise.all(
+      Array.from(
+        { length: 20 },
+        async () => [await createUncertainMessage({ to: freshNumber() }), freshSid()] as const,
       ),
     )
-    await applied()
-    for (const [id, sid] of each)
-      expect((await becomes(id, { status: 'delivered', job: 'succeeded' })).reference).toBe(sid)
+    const reported_statuses = ['queued', 'sent', 'undelivered', 'delivered', 'sent']
+    await Promise.all(
+      messages.flatMap(([id, sid], nth) =>
+        reported_statuses.map((_status, step) =>
+          postStatus(id, sid, reported_statuses[(nth + step * 2) % 5]!),
+        ),
+      ),
+    )
+    await awaitNotifications()
+    for (const [id, sid] of messages)
+      expect((await awaitState(id, { status: 'delivered', job: 'succeeded' })).reference).toBe(sid)
   })
 
-  test('of a message that is not ours changes nothing', async () => {
+  test('for an unknown message or an email changes nothing', async () => {
     const sid = freshSid()
-    await callback(newId(), sid, 'delivered')
-    const other = await lost({ to: [freshAddress()] })
-    await callback(other, freshSid(), 'delivered')
-    await applied()
+    await postStatus(newId(), sid, 'delivered')
+    const other = await createUncertainMessage({ to: [freshAddress()] })
+    await postStatus(other, freshSid(), 'delivered')
+    await awaitNotifications()
     const states = await world.sql`select state from notifications where object_id = ${sid}`
     expect([...states]).toEqual([{ state: 'ignored' }])
     expect(await readMessageState(world, other)).toMatchObject({ status: 'sending' })
     await world.sql`update jobs set run_at = now() where subject_id = ${other}`
-    await becomes(other, { status: 'unknown' })
+    await awaitState(other, { status: 'unknown' })
   })
 })
 
-describe('a person who answers', () => {
-  test('STOP gets no more from anybody who wrote from that number, and START lifts it', async () => {
+describe('an incoming SMS', () => {
+  test('STOP suppresses the number for every tenant of the sender number, and START lifts the suppression', async () => {
     const [number, other] = [freshNumber(), await world.clientOf()]
     const service = `MG${'0'.repeat(32)}`
-    const ours = await sent({ to: number })
-    const theirs = await sent({ to: number, from: service }, clientOf(other))
-    const elsewhere = await world.clientOf()
-    await sent({ to: number, from: '+15557654321' }, clientOf(elsewhere))
+    const our_message = await createSentMessage({ to: number })
+    const their_message = await createSentMessage({ to: number, from: service }, clientOf(other))
+    const unrelated = await world.clientOf()
+    await createSentMessage({ to: number, from: '+15557654321' }, clientOf(unrelated))
 
     for (const reported of ['help', 'what?', 'stop please'])
-      expect((await word(number, reported, { MessagingServiceSid: service })).status).toBe(200)
-    await applied()
+      expect((await receiveSms(number, reported, { MessagingServiceSid: service })).status).toBe(200)
+    await awaitNotifications()
     expect(await suppressionsOf(world, 'sms', number)).toEqual([])
 
-    await Promise.all([1, 2, 3].map(() => word(number, ' stop\n', { MessagingServiceSid: service })))
-    await applied()
+    await Promise.all([1, 2, 3].map(() => receiveSms(number, ' stop\n', { MessagingServiceSid: service })))
+    await awaitNotifications()
     const found = await suppressionsOf(world, 'sms', number)
     expect(
       found.map(({ tenant_id, reason, lifted }) => `${tenant_id} ${reason} ${lifted}`).toSorted(),
@@ -458,34 +476,36 @@ describe('a person who answers', () => {
       expect(createVault(world.env['ENCRYPTION_KEY']!).open(sealed!, suppressionContext(tenant_id, id))).toBe(
         number,
       )
-    const named = await world.sql<{ message_id: string }[]>`
+    const message_ids = await world.sql<{ message_id: string }[]>`
       select data ->> 'message_id' as message_id from events
       where type = 'suppression.created' and subject_id = any(${found.map(({ id }) => id)}::uuid[])`
-    expect(named.map(({ message_id }) => message_id).toSorted()).toEqual([ours, theirs].toSorted())
+    expect(message_ids.map(({ message_id }) => message_id).toSorted()).toEqual(
+      [our_message, their_message].toSorted(),
+    )
 
     const next = await send({ to: number })
     expect([next.status, next.body.status]).toEqual([201, 'suppressed'])
-    // Twilio's own judgement wins over the words.
-    await word(number, 'I changed my mind', { MessagingServiceSid: service, OptOutType: 'START' })
-    await applied()
-    const left = await suppressionsOf(world, 'sms', number)
-    expect(left.map(({ lifted }) => lifted)).toEqual([true, true])
+    // Twilio's OptOutType takes precedence over the text.
+    await receiveSms(number, 'I changed my mind', { MessagingServiceSid: service, OptOutType: 'START' })
+    await awaitNotifications()
+    const remaining = await suppressionsOf(world, 'sms', number)
+    expect(remaining.map(({ lifted }) => lifted)).toEqual([true, true])
     const lifted = await world.sql`
       select from events where type = 'suppression.deleted' and subject_id = any(${found.map(({ id }) => id)}::uuid[])`
     expect(lifted.count).toBe(2)
   })
 
-  test('STOP gets no more, also where what one tenant wrote to it cannot be read', async () => {
+  test('STOP suppresses the number also for a tenant whose sealed message is damaged', async () => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    await sent({ to: number })
-    const theirs = await sent({ to: number }, clientOf(other))
+    await createSentMessage({ to: number })
+    const their_message = await createSentMessage({ to: number }, clientOf(other))
     const [{ envelope }] = await world.sql<[{ envelope: string }]>`
-      select envelope from messages where id = ${theirs}`
-    await world.sql`update messages set envelope = 'spoilt' where id = ${theirs}`
-    await word(number, 'STOP')
-    await applied()
+      select envelope from messages where id = ${their_message}`
+    await world.sql`update messages set envelope = 'spoilt' where id = ${their_message}`
+    await receiveSms(number, 'STOP')
+    await awaitNotifications()
     expect(await suppressionsOf(world, 'sms', number)).toHaveLength(2)
-    await world.sql`update messages set envelope = ${envelope} where id = ${theirs}`
+    await world.sql`update messages set envelope = ${envelope} where id = ${their_message}`
   })
 
   test.each([
@@ -499,30 +519,30 @@ describe('a person who answers', () => {
     's.t.o.p',
     'STOP 🙏',
     '\u200bquit\ufeff',
-  ])('%j is STOP too', async (body) => {
+  ])('%j counts as STOP', async (body) => {
     const number = freshNumber()
-    await sent({ to: number })
-    await word(number, body)
-    await applied()
+    await createSentMessage({ to: number })
+    await receiveSms(number, body)
+    await awaitNotifications()
     expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'opt_out', lifted: false }])
-    await word(number, '(yes!)')
-    await applied()
+    await receiveSms(number, '(yes!)')
+    await awaitNotifications()
     expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ lifted: true }])
   })
 
   test.each(['stop it now', 'Do not stop', 'end of story', 'yesterday', 'canceled', '?', ''])(
-    '%j is no word',
+    '%j is not a keyword',
     async (body) => {
       const number = freshNumber()
-      await sent({ to: number })
-      await word(number, body)
-      await applied()
+      await createSentMessage({ to: number })
+      await receiveSms(number, body)
+      await awaitNotifications()
       expect(await suppressionsOf(world, 'sms', number)).toEqual([])
     },
   )
 
-  /** Posts while none is applied; then applies each, in the order in which `order` names them. */
-  async function processed(posts: (() => Promise<unknown>)[], order: number[], between = async () => {}) {
+  /** Posts all while notifications are paused, then applies them in the given order. */
+  async function applyInOrder(posts: (() => Promise<unknown>)[], order: number[], between = async () => {}) {
     await pauseJobs(world.sql, { queue: 'notifications' })
     const ids: string[] = []
     for (const post of posts) {
@@ -536,308 +556,330 @@ describe('a person who answers', () => {
     await resumeJobs(world.sql, { queue: 'notifications' })
     for (const nth of order) {
       await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id = ${ids[nth]!}`
-      await until('it is applied', async () => {
+      await until('the notification is applied', async () => {
         const [row] = await world.sql`select state from notifications where id = ${ids[nth]!}`
         return row?.['state'] === 'applied'
       })
     }
   }
-  const standing = async (number: string, tenant_id = world.tenant_id) =>
+  const activeReasons = async (number: string, tenant_id = world.tenant_id) =>
     (await suppressionsOf(world, 'sms', number))
       .filter((each) => !each.lifted && each.tenant_id === tenant_id)
       .map(({ reason }) => reason)
 
-  test('of several words the one that was received last counts, in whatever order they are processed', async () => {
-    for (const [words, left] of [
+  test('of several keywords the last received one counts, in any order of processing', async () => {
+    for (const [keywords, expected_reasons] of [
       [['STOP', 'START'], []],
       [['START', 'STOP'], ['opt_out']],
       [['STOP', 'START', 'STOP'], ['opt_out']],
       [['START', 'STOP', 'START'], []],
     ] as const)
-      for (const order of [words.map((_, nth) => nth), words.map((_, nth) => nth).toReversed()]) {
+      for (const order of [keywords.map((_, nth) => nth), keywords.map((_, nth) => nth).toReversed()]) {
         const number = freshNumber()
-        await sent({ to: number })
-        await processed(
-          words.map((each) => () => word(number, each)),
+        await createSentMessage({ to: number })
+        await applyInOrder(
+          keywords.map((each) => () => receiveSms(number, each)),
           order,
         )
-        expect([words, order, await standing(number)]).toEqual([words, order, left])
+        expect([keywords, order, await activeReasons(number)]).toEqual([keywords, order, expected_reasons])
       }
   })
 
-  test('and so it is for each tenant, whichever number received them', async () => {
+  test('the last keyword counts for each tenant, also across sender numbers', async () => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    const elsewhere = '+15557654321'
-    await sent({ to: number })
-    await sent({ to: number, from: elsewhere })
-    await sent({ to: number }, clientOf(other))
-    await processed([() => word(number, 'STOP'), () => word(number, 'START', { To: elsewhere })], [1, 0])
-    expect([await standing(number), await standing(number, other.tenant_id)]).toEqual([[], ['opt_out']])
+    const other_sender = '+15557654321'
+    await createSentMessage({ to: number })
+    await createSentMessage({ to: number, from: other_sender })
+    await createSentMessage({ to: number }, clientOf(other))
+    await applyInOrder(
+      [() => receiveSms(number, 'STOP'), () => receiveSms(number, 'START', { To: other_sender })],
+      [1, 0],
+    )
+    expect([await activeReasons(number), await activeReasons(number, other.tenant_id)]).toEqual([
+      [],
+      ['opt_out'],
+    ])
   })
 
-  test('a word that was received before its tenant lifted the opt-out does not bring it back; a later one does', async () => {
+  test('a keyword received before its opt-out was lifted does not restore it, and a later one does', async () => {
     const number = freshNumber()
-    await sent({ to: number })
-    await word(number, 'STOP')
-    await applied()
+    await createSentMessage({ to: number })
+    await receiveSms(number, 'STOP')
+    await awaitNotifications()
     const { id } = (await suppressionsOf(world, 'sms', number))[0]!
-    await processed([() => word(number, 'QUIT')], [0], async () => {
+    await applyInOrder([() => receiveSms(number, 'QUIT')], [0], async () => {
       expect((await client.delete(`/v1/messages/suppressions/${id}`)).status).toBe(200)
     })
-    expect(await standing(number)).toEqual([])
-    await word(number, 'QUIT')
-    await applied()
-    expect(await standing(number)).toEqual(['opt_out'])
+    expect(await activeReasons(number)).toEqual([])
+    await receiveSms(number, 'QUIT')
+    await awaitNotifications()
+    expect(await activeReasons(number)).toEqual(['opt_out'])
   })
 
-  test('a bounce that was reported before its suppression was lifted does not bring it back; a later one does', async () => {
+  test('a bounce reported before its suppression was lifted does not restore it, and a later one does', async () => {
     const ada = freshAddress()
     const bounces: (() => Promise<unknown>)[] = []
-    for (const id of [await sent({ to: [ada] }), await sent({ to: [ada] }), await sent({ to: [ada] })])
-      bounces.push(() => update('email.bounced', id, ada, { bounce: 'hard' }))
-    const left = async () => (await suppressionsOf(world, 'email', ada)).filter((each) => !each.lifted)
+    for (const id of [
+      await createSentMessage({ to: [ada] }),
+      await createSentMessage({ to: [ada] }),
+      await createSentMessage({ to: [ada] }),
+    ])
+      bounces.push(() => postEmailEvent('email.bounced', id, ada, { bounce: 'hard' }))
+    const activeSuppressions = async () =>
+      (await suppressionsOf(world, 'email', ada)).filter((each) => !each.lifted)
     await bounces[0]!()
-    await applied()
-    const [first] = await left()
-    await processed([bounces[1]!], [0], async () => {
+    await awaitNotifications()
+    const [first] = await activeSuppressions()
+    await applyInOrder([bounces[1]!], [0], async () => {
       expect((await client.delete(`/v1/messages/suppressions/${first!.id}`)).status).toBe(200)
     })
-    expect(await left()).toEqual([])
+    expect(await activeSuppressions()).toEqual([])
     await bounces[2]!()
-    await applied()
-    expect(await left()).toMatchObject([{ reason: 'hard_bounce' }])
+    await awaitNotifications()
+    expect(await activeSuppressions()).toMatchObject([{ reason: 'hard_bounce' }])
   })
 
-  test('while a word is being settled a later one waits for it', async () => {
+  test('a keyword waits for the settlement of an earlier one', async () => {
     const number = freshNumber()
-    await sent({ to: number })
+    await createSentMessage({ to: number })
     let settled: Promise<unknown> = Promise.resolve()
-    const waiting = async () => {
+    const countLockWaits = async () => {
       const [row] = await world.sql<{ count: number }[]>`
         select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
       return row!.count
     }
     await world.sql.begin(async (tx) => {
-      // The first word gets as far as its suppression, which this keeps from being written.
+      // This row blocks the suppression of the first keyword.
       await tx`
         insert into suppressions (tenant_id, id, channel, address, sealed, reason)
         values (${world.tenant_id}, ${newId()}, 'sms', ${hashOf(world)('sms', number)}, 'x', 'opt_out')`
-      await word(number, 'STOP')
-      await until('it waits', async () => (await waiting()) === 1)
-      settled = word(number, 'START').then(applied)
-      await until('the later one waits', async () => (await waiting()) === 2)
+      await receiveSms(number, 'STOP')
+      await until('the first keyword waits', async () => (await countLockWaits()) === 1)
+      settled = receiveSms(number, 'START').then(awaitNotifications)
+      await until('the later keyword waits', async () => (await countLockWaits()) === 2)
       await tx`delete from suppressions where address = ${hashOf(world)('sms', number)}`
     })
     await settled
-    expect(await standing(number)).toEqual([])
+    expect(await activeReasons(number)).toEqual([])
   })
 
-  test('whatever else suppresses an address stands beside what its tenant has suppressed by hand', async () => {
+  test('a manual suppression exists in addition to any other suppression of the address', async () => {
     const [number, ada, grace] = [freshNumber(), freshAddress(), freshAddress()]
-    await sent({ to: number })
-    const id = await sent({ to: [ada, grace] })
+    await createSentMessage({ to: number })
+    const id = await createSentMessage({ to: [ada, grace] })
     const path = '/v1/messages/suppressions'
-    const standingOf = async (address: string) =>
+    const listSuppressions = async (address: string) =>
       (await client.get(`${path}?address=${encodeURIComponent(address)}`)).body as {
         id: string
         reason: string
       }[]
-    for (const [address, channel, tell, reason] of [
-      [number, 'sms', () => word(number, 'STOP'), 'opt_out'],
-      [ada, 'email', () => update('email.bounced', id, ada, { bounce: 'hard' }), 'hard_bounce'],
-      [grace, 'email', () => update('email.complained', id, grace), 'complaint'],
+    for (const [address, channel, report, reason] of [
+      [number, 'sms', () => receiveSms(number, 'STOP'), 'opt_out'],
+      [ada, 'email', () => postEmailEvent('email.bounced', id, ada, { bounce: 'hard' }), 'hard_bounce'],
+      [grace, 'email', () => postEmailEvent('email.complained', id, grace), 'complaint'],
     ] as const) {
       const manual = await client.post(path, { channel, address })
-      await tell()
-      await applied()
-      expect((await standingOf(address)).map((each) => each.reason)).toEqual([reason, 'manual'])
+      await report()
+      await awaitNotifications()
+      expect((await listSuppressions(address)).map((each) => each.reason)).toEqual([reason, 'manual'])
       expect((await client.delete(`${path}/${manual.body.id}`)).status).toBe(200)
-      expect((await standingOf(address)).map((each) => each.reason)).toEqual([reason])
+      expect((await listSuppressions(address)).map((each) => each.reason)).toEqual([reason])
       const next = await send({ to: channel === 'sms' ? address : [address] })
       expect([next.status, next.body.status]).toEqual([201, 'suppressed'])
-      // Suppressed by hand beside it, and twice.
-      const again = await client.post(path, { channel, address })
-      expect([again.status, again.body.reason]).toEqual([201, 'manual'])
-      const twice = await client.post(path, { channel, address })
-      expect([twice.status, twice.body]).toEqual([200, again.body])
+      // A second manual suppression, and its duplicate.
+      const manual_again = await client.post(path, { channel, address })
+      expect([manual_again.status, manual_again.body.reason]).toEqual([201, 'manual'])
+      const duplicate = await client.post(path, { channel, address })
+      expect([duplicate.status, duplicate.body]).toEqual([200, manual_again.body])
     }
-    await word(number, 'START')
-    await applied()
-    expect((await standingOf(number)).map((each) => each.reason)).toEqual(['manual'])
+    await receiveSms(number, 'START')
+    await awaitNotifications()
+    expect((await listSuppressions(number)).map((each) => each.reason)).toEqual(['manual'])
   })
 
-  test('a message that is suppressed for several reasons goes to the others, once', async () => {
+  test('a message goes once to its other recipients when one has several suppressions', async () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
-    await update('email.bounced', await sent({ to: [ada] }), ada, { bounce: 'hard' })
-    await applied()
-    const id = await scheduled({ to: [grace, freshAddress()] })
-    await update('email.bounced', await sent({ to: [grace] }), grace, { bounce: 'hard' })
+    await postEmailEvent('email.bounced', await createSentMessage({ to: [ada] }), ada, { bounce: 'hard' })
+    await awaitNotifications()
+    const id = await scheduleMessage({ to: [grace, freshAddress()] })
+    await postEmailEvent('email.bounced', await createSentMessage({ to: [grace] }), grace, { bounce: 'hard' })
     await client.post('/v1/messages/suppressions', { channel: 'email', address: grace })
-    await applied()
+    await awaitNotifications()
     await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${id}`
     const { recipients } = await eventually(async () => {
-      const now = await readMessageState(world, id)
-      expect(now.recipients).toContain('suppressed')
-      return now
+      const state = await readMessageState(world, id)
+      expect(state.recipients).toContain('suppressed')
+      return state
     })
     expect(recipients).toEqual(['suppressed', null])
   })
 
-  test('an SMS is a message of the tenant that wrote last, with an event, sealed and erased as others are', async () => {
+  test('an SMS becomes a message of the last tenant that wrote, with an event, sealed and later erased', async () => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    await sent({ to: number }, clientOf(other))
-    await sent({ to: number })
-    // It has not left yet, so nobody answers it.
-    await scheduled({ to: number }, clientOf(other))
+    await createSentMessage({ to: number }, clientOf(other))
+    await createSentMessage({ to: number })
+    // A scheduled message has not left, so the SMS does not answer it.
+    await scheduleMessage({ to: number }, clientOf(other))
     const stranger = await world.clientOf()
     const sid = freshSid()
     const body = 'I changed my mind: red, please 🙂'
-    await word(number, body, { MessageSid: sid })
-    await applied()
-    const [one, another] = await Promise.all(
-      [client, clientOf(other)].map(async (by) => (await by.get('/v1/messages?status=received')).body),
+    await receiveSms(number, body, { MessageSid: sid })
+    await awaitNotifications()
+    const [ours_received, theirs_received] = await Promise.all(
+      [client, clientOf(other)].map(
+        async (reader) => (await reader.get('/v1/messages?status=received')).body,
+      ),
     )
-    const ours = one.find((each: any) => each.provider_reference === sid)
-    expect(ours).toMatchObject({ status: 'received', channel: 'sms', from: number, to: SENDER, body: null })
-    expect(ours.idempotency_key).toBeNull()
-    expect(another).toEqual([])
+    const our_message = ours_received.find((each: any) => each.provider_reference === sid)
+    expect(our_message).toMatchObject({
+      status: 'received',
+      channel: 'sms',
+      from: number,
+      to: SENDER,
+      body: null,
+    })
+    expect(our_message.idempotency_key).toBeNull()
+    expect(theirs_received).toEqual([])
     const [update] = await world.sql`
       select count(*)::int as count from events where type = 'message.received' and tenant_id = ${other.tenant_id}`
     expect(update!['count']).toBe(0)
     const { body: to_sender } = await client.get(
       `/v1/messages?to=${encodeURIComponent(SENDER)}&status=received`,
     )
-    expect(to_sender.map((each: any) => each.id)).toContain(ours.id)
+    expect(to_sender.map((each: any) => each.id)).toContain(our_message.id)
     const from_number = `/v1/messages?from=${encodeURIComponent(number)}`
-    expect((await client.get(from_number)).body.map((each: any) => each.id)).toEqual([ours.id])
+    expect((await client.get(from_number)).body.map((each: any) => each.id)).toEqual([our_message.id])
     expect((await clientOf(other).get(from_number)).body).toEqual([])
-    // What we sent is found by its recipient alone.
+    // Outgoing messages are not found by their sender.
     expect((await client.get(`/v1/messages?from=${encodeURIComponent(SENDER)}`)).body).toEqual([])
-    expect(await readMessageState(world, ours.id)).toMatchObject({ events: ['received'], job: null })
+    expect(await readMessageState(world, our_message.id)).toMatchObject({ events: ['received'], job: null })
     const [event] = await world.sql<{ data: object }[]>`
-      select data from events where type = 'message.received' and subject_id = ${ours.id}`
-    expect(event!.data).toMatchObject({ id: ours.id, status: 'received', channel: 'sms' })
+      select data from events where type = 'message.received' and subject_id = ${our_message.id}`
+    expect(event!.data).toMatchObject({ id: our_message.id, status: 'received', channel: 'sms' })
     expect(
-      (await client.post(`/v1/messages/${ours.id}/cancel`, { idempotency_key: freshKey() })).status,
+      (await client.post(`/v1/messages/${our_message.id}/cancel`, { idempotency_key: freshKey() })).status,
     ).toBe(409)
-    const [kept] = await world.sql`select payload from notifications where object_id = ${sid}`
-    expect(kept!['payload']).not.toHaveProperty('text')
-    // What it says by a word counts for both, and is for one to read.
-    await word(number, 'STOP')
-    await applied()
+    const [notification] = await world.sql`select payload from notifications where object_id = ${sid}`
+    expect(notification!['payload']).not.toHaveProperty('text')
+    // A keyword suppresses for both tenants, and only one can read it.
+    await receiveSms(number, 'STOP')
+    await awaitNotifications()
     expect((await clientOf(other).get('/v1/messages?status=received')).body).toEqual([])
-    for (const by of [client, clientOf(other)]) {
-      const { body: stopped } = await by.get(
+    for (const reader of [client, clientOf(other)]) {
+      const { body: stopped } = await reader.get(
         `/v1/messages/suppressions?address=${encodeURIComponent(number)}`,
       )
       expect(stopped).toMatchObject([{ reason: 'opt_out' }])
     }
     expect((await clientOf(stranger).get('/v1/messages?status=received')).body).toEqual([])
-    const shown = (await client.get(`/v1/messages/${ours.id}`)).body
-    expect(shown).toMatchObject({ body, encoding: 'UCS-2', segments: 1, provider: 'twilio' })
+    const retrieved = (await client.get(`/v1/messages/${our_message.id}`)).body
+    expect(retrieved).toMatchObject({ body, encoding: 'UCS-2', segments: 1, provider: 'twilio' })
     await world.sql`
       update messages set created_at = created_at - interval '91 days', updated_at = updated_at - interval '3 days'
-      where id = ${ours.id}`
+      where id = ${our_message.id}`
     await eventually(async () => {
-      const later = (await client.get(`/v1/messages/${ours.id}`)).body
-      expect([later.body, later.redacted_at === null, later.from]).toEqual([null, false, number])
-      // The newer one is the word.
-      expect((await client.get(from_number)).body).toMatchObject([{}, { id: ours.id, body: null }])
+      const erased = (await client.get(`/v1/messages/${our_message.id}`)).body
+      expect([erased.body, erased.redacted_at === null, erased.from]).toEqual([null, false, number])
+      // The newer message is the keyword.
+      expect((await client.get(from_number)).body).toMatchObject([{}, { id: our_message.id, body: null }])
     })
   })
 
-  test('an SMS from somebody whom nobody has written to waits for a while, and then says nothing', async () => {
+  test('an SMS from an unknown number is parked, then ignored and its text deleted', async () => {
     const [number, sid] = [freshNumber(), freshSid()]
-    await word(number, 'STOP', { MessageSid: sid })
-    const stands = async () => {
+    await receiveSms(number, 'STOP', { MessageSid: sid })
+    const readNotification = async () => {
       const [row] = await world.sql`
         select state, reason, payload ? 'text' as has_text from notifications where object_id = ${sid}`
       return { ...row }
     }
     await eventually(async () =>
-      expect(await stands()).toEqual({ state: 'parked', reason: 'not_ours', has_text: true }),
+      expect(await readNotification()).toEqual({ state: 'parked', reason: 'not_ours', has_text: true }),
     )
     await world.sql`
       update jobs set run_at = now(), wakeup_sent_at = null
       where id = (select id from notifications where object_id = ${sid})`
-    await applied()
-    expect(await stands()).toEqual({ state: 'ignored', reason: 'not_ours', has_text: false })
+    await awaitNotifications()
+    expect(await readNotification()).toEqual({ state: 'ignored', reason: 'not_ours', has_text: false })
   })
 
-  test('an SMS is not for a tenant that wrote to the person only after it was received', async () => {
+  test('an SMS does not go to a tenant that wrote first after its receipt', async () => {
     const [number, sid] = [freshNumber(), freshSid()]
-    await word(number, 'Is anybody there?', { MessageSid: sid })
+    await receiveSms(number, 'Is anybody there?', { MessageSid: sid })
     await eventually(async () => {
       const [row] = await world.sql`select state from notifications where object_id = ${sid}`
       expect(row!['state']).toBe('parked')
     })
-    await sent({ to: number })
+    await createSentMessage({ to: number })
     await world.sql`
       update jobs set run_at = now(), wakeup_sent_at = null
       where id = (select id from notifications where object_id = ${sid})`
-    await applied()
+    await awaitNotifications()
     const { body: received } = await client.get('/v1/messages?status=received&limit=100')
     expect(received.filter((each: any) => each.provider_reference === sid)).toEqual([])
   })
 
-  const gets = async (by: Client, sid: string) =>
-    (await by.get('/v1/messages?status=received&limit=100')).body.some(
+  const hasReceived = async (reader: Client, sid: string) =>
+    (await reader.get('/v1/messages?status=received&limit=100')).body.some(
       (each: any) => each.provider_reference === sid,
     )
-  /** Whether we and the other tenant get what a person answers now. */
-  async function answered(number: string, other: Client): Promise<boolean[]> {
+  /** Posts an SMS from the number. Returns which tenants receive it: ours and the other. */
+  async function receiversOf(number: string, other: Client): Promise<boolean[]> {
     const sid = freshSid()
-    await word(number, 'Yes, my code is 4711', { MessageSid: sid })
-    await applied()
-    return [await gets(client, sid), await gets(other, sid)]
+    await receiveSms(number, 'Yes, my code is 4711', { MessageSid: sid })
+    await awaitNotifications()
+    return [await hasReceived(client, sid), await hasReceived(other, sid)]
   }
-  const leftAt = async (id: string, ages: { accepted: string; sent: string }) =>
+  const setTimes = async (id: string, ages: { accepted: string; sent: string }) =>
     await world.sql`
       update messages set send_at = null, created_at = now() - ${ages.accepted}::interval,
         sent_at = now() - ${ages.sent}::interval where id = ${id}`
 
-  test('an SMS is for the tenant whose message left last, not for the one whose was accepted last', async () => {
+  test('an SMS goes to the tenant whose message left last, not to the one whose message was accepted last', async () => {
     const [number, other] = [freshNumber(), clientOf(await world.clientOf())]
-    const ours = await sent({ to: number })
-    const theirs = await sent({ to: number }, other)
-    await leftAt(ours, { accepted: '30 minutes', sent: '1 minute' })
-    await leftAt(theirs, { accepted: '15 minutes', sent: '15 minutes' })
-    expect(await answered(number, other)).toEqual([true, false])
-    await leftAt(ours, { accepted: '10 minutes', sent: '16 minutes' })
-    expect(await answered(number, other)).toEqual([false, true])
+    const our_message = await createSentMessage({ to: number })
+    const their_message = await createSentMessage({ to: number }, other)
+    await setTimes(our_message, { accepted: '30 minutes', sent: '1 minute' })
+    await setTimes(their_message, { accepted: '15 minutes', sent: '15 minutes' })
+    expect(await receiversOf(number, other)).toEqual([true, false])
+    await setTimes(our_message, { accepted: '10 minutes', sent: '16 minutes' })
+    expect(await receiversOf(number, other)).toEqual([false, true])
   })
 
-  test('an SMS answers what is on its way, and nothing that leaves only after it was received', async () => {
+  test('an SMS answers a message in progress, and none that leaves after its receipt', async () => {
     const [number, other] = [freshNumber(), clientOf(await world.clientOf())]
-    const ours = await scheduled({ to: number })
-    await sent({ to: number }, other)
-    await world.sql`update messages set send_at = null, status = 'queued' where id = ${ours}`
-    expect(await answered(number, other)).toEqual([false, true])
+    const our_message = await scheduleMessage({ to: number })
+    await createSentMessage({ to: number }, other)
+    await world.sql`update messages set send_at = null, status = 'queued' where id = ${our_message}`
+    expect(await receiversOf(number, other)).toEqual([false, true])
     const sid = freshSid()
-    const leave = async () =>
-      expect(await begin(ours, await held(ours))).toMatchObject({ may_send: true, status: 'sending' })
-    await processed([() => word(number, 'Who?', { MessageSid: sid })], [0], leave)
-    expect([await gets(client, sid), await gets(other, sid)]).toEqual([false, true])
-    // What became of ours is not known yet, and it is said to be sent later than the answer came.
-    await world.sql`update messages set sent_at = now() + interval '1 minute' where id = ${ours}`
-    expect(await answered(number, other)).toEqual([true, false])
+    const startSending = async () =>
+      expect(await begin(our_message, await claimJob(our_message))).toMatchObject({
+        may_send: true,
+        status: 'sending',
+      })
+    await applyInOrder([() => receiveSms(number, 'Who?', { MessageSid: sid })], [0], startSending)
+    expect([await hasReceived(client, sid), await hasReceived(other, sid)]).toEqual([false, true])
+    // Our message has no outcome yet, and its recorded send time is later than the SMS.
+    await world.sql`update messages set sent_at = now() + interval '1 minute' where id = ${our_message}`
+    expect(await receiversOf(number, other)).toEqual([true, false])
   })
 
-  test("the provider's id of an SMS that was received is no key, and a callback about it changes nothing", async () => {
+  test("the provider's id of an incoming SMS does not occupy an idempotency key, and a callback for it changes nothing", async () => {
     const [number, sid] = [freshNumber(), freshSid()]
-    await sent({ to: number })
-    await word(number, 'Is it blue?', { MessageSid: sid })
-    await applied()
+    await createSentMessage({ to: number })
+    await receiveSms(number, 'Is it blue?', { MessageSid: sid })
+    await awaitNotifications()
     const reply = await send(
       { to: number, body: 'It is.', idempotency_key: sid },
       { prefer: 'respond-async' },
     )
     expect(reply).toMatchObject({ status: 202, body: { status: 'queued', idempotency_key: sid } })
-    const { body: all } = await client.get('/v1/messages?status=received&limit=100')
-    const received = all.find((each: any) => each.provider_reference === sid)
-    await callback('', sid, 'delivered')
-    await callback(received.id, sid, 'delivered')
-    await applied()
+    const { body: messages } = await client.get('/v1/messages?status=received&limit=100')
+    const received = messages.find((each: any) => each.provider_reference === sid)
+    await postStatus('', sid, 'delivered')
+    await postStatus(received.id, sid, 'delivered')
+    await awaitNotifications()
     expect((await client.get(`/v1/messages/${received.id}`)).body).toMatchObject({
       status: 'received',
       body: 'Is it blue?',
@@ -845,31 +887,32 @@ describe('a person who answers', () => {
   })
 })
 
-describe('what is told of an email', () => {
-  test('a hard bounce suppresses the address; when all have bounced it is undelivered', async () => {
+describe('an event of an email', () => {
+  test('suppresses a hard-bounced address, and bounces of all recipients make the email undelivered', async () => {
     const [ada, grace] = [`Ada <${freshAddress()}>`, freshAddress()]
-    const id = await sent({ to: [ada, grace] })
+    const id = await createSentMessage({ to: [ada, grace] })
     const diagnostic = `550 5.1.1 <${bareAddress(ada)}>: no such mailbox`
     const bounce = { bounce: 'hard', diagnostic }
-    expect((await update('email.bounced', id, toUpperCaseAddress(ada), bounce)).status).toBe(200)
-    await becomes(id, {
+    expect((await postEmailEvent('email.bounced', id, toUpperCaseAddress(ada), bounce)).status).toBe(200)
+    await awaitState(id, {
       status: 'sent',
       recipients: ['bounced', 'accepted'],
       events: ['created', 'sent', 'bounced'],
     })
-    // Told again, under another id.
-    await update('email.bounced', id, bareAddress(ada), bounce)
-    await applied()
+    // The same bounce with another event id.
+    await postEmailEvent('email.bounced', id, bareAddress(ada), bounce)
+    await awaitNotifications()
     expect(await suppressionsOf(world, 'email', ada)).toMatchObject([
       { reason: 'hard_bounce', lifted: false },
     ])
     const query = `address=${encodeURIComponent(bareAddress(ada))}`
-    const { body: shown } = await client.get(`/v1/messages/suppressions?${query}`)
-    expect(shown).toMatchObject([{ address: bareAddress(ada), message_id: id }])
-    const [kept] = await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
-    expect({ ...kept }).toEqual({ code: '550 5.1.1' })
-    await update('email.bounced', id, grace, { bounce: 'hard' })
-    await becomes(id, {
+    const { body: suppressions } = await client.get(`/v1/messages/suppressions?${query}`)
+    expect(suppressions).toMatchObject([{ address: bareAddress(ada), message_id: id }])
+    const [stored_recipient] =
+      await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
+    expect({ ...stored_recipient }).toEqual({ code: '550 5.1.1' })
+    await postEmailEvent('email.bounced', id, grace, { bounce: 'hard' })
+    await awaitState(id, {
       status: 'undelivered',
       failure: 'recipient_refused',
       recipients: ['bounced', 'bounced'],
@@ -877,72 +920,72 @@ describe('what is told of an email', () => {
     })
   })
 
-  test('a complaint suppresses too, also after it was delivered; a soft bounce is only noted', async () => {
+  test('suppresses an address after a complaint, not after a soft bounce', async () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
-    const id = await sent({ to: [ada], bcc: [grace] })
-    await update('email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
-    await update('email.delivered', id, ada)
-    await becomes(id, { status: 'sent', recipients: ['delivered', 'accepted'] })
-    await update('email.delivered', id, grace)
-    await becomes(id, { status: 'delivered', recipients: ['delivered', 'delivered'] })
-    await update('email.complained', id, grace)
-    await becomes(id, {
+    const id = await createSentMessage({ to: [ada], bcc: [grace] })
+    await postEmailEvent('email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
+    await postEmailEvent('email.delivered', id, ada)
+    await awaitState(id, { status: 'sent', recipients: ['delivered', 'accepted'] })
+    await postEmailEvent('email.delivered', id, grace)
+    await awaitState(id, { status: 'delivered', recipients: ['delivered', 'delivered'] })
+    await postEmailEvent('email.complained', id, grace)
+    await awaitState(id, {
       status: 'delivered',
       recipients: ['delivered', 'bounced'],
       events: ['created', 'sent', 'delivered', 'complained'],
     })
-    await update('email.delivered', id, grace)
-    await applied()
+    await postEmailEvent('email.delivered', id, grace)
+    await awaitNotifications()
     expect(await readMessageState(world, id)).toMatchObject({ recipients: ['delivered', 'bounced'] })
     expect(await suppressionsOf(world, 'email', grace)).toMatchObject([{ reason: 'complaint' }])
     expect(await suppressionsOf(world, 'email', ada)).toEqual([])
-    const filed = await world.sql`select from notifications where subject_id = ${id} and state = 'applied'`
-    expect(filed.count).toBe(5)
+    const applied = await world.sql`select from notifications where subject_id = ${id} and state = 'applied'`
+    expect(applied.count).toBe(5)
   })
 
   test.each([
     ['email.delivered', 'delivered'],
     ['email.bounced', 'undelivered'],
     ['email.complained', 'undelivered'],
-  ])('%s settles one of which nobody knows whether it was sent', async (type, status) => {
+  ])('%s settles an email with an unknown outcome', async (type, status) => {
     const ada = freshAddress()
-    const id = await lost({ to: [ada] })
-    await update(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
-    expect((await becomes(id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
+    const id = await createUncertainMessage({ to: [ada] })
+    await postEmailEvent(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
+    expect((await awaitState(id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
   })
 
-  test('of somebody whom it did not go to, or of no message of ours, changes nothing', async () => {
-    const id = await sent({ to: [freshAddress()] })
+  test('with another recipient or an unknown message changes nothing', async () => {
+    const id = await createSentMessage({ to: [freshAddress()] })
     const stranger = freshAddress()
-    await update('email.complained', id, stranger)
-    await update('email.complained', newId(), stranger)
-    expect((await update('email.opened', id, stranger)).status).toBe(200)
-    await applied()
+    await postEmailEvent('email.complained', id, stranger)
+    await postEmailEvent('email.complained', newId(), stranger)
+    expect((await postEmailEvent('email.opened', id, stranger)).status).toBe(200)
+    await awaitNotifications()
     expect(await readMessageState(world, id)).toMatchObject({ status: 'sent', recipients: ['accepted'] })
     expect(await suppressionsOf(world, 'email', stranger)).toEqual([])
   })
 
-  test('is refused with another secret, or five minutes off; either secret counts, and each id once', async () => {
+  test('is refused with another secret or an old time, accepted with both secrets, and stored once per id', async () => {
     const event = { type: 'email.delivered', data: { message_id: newId(), address: freshAddress() } }
     const other = `whsec_${randomBytes(32).toString('base64')}`
-    const aged = (seconds: number) => new Date(Date.now() + seconds * 1000)
+    const timeAfter = (seconds: number) => new Date(Date.now() + seconds * 1000)
     for (const refused of [
       { secret: other },
-      { secret: SECRET, at: aged(-310) },
-      { secret: SECRET, at: aged(310) },
+      { secret: SECRET, at: timeAfter(-310) },
+      { secret: SECRET, at: timeAfter(310) },
     ])
       expect(await postEmail(world, event, refused)).toMatchObject({
         status: 400,
         body: { error: { code: 'invalid_signature' } },
       })
-    const taken = { secret: OLD_SECRET, id: 'msg_once', at: aged(-290) }
-    expect(await postEmail(world, event, taken)).toEqual({ status: 200, body: { received: true } })
-    expect(await postEmail(world, event, taken)).toEqual({
+    const accepted = { secret: PREVIOUS_SECRET, id: 'msg_once', at: timeAfter(-290) }
+    expect(await postEmail(world, event, accepted)).toEqual({ status: 200, body: { received: true } })
+    expect(await postEmail(world, event, accepted)).toEqual({
       status: 200,
       body: { received: true, duplicate: true },
     })
-    // Relays are adapted by people, who are told what to mend.
-    for (const [wrong, what] of [
+    // The error names the invalid field, for engineers who connect a relay.
+    for (const [invalid_event, problem] of [
       [{}, 'type is required'],
       [{ type: 'email.bounced', data: { ...event.data } }, 'data.bounce is required'],
       [
@@ -956,29 +999,29 @@ describe('what is told of an email', () => {
       [{ type: 'email.delivered' }, 'data is required'],
       [[], 'the body must be an object'],
     ] as const)
-      expect(await postEmail(world, wrong, { secret: SECRET })).toMatchObject({
+      expect(await postEmail(world, invalid_event, { secret: SECRET })).toMatchObject({
         status: 400,
-        body: { error: { code: 'invalid_request', message: `The body is not an event: ${what}.` } },
+        body: { error: { code: 'invalid_request', message: `The body is not an event: ${problem}.` } },
       })
   })
 })
 
-test('old texts and attachments are erased once nobody needs them, and old counts forgotten', async () => {
+test('old texts and attachments of final messages are erased, and old counts are deleted', async () => {
   const attachments = [{ filename: 'a.txt', content_type: 'text/plain', content: 'YQ==' }]
-  const old = await sent({ to: [freshAddress()], attachments })
-  const unknown = await lost({ to: [freshAddress()], attachments })
+  const final = await createSentMessage({ to: [freshAddress()], attachments })
+  const unknown = await createUncertainMessage({ to: [freshAddress()], attachments })
   await world.sql`
     with m as (update messages set status = 'unknown' where id = ${unknown} returning tenant_id, id)
     insert into events (tenant_id, id, type, subject_id, data) select tenant_id, ${newId()}, 'message.unknown', id, '{}' from m`
-  const lately = await sent({ to: [freshAddress()], attachments })
-  const open = await scheduled({ to: freshNumber() })
-  const all = [old, unknown, lately, open]
+  const recent = await createSentMessage({ to: [freshAddress()], attachments })
+  const open = await scheduleMessage({ to: freshNumber() })
+  const all = [final, unknown, recent, open]
   await world.sql`
     insert into message_limits (tenant_id, scope, window_start, used) values
     (${world.tenant_id}, 'old', now() - interval '3 hours', 1), (${world.tenant_id}, 'new', now(), 1)`
   await world.sql`
     update messages set created_at = created_at - interval '91 days',
-      updated_at = case when id = ${lately} then now() else updated_at - interval '2 days' end
+      updated_at = case when id = ${recent} then now() else updated_at - interval '2 days' end
     where id = any(${all}::uuid[])`
   await eventually(async () => {
     const rows = await world.sql`
@@ -986,9 +1029,9 @@ test('old texts and attachments are erased once nobody needs them, and old count
         (select count(*) from message_attachments a where a.message_id = m.id) as files
       from messages m where id = any(${all}::uuid[]) order by id`
     expect(rows.map((row) => ({ ...row }))).toEqual([
-      { id: old, erased: true, reported: true, files: 0 },
+      { id: final, erased: true, reported: true, files: 0 },
       { id: unknown, erased: true, reported: true, files: 0 },
-      { id: lately, erased: false, reported: false, files: 1 },
+      { id: recent, erased: false, reported: false, files: 1 },
       { id: open, erased: false, reported: false, files: 0 },
     ])
     const limits = await world.sql`select scope from message_limits where scope in ('old', 'new')`
@@ -997,11 +1040,11 @@ test('old texts and attachments are erased once nobody needs them, and old count
   await world.sql`update messages set created_at = created_at + interval '91 days' where id = any(${all}::uuid[])`
 })
 
-test('no table names anybody, and the books are in order', async () => {
-  await applied()
+test('no table contains an address or a text, and the audit finds no problem', async () => {
+  await awaitNotifications()
   const rows = await readAllRows(world.sql)
   expect(rows).toContain('sms.delivered')
-  // Accounts of the suite have no addresses like these.
+  // The test suite's own accounts have other addresses.
   expect(rows.match(/\+1415555\d{4}|ada\d+@example|on its way|no such mailbox|changed my mind/i)).toBe(null)
   const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
   expect(problems).toEqual([])

@@ -1,4 +1,4 @@
-// Migrations are applied once, in order, and are never changed after that.
+// Migrations run once, in order, and an applied migration must not change.
 import { randomBytes } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import postgres from 'postgres'
@@ -13,8 +13,8 @@ beforeAll(async () => {
   files = names.filter((name) => /^\d{4}_.+\.sql$/.test(name)).toSorted()
 })
 
-/** An empty database, with a connection to it. */
-async function emptyDatabase(): Promise<{ url: string; sql: postgres.Sql }> {
+/** Creates an empty database and a connection to it. */
+async function createEmptyDatabase(): Promise<{ url: string; sql: postgres.Sql }> {
   const server = await postgresUrl()
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   const owner = postgres(server, { max: 1, onnotice: () => {} })
@@ -29,8 +29,8 @@ async function emptyDatabase(): Promise<{ url: string; sql: postgres.Sql }> {
   return { url, sql }
 }
 
-test('two processes that migrate at once apply each migration once', async () => {
-  const { url, sql } = await emptyDatabase()
+test('two concurrent migration processes apply each migration once', async () => {
+  const { url, sql } = await createEmptyDatabase()
   const applied = await Promise.all([migrate(url), migrate(url)])
   expect(applied.toSorted((a, b) => b.length - a.length)).toEqual([files, []])
   const recorded = await sql<{ name: string }[]>`select name from schema_migrations order by name`
@@ -38,8 +38,8 @@ test('two processes that migrate at once apply each migration once', async () =>
   expect(await migrate(url)).toEqual([])
 })
 
-test('a migration that was changed after it was applied is refused, and nothing is applied', async () => {
-  const { url, sql } = await emptyDatabase()
+test('a change of an applied migration is refused, and no migration runs', async () => {
+  const { url, sql } = await createEmptyDatabase()
   await migrate(url)
   const [changed, missing] = [files.at(0)!, files.at(-1)!]
   await sql`update schema_migrations set checksum = 'another' where name = ${changed}`

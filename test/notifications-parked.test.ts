@@ -1,4 +1,4 @@
-// Notifications that cannot be applied yet, or never: they wait, are woken by what they wait for, and are never forgotten.
+// Parked notifications: they wait for their object, are resumed when it is stored, and end applied or ignored.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -49,8 +49,8 @@ async function deliverAndTry(events: StripeEvent[]): Promise<void> {
   await tried(world, events)
 }
 
-/** How the notification of an event stands, and in how many seconds its job looks again. */
-async function standing(event: StripeEvent) {
+/** The state of an event's notification and job, with the delay of the next attempt in seconds. */
+async function notificationState(event: StripeEvent) {
   const [row] = await world.sql`
     select n.state, n.reason, j.state as job, j.attempt, extract(epoch from j.run_at - now())::float8 as after_s
     from notifications n join jobs j on j.id = n.id where n.id = ${notificationId(event)}`
@@ -61,9 +61,9 @@ async function statesOf(events: StripeEvent[]): Promise<(string | undefined)[]> 
   return await Promise.all(events.map((event) => stateOf(world, event)))
 }
 
-/** As if so much time had gone by since they were parked: their next look is due. */
-async function age(events: StripeEvent[], by_s: number): Promise<void> {
-  const before = await Promise.all(events.map(standing))
+/** Moves the parking of the notifications back in time: their next attempts are due. */
+async function advanceParkedTime(events: StripeEvent[], by_s: number): Promise<void> {
+  const before = await Promise.all(events.map(notificationState))
   await world.sql`
     update notifications set parked_at = parked_at - ${by_s} * interval '1 second'
     where id = any(${events.map(notificationId)}::uuid[])`
@@ -71,16 +71,16 @@ async function age(events: StripeEvent[], by_s: number): Promise<void> {
     update jobs set run_at = now(), wakeup_sent_at = null where id = any(${events.map(notificationId)}::uuid[]) and state = 'ready'`
   await eventually(async () => {
     for (const [index, event] of events.entries())
-      expect((await standing(event)).attempt).toBeGreaterThan(before[index]!.attempt)
+      expect((await notificationState(event)).attempt).toBeGreaterThan(before[index]!.attempt)
   })
   await tried(world, events)
 }
 
-const askedFor = async (path: string): Promise<number> =>
+const countRequests = async (path: string): Promise<number> =>
   (await world.provider('stripe').requests({ path })).length
 
-/** A payment that another program makes with our key. */
-async function foreignPayment(): Promise<string> {
+/** Creates a payment as another application with the same API key of the processor. */
+async function createForeignPayment(): Promise<string> {
   const { url, api_key, control } = world.provider('stripe')
   const response = await fetch(`${url}/v1/payment_intents`, {
     method: 'POST',
@@ -92,34 +92,34 @@ async function foreignPayment(): Promise<string> {
   return id
 }
 
-test("a notification that seemed to be another application's is applied at once when its reference is stored here", async () => {
-  const held = await fault(world, {
+test('a notification without our metadata is applied when its reference is stored', async () => {
+  const hold = await fault(world, {
     match: { method: 'POST', path: '/v1/payment_intents$' },
     fault: { hold: 'after' },
   })
   const { body } = await createPayment(world.client, {}, ASYNC)
-  await held.hit()
+  await hold.hit()
   const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
-  // Somebody has cleared its metadata.
+  // The metadata was cleared in the dashboard.
   const events = (await listEvents(world, effects[0].payment_intent)).map((event) => ({
     ...event,
     data: { object: { ...event.data.object, metadata: {} } },
   }))
   await deliverAndTry(events)
   expect(new Set(await statesOf(events))).toEqual(new Set(['parked']))
-  await held.remove()
+  await hold.remove()
   await paymentIn(world.client, body.id, 'authorized')
   await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['applied'])))
   await checkInvariants(world)
 })
 
-test('a notification about an unknown object looks again soon, after an hour and a day, and is then ignored', async () => {
+test('a notification about an unknown object is retried after seconds, an hour and a day, and is then ignored', async () => {
   const { processor_reference } = await heldPayment(world.client)
   const metadata = { sluice_tenant_id: world.tenant_id }
   const events = [
     fabricatedEvent('payment_intent.succeeded', { id: 'pi_unknown', object: 'payment_intent', metadata }),
     fabricatedEvent('refund.created', { id: 're_unknown', object: 'refund', payment_intent: 'pi_unknown' }),
-    // We know the payment, the processor does not know the refund.
+    // The payment is stored here, but the processor has no such refund.
     fabricatedEvent('refund.created', {
       id: 're_none',
       object: 'refund',
@@ -133,23 +133,23 @@ test('a notification about an unknown object looks again soon, after an hour and
     }),
   ]
   await deliverAndTry(events)
-  const all = async () => await Promise.all(events.map(standing))
-  for (const { state, reason, after_s } of await all()) {
+  const readAll = async () => await Promise.all(events.map(notificationState))
+  for (const { state, reason, after_s } of await readAll()) {
     expect([state, reason]).toEqual(['parked', 'not_at_processor'])
     expect(after_s).toBeLessThanOrEqual(5)
   }
-  await age(events, 6)
-  for (const { state, after_s } of await all())
+  await advanceParkedTime(events, 6)
+  for (const { state, after_s } of await readAll())
     expect([state, Math.round(after_s / HOUR_S)]).toEqual(['parked', 1])
-  await age(events, HOUR_S)
-  for (const { state, after_s } of await all())
+  await advanceParkedTime(events, HOUR_S)
+  for (const { state, after_s } of await readAll())
     expect([state, Math.round(after_s / DAY_S)]).toEqual(['parked', 1])
   expect(await countParked(world.sql, 100)).toContainEqual({
     reason: 'not_at_processor',
     count: events.length,
   })
-  await age(events, DAY_S)
-  for (const { state, reason, job } of await all())
+  await advanceParkedTime(events, DAY_S)
+  for (const { state, reason, job } of await readAll())
     expect([state, reason, job]).toEqual(['ignored', 'not_at_processor', 'succeeded'])
 })
 
@@ -157,30 +157,30 @@ async function driftsOf(payment_id: string): Promise<any[]> {
   return (await world.client.get(`/v1/reconciliation?payment_id=${payment_id}`)).body
 }
 
-describe('a refund made in the dashboard while ours of the same money is reserved', () => {
-  test('is never given up, is a drift that names both, and is booked at once when ours fails', async () => {
+describe('a refund in the dashboard that conflicts with a pending refund', () => {
+  test('stays parked, opens a drift with both amounts, and is posted when the pending refund fails', async () => {
     const { id, processor_reference } = await capturedPayment(world.client)
     await world.drain()
     await pauseJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
-    const { body: ours } = await refund(world.client, id, {}, ASYNC)
-    const theirs = await refundInDashboard(world, processor_reference)
+    const { body: pending_refund } = await refund(world.client, id, {}, ASYNC)
+    const dashboard_refund = await refundInDashboard(world, processor_reference)
     const events = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'refund.created',
     )
     await deliver(world, events[0]!)
     await tried(world, events)
-    // Each of the attempts that are left comes to the same, and the one that would be the last too.
+    // The last of the job's attempts does not end it either.
     await world.sql`update jobs set attempt = max_attempts - 1 where id = ${notificationId(events[0]!)}`
-    await age(events, 0)
-    await age(events, 0)
-    expect(await standing(events[0]!)).toMatchObject({
+    await advanceParkedTime(events, 0)
+    await advanceParkedTime(events, 0)
+    expect(await notificationState(events[0]!)).toMatchObject({
       state: 'parked',
       reason: 'does_not_fit',
       job: 'ready',
     })
     expect(await driftsOf(id)).toEqual([])
 
-    await age(events, 6)
+    await advanceParkedTime(events, 6)
     const [drift] = await eventually(async () => {
       const drifts = await driftsOf(id)
       expect(drifts).toHaveLength(1)
@@ -192,24 +192,24 @@ describe('a refund made in the dashboard while ours of the same money is reserve
       ours: { amount_captured_minor: 1000, amount_refunded_minor: 0, amount_refund_reserved_minor: 1000 },
       theirs: { amount_captured_minor: 1000, amount_refunded_minor: 1000 },
     })
-    expect(drift.detail).toContain(`${theirs.id} of the processor exceeds`)
+    expect(drift.detail).toContain(`${dashboard_refund.id} of the processor exceeds`)
     expect(drift.detail).toContain('refunded USD 10.00; here USD 0.00 is refunded and USD 10.00 reserved')
-    // However long it takes it looks again, each hour.
-    await age(events, 30 * DAY_S)
-    expect((await standing(events[0]!)).after_s).toBeLessThanOrEqual(HOUR_S)
+    // The notification is retried every hour, without a limit.
+    await advanceParkedTime(events, 30 * DAY_S)
+    expect((await notificationState(events[0]!)).after_s).toBeLessThanOrEqual(HOUR_S)
 
     await resumeJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
     await eventually(async () => expect(await statesOf(events)).toEqual(['applied']))
-    expect((await world.client.get(`/v1/refunds/${ours.id}`)).body.status).toBe('failed')
-    const story = await paymentSummary(world, id)
-    expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
-    expect(story.postings).toEqual(['capture 1000', 'refund -1000'])
+    expect((await world.client.get(`/v1/refunds/${pending_refund.id}`)).body.status).toBe('failed')
+    const summary = await paymentSummary(world, id)
+    expect(summary.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
+    expect(summary.postings).toEqual(['capture 1000', 'refund -1000'])
     await eventually(async () => expect(await driftsOf(id)).toEqual([]))
     await checkInvariants(world)
   })
 })
 
-test('a refund for which room is made during its attempt is booked soon, and otherwise named by the audit', async () => {
+test('a refund that becomes possible during its attempt is posted soon, or reported by the audit', async () => {
   const { id, processor_reference } = await capturedPayment(world.client)
   await world.drain()
   await pauseJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
@@ -217,38 +217,38 @@ test('a refund for which room is made during its attempt is booked soon, and oth
   await refundInDashboard(world, processor_reference, 400)
   const events = pick(await listEvents(world, processor_reference), ['refund.created'])
   await deliverAndTry(events)
-  await age(events, 2 * HOUR_S)
-  expect((await standing(events[0]!)).after_s).toBeGreaterThan(HOUR_S / 3)
-  const fits = async () =>
+  await advanceParkedTime(events, 2 * HOUR_S)
+  expect((await notificationState(events[0]!)).after_s).toBeGreaterThan(HOUR_S / 3)
+  const unresumedProblems = async () =>
     (await auditEverything(world.sql)).problems.filter(({ problem }) =>
       problem.endsWith('fits now and is not resumed'),
     )
-  expect(await fits()).toEqual([])
+  expect(await unresumedProblems()).toEqual([])
   const reserve = async (amount_minor: number) =>
     await world.sql`update payments set amount_refund_reserved_minor = ${amount_minor} where id = ${id}`
   await reserve(600)
-  expect(await fits()).toMatchObject([{ id: notificationId(events[0]!), subject_id: id }])
+  expect(await unresumedProblems()).toMatchObject([{ id: notificationId(events[0]!), subject_id: id }])
   await reserve(1000)
 
-  const held = await fault(world, {
+  const hold = await fault(world, {
     match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$` },
     fault: 'hold',
   })
   await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id = ${notificationId(events[0]!)}`
-  await held.hit()
+  await hold.hit()
   await resumeJobs(world.sql, { queue: 'payments', tenant_id: world.tenant_id })
   await eventually(async () =>
     expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refund_reserved_minor: 0 }),
   )
-  await held.remove()
+  await hold.remove()
   await eventually(async () => expect(await statesOf(events)).toEqual(['applied']))
   expect((await paymentSummary(world, id)).postings).toEqual(['capture 1000', 'refund -400'])
   await eventually(async () => expect(await driftsOf(id)).toEqual([]))
   await checkInvariants(world)
 })
 
-describe('ten notifications whose worker is killed each time', () => {
-  test('end parked, are seen in audit, metrics and reconciliation, and are applied when they are retried', async () => {
+describe('ten notifications that kill their worker at each attempt', () => {
+  test('are parked, reported by audit, metrics and reconciliation, and applied after a retry', async () => {
     const payments = await Promise.all(Array.from({ length: 10 }, () => capturedPayment(world.client)))
     for (const { processor_reference } of payments) await refundInDashboard(world, processor_reference, 300)
     const all = await listEvents(world)
@@ -261,7 +261,7 @@ describe('ten notifications whose worker is killed each time', () => {
     )
     const ids = events.map(notificationId)
     const started_at = new Date().toISOString()
-    // Stored while nobody works, so that all their attempts can be spent.
+    // The queue is paused while the test uses up all attempts.
     await pauseJobs(world.sql, { queue: 'notifications' })
     await Promise.all(events.map((event) => deliver(world, event)))
     await world.sql`
@@ -271,12 +271,12 @@ describe('ten notifications whose worker is killed each time', () => {
     await resumeJobs(world.sql, { queue: 'notifications' })
     await eventually(async () => expect(new Set(await statesOf(events))).toEqual(new Set(['parked'])))
 
-    const given_up = (report: { problems: { problem: string; id: string | null }[] }) =>
+    const poisonIds = (report: { problems: { problem: string; id: string | null }[] }) =>
       report.problems.filter(({ problem }) => problem === 'a notification was given up').map(({ id }) => id)
-    expect(new Set(given_up(await auditEverything(world.sql)))).toEqual(new Set(ids))
-    expect(given_up(await auditChanges(world.sql, started_at, []))).toHaveLength(10)
+    expect(new Set(poisonIds(await auditEverything(world.sql)))).toEqual(new Set(ids))
+    expect(poisonIds(await auditChanges(world.sql, started_at, []))).toHaveLength(10)
     const later = new Date(Date.now() + 1000 * DAY_S).toISOString()
-    expect(given_up(await auditChanges(world.sql, later, []))).toHaveLength(10)
+    expect(poisonIds(await auditChanges(world.sql, later, []))).toHaveLength(10)
     await eventually(async () => {
       const { values } = await metrics.parked.get()
       expect(values.find(({ labels }) => labels.reason === 'poison')?.value).toBe(10)
@@ -288,21 +288,21 @@ describe('ten notifications whose worker is killed each time', () => {
         ]),
       )
 
-    const waits = fabricatedEvent('payment_intent.succeeded', {
+    const waiting_event = fabricatedEvent('payment_intent.succeeded', {
       id: 'pi_waits',
       object: 'payment_intent',
       metadata: { sluice_tenant_id: world.tenant_id },
     })
-    await deliverAndTry([waits])
+    await deliverAndTry([waiting_event])
     await eventually(async () =>
       expect(
         new Set((await searchJobs(world.sql, { state: 'parked' }, { limit: 100 })).items.map(({ id }) => id)),
       ).toEqual(new Set(ids)),
     )
-    const asked = { who: 'ada', reason: 'mended' }
+    const act = { who: 'ada', reason: 'mended' }
     for (const job_id of ids)
-      expect(await retryJob(world.sql, { ...asked, job_id })).toMatchObject({ after: 'ready' })
-    expect(await discardJob(world.sql, { ...asked, job_id: notificationId(waits) })).toMatchObject({
+      expect(await retryJob(world.sql, { ...act, job_id })).toMatchObject({ after: 'ready' })
+    expect(await discardJob(world.sql, { ...act, job_id: notificationId(waiting_event) })).toMatchObject({
       after: 'discarded',
     })
     await eventually(async () => {
@@ -316,59 +316,59 @@ describe('ten notifications whose worker is killed each time', () => {
   })
 })
 
-test('a notification that is compared is not finished before the comparison is', async () => {
+test('a notification that needs a comparison is finished after the comparison', async () => {
   const { id, processor_reference } = await heldPayment(world.client)
   await world.sql`update payments set amount_capturable_minor = 900 where id = ${id}`
   const [event] = pick(await listEvents(world, processor_reference), [
     'payment_intent.amount_capturable_updated',
   ])
-  const held = await fault(world, {
+  const hold = await fault(world, {
     match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$`, nth: 2 },
     fault: 'hold',
   })
   await deliver(world, event!)
-  await held.hit()
-  // Were its worker killed now, it would come again.
+  await hold.hit()
+  // A killed worker would repeat the notification.
   const [job] = await world.sql`select state from jobs where id = ${notificationId(event!)}`
   expect([await stateOf(world, event!), job!.state]).toEqual(['received', 'running'])
-  await held.remove()
+  await hold.remove()
   await eventually(async () => expect(await statesOf([event!])).toEqual(['applied']))
   expect(await driftsOf(id)).toMatchObject([{ state: 'differs' }])
   await world.sql`update payments set amount_capturable_minor = 1000 where id = ${id}`
   await world.sql`update drifts set resolved_at = now() where payment_id = ${id}`
 })
 
-test('a refund that we never heard of is a drift, also when one answer about it is lost', async () => {
+test('a refund without its notification opens a drift, also after a failed lookup', async () => {
   const { id, processor_reference } = await capturedPayment(world.client)
   const { id: refund_id } = await refundInDashboard(world, processor_reference, 300)
   const events = await listEvents(world, processor_reference)
   await deliver(world, pick(events, ['charge.refunded'])[0]!)
-  const looks = world.sql`kind = 'reconciliation.lookup' and object_id = ${processor_reference}`
+  const lookup = world.sql`kind = 'reconciliation.lookup' and object_id = ${processor_reference}`
   await eventually(async () =>
-    expect([...(await world.sql`select reason from notifications where ${looks}`)]).toEqual([
+    expect([...(await world.sql`select reason from notifications where ${lookup}`)]).toEqual([
       { reason: 'refunds_differ' },
     ]),
   )
-  // The look asks once more, and again before it opens a drift.
+  // The lookup reads the payment twice before it opens a drift.
   const lost = await fault(world, {
     match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$`, nth: 2 },
     fault: 'error_500_before',
   })
-  await world.sql`update notifications set parked_at = parked_at - interval '6 seconds' where ${looks}`
-  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id in (select id from notifications where ${looks})`
+  await world.sql`update notifications set parked_at = parked_at - interval '6 seconds' where ${lookup}`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id in (select id from notifications where ${lookup})`
   await lost.hit()
   await eventually(async () =>
     expect(await driftsOf(id)).toMatchObject([
       { state: 'differs', ours: { amount_refunded_minor: 0 }, theirs: { amount_refunded_minor: 300 } },
     ]),
   )
-  const news = events.filter((event) => event.data.object.id === refund_id)
-  for (const event of news) await deliver(world, event)
-  await eventually(async () => expect(new Set(await statesOf(news))).toEqual(new Set(['applied'])))
+  const refund_events = events.filter((event) => event.data.object.id === refund_id)
+  for (const event of refund_events) await deliver(world, event)
+  await eventually(async () => expect(new Set(await statesOf(refund_events))).toEqual(new Set(['applied'])))
   await world.sql`update drifts set resolved_at = now() where payment_id = ${id}`
 })
 
-test('a look that cannot be read is ignored, and not tried for ever', async () => {
+test('a lookup with an unreadable payload is ignored', async () => {
   const id = newId()
   await world.sql`
     with notification as (
@@ -383,72 +383,81 @@ test('a look that cannot be read is ignored, and not tried for ever', async () =
   })
 })
 
-test('an event that only a newer version can read waits for it, however often it is tried', async () => {
-  const news = {
+test('an event of an unknown provider waits for a newer version, after any number of attempts', async () => {
+  const future_event = {
     account: '',
     event_id: 'evt_of_tomorrow',
     kind: 'message.delivered',
     object_id: 'SM1',
     payload: {},
   }
-  const notification = notificationOf('a provider of tomorrow', news)
+  const notification = notificationOf('a provider of tomorrow', future_event)
   await storeNotifications(world.sql, [
     { ...notification, is_relevant: true, reported: null, will_wake: false, request_id: null },
   ])
   const job = await eventually(async () => {
     const [row] = await world.sql`
-      select j.state, a.outcome, j.attempt, j.max_attempts - j.attempt as left,
-        j.run_at > now() + interval '30 seconds' as later
+      select j.state, a.outcome, j.attempt, j.max_attempts - j.attempt as attempts_left,
+        j.run_at > now() + interval '30 seconds' as is_delayed
       from jobs j left join job_attempts a on a.job_id = j.id
       where j.id = ${notification.id}`
     expect([row!['attempt'], row!['state']]).toEqual([1, 'ready'])
     return row!
   })
-  expect(job).toEqual({ state: 'ready', outcome: 'retry', attempt: 1, left: 25, later: true })
+  expect(job).toEqual({ state: 'ready', outcome: 'retry', attempt: 1, attempts_left: 25, is_delayed: true })
   await discardJob(world.sql, { job_id: notification.id, who: 'ada', reason: 'no such version' })
 })
 
-test('waking and listing parked notifications are look-ups by key, even if planned while nothing was parked', async () => {
-  const fresh = await createWorld({ parts: [] })
+test('queries for parked notifications use their indexes, also if planned on an empty table', async () => {
+  const empty = await createWorld({ parts: [] })
   try {
-    const moved = fresh.sql`select processor as provider, processor_reference as reference from payments offset 0`
-    const plan = await fresh.sql`explain with ${resuming(fresh.sql, moved)} select`
+    const moved = empty.sql`select processor as provider, processor_reference as reference from payments offset 0`
+    const plan = await empty.sql`explain with ${resuming(empty.sql, moved)} select`
     const lines = plan.map((row) => String(row['QUERY PLAN']))
     const at = lines.findIndex((line) => line.includes('notifications n'))
     expect(lines[at]).toContain('Index Scan using notifications_parked on')
     expect(lines[at + 1]).toMatch(/Index Cond: .*provider = .*waits_for = /)
 
-    const about = await fresh.sql`explain select ${parkedEvents(fresh.sql, 'payment', null)} from payments p`
-    const all = about.map((row) => String(row['QUERY PLAN'])).join('\n')
-    expect(all).toMatch(
+    const query_plan =
+      await empty.sql`explain select ${parkedEvents(empty.sql, 'payment', null)} from payments p`
+    const plan_text = query_plan.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(plan_text).toMatch(
       /notifications_subject on .*\n.*Index Cond: .*tenant_id = p\.tenant_id.*subject_id = p\.id/,
     )
-    expect(all).not.toContain('notifications_parked')
+    expect(plan_text).not.toContain('notifications_parked')
   } finally {
-    await fresh.close()
+    await empty.close()
   }
 })
 
-// Last of all: the processor's record holds from here on what is none of ours.
-test('events of another application on the same account are soon ignored, with at most one fetch for a refund', async () => {
-  const reference = await foreignPayment()
-  const made = await refundInDashboard(world, reference, 250)
+// The last test: from here on the processor has objects of another application.
+test('events of another application on the same account are ignored after minutes, with at most one request per refund', async () => {
+  const reference = await createForeignPayment()
+  const foreign_refund = await refundInDashboard(world, reference, 250)
   const events = await listEvents(world, reference)
   expect(events.map(({ type }) => type)).toEqual(
     expect.arrayContaining(['payment_intent.succeeded', 'charge.refunded', 'refund.created']),
   )
   await deliverAndTry(events)
   for (const event of events)
-    expect(await standing(event)).toMatchObject({ state: 'parked', reason: 'not_ours', job: 'ready' })
-  await age(events, 301)
+    expect(await notificationState(event)).toMatchObject({
+      state: 'parked',
+      reason: 'not_ours',
+      job: 'ready',
+    })
+  await advanceParkedTime(events, 301)
   for (const event of events)
-    expect(await standing(event)).toMatchObject({ state: 'ignored', reason: 'not_ours', job: 'succeeded' })
-  const gone = await metrics.notificationsIgnored.get()
-  expect(gone.values.find(({ labels }) => labels.reason === 'not_ours')?.value).toBeGreaterThanOrEqual(
+    expect(await notificationState(event)).toMatchObject({
+      state: 'ignored',
+      reason: 'not_ours',
+      job: 'succeeded',
+    })
+  const ignored = await metrics.notificationsIgnored.get()
+  expect(ignored.values.find(({ labels }) => labels.reason === 'not_ours')?.value).toBeGreaterThanOrEqual(
     events.length,
   )
   const refunds = events.filter(({ type }) => type.startsWith('refund.'))
-  expect(await askedFor(`/v1/payment_intents/${reference}`)).toBe(refunds.length)
-  expect(await askedFor(`/v1/refunds/${made.id}`)).toBe(0)
+  expect(await countRequests(`/v1/payment_intents/${reference}`)).toBe(refunds.length)
+  expect(await countRequests(`/v1/refunds/${foreign_refund.id}`)).toBe(0)
   expect((await auditEverything(world.sql)).problems).toEqual([])
 })

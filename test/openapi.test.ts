@@ -1,4 +1,4 @@
-// The OpenAPI document: whole, true to the routes, and true to what they answer.
+// The OpenAPI document is complete and matches the routes, their responses and the events.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { globSync, readFileSync } from 'node:fs'
@@ -61,10 +61,10 @@ const INTERFACE = [
   'POST /v1/payments/{id}/refunds',
 ]
 
-/** What is created without a key, too. */
+/** Schemas of create requests that need no idempotency key. */
 const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression', 'CreateWebhookEndpoint']
 
-test('it is an OpenAPI 3.1 document', () => {
+test('the document is a valid OpenAPI 3.1 document', () => {
   const operation = z.object({
     summary: z.string().min(1),
     description: z.string().min(1),
@@ -122,7 +122,7 @@ test('it is an OpenAPI 3.1 document', () => {
   expect(whole.safeParse(document).error?.issues).toBeUndefined()
 })
 
-test('the document, the package and the changelog are of one version', async () => {
+test('the document, the package and the changelog have the same version', async () => {
   const read = (file: string) => readFile(new URL(`../${file}`, import.meta.url), 'utf8')
   const { version } = JSON.parse(await read('package.json'))
   const [, logged] = /^## (\d\S*)/m.exec(await read('CHANGELOG.md'))!
@@ -152,18 +152,19 @@ test('every reference exists, and every path parameter and tag is declared', () 
 
 test('every field and parameter has a description and an example, and every schema a name', () => {
   const { schemas } = document.components
-  const untold: string[] = []
+  const missing: string[] = []
   const check = (path: string, schema: any) => {
     const named = schema.$ref && schemas[schema.$ref.split('/').at(-1)]
     const { description, type, properties, items, examples, enum: values } = { ...named, ...schema }
     const scalar = properties === undefined && items === undefined && schema.anyOf === undefined
-    if (description === undefined && items === undefined) untold.push(`${path}: no description`)
-    if (scalar && (examples ?? values) === undefined && type !== undefined) untold.push(`${path}: no example`)
+    if (description === undefined && items === undefined) missing.push(`${path}: no description`)
+    if (scalar && (examples ?? values) === undefined && type !== undefined)
+      missing.push(`${path}: no example`)
     for (const [name, inner] of Object.entries<any>(schema.properties ?? {})) {
       check(`${path}.${name}`, inner)
-      if (inner.properties !== undefined) untold.push(`${path}.${name}: no name`)
+      if (inner.properties !== undefined) missing.push(`${path}.${name}: no name`)
     }
-    if (items?.properties !== undefined) untold.push(`${path}[]: no name`)
+    if (items?.properties !== undefined) missing.push(`${path}[]: no name`)
   }
   for (const [name, schema] of Object.entries<any>(schemas)) check(name, schema)
   for (const { method, path, operation } of routes) {
@@ -172,14 +173,14 @@ test('every field and parameter has a description and an example, and every sche
     for (const [status, { content }] of Object.entries<any>(operation.responses)) {
       const { schema } = content['application/json']
       if ((schema.$ref ?? schema.items?.$ref) === undefined)
-        untold.push(`${method} ${path} ${status}: no name`)
+        missing.push(`${method} ${path} ${status}: no name`)
     }
   }
-  expect(untold).toEqual([])
+  expect(missing).toEqual([])
   expect(new Set(routes.map(({ operation }) => operation.operationId)).size).toBe(routes.length)
 })
 
-test('parameters have their real types, and answers may get new fields', () => {
+test('parameters have their exact types, and response schemas allow new fields', () => {
   const typesOf = (path: string) =>
     Object.fromEntries(
       routes
@@ -223,7 +224,7 @@ test('parameters have their real types, and answers may get new fields', () => {
     expect([name, document.components.schemas[name].additionalProperties]).toEqual([name, undefined])
 })
 
-test('keys, waiting and paging are declared as headers, and bodies are optional where they are', () => {
+test('routes declare their headers for keys, waiting and paging, and their optional bodies', () => {
   const facts = Object.fromEntries(
     routes.map(({ operation }) => {
       const success = operation.responses[201] ?? operation.responses[200] ?? operation.responses[202]
@@ -252,7 +253,7 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     cancelPayment: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: false },
     createRefund: { sent: ['XRequestId', 'IdempotencyKey', 'Prefer'], body: true },
   })
-  // One that has no pages links to none.
+  // Lists with pages declare the Link header.
   expect(facts).toMatchObject({
     listRefunds: { answered: ['Link'] },
     getIdempotencyKey: { answered: ['Link'] },
@@ -278,16 +279,16 @@ test('keys, waiting and paging are declared as headers, and bodies are optional 
     expect([name, required]).toEqual([name, expect.arrayContaining(['idempotency_key'])])
 })
 
-test('every list takes the times between which its items were created', () => {
+test('every list has filters for the time of creation', () => {
   const lists = routes.filter(
     ({ operation }) => operation.responses[200]?.content['application/json'].schema.type === 'array',
   )
   expect(lists.length).toBeGreaterThan(6)
   for (const { path, operation } of lists) {
-    // Neither timelines, balances, the answers to several requests nor the events of one payment are lists of that kind.
+    // Timelines, balances, responses to batches and the events of one payment have no such filters.
     if (/\/(timeline|balances|batch|\{id\}\/events)$/.test(path)) continue
     const names = operation.parameters.map(({ name }: { name?: string }) => name)
-    // The feed is read on, other lists back.
+    // The feed is read forward, other lists backward.
     const cursor = path === '/v1/events' ? 'after' : 'before'
     expect([path, names]).toEqual([
       path,
@@ -296,7 +297,7 @@ test('every list takes the times between which its items were created', () => {
   }
 })
 
-test('and a list is narrowed by them: the first is inclusive, the second is not', async ({ world }) => {
+test('created_from is inclusive and created_to is exclusive in lists', async ({ world }) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   await client.post('/v1/customers', { idempotency_key })
@@ -309,7 +310,7 @@ test('and a list is narrowed by them: the first is inclusive, the second is not'
     ['/v1/reconciliation', 1],
     [`/v1/idempotency_keys/${idempotency_key}`, 1],
   ] as const) {
-    // How old a drift is grows between two answers.
+    // The age of a drift grows between two responses.
     const list = async (query: string) =>
       (await client.get(`${path}${query}`)).body.map(({ age_s: _age_s, ...item }: any) => item)
     const all = await list('')
@@ -324,7 +325,7 @@ test('and a list is narrowed by them: the first is inclusive, the second is not'
   }
 })
 
-/** A task that takes its time. */
+/** A slow task. */
 async function aiTask(client: Client): Promise<{ id: string }> {
   const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: '[[slow]]' } }
   return (await client.post('/v1/ai/tasks', task)).body
@@ -350,7 +351,7 @@ async function recovery(client: Client): Promise<{ id: string }> {
   return (await client.post(path, { since: '2026-01-01T00:00:00Z' })).body
 }
 
-/** An email that is there until it is canceled. */
+/** A scheduled email, which waits until it is canceled. */
 async function scheduledEmail(client: Client): Promise<{ id: string }> {
   const send_at = new Date(Date.now() + 86_400_000)
   const email = {
@@ -369,16 +370,16 @@ async function eventOf(world: World, tenant_id: string): Promise<{ id: string }>
   return event!
 }
 
-test('every example works when it is sent as shown', async ({ world }) => {
-  // A tenant of its own: the keys of the examples are nobody else's.
+test('every example request succeeds', async ({ world }) => {
+  // A new tenant, because the examples have fixed idempotency keys.
   const client = await world.clientOf()
   const key = freshKey()
   const customer = (await client.post('/v1/customers', { idempotency_key: key })).body
   const recipient = (await client.post('/v1/recipients', { idempotency_key: key, ...RECIPIENT })).body
   const merchant = (await client.post('/v1/merchants', { idempotency_key: key, ...MERCHANT })).body
   await fund(client, 100_000)
-  const paid = await recipientOf(client, 'ba_pending')
-  const payout = async () => (await payOut(client, paid, {}, { prefer: 'wait=20' })).body
+  const payout_recipient = await recipientOf(client, 'ba_pending')
+  const payout = async () => (await payOut(client, payout_recipient, {}, { prefer: 'wait=20' })).body
   const subjects: Record<string, () => Promise<{ id: string }>> = {
     ...Object.fromEntries(
       ['get', 'update', 'delete', 'preview'].map((verb) => [
@@ -403,12 +404,12 @@ test('every example works when it is sent as shown', async ({ world }) => {
     getWebhookRecovery: () => recovery(client),
     ...Object.fromEntries(['get', 'delete'].map((verb) => [`${verb}Suppression`, () => suppression(client)])),
     ...Object.fromEntries(['getPayout', 'getPayoutTimeline', 'cancelPayout'].map((name) => [name, payout])),
-    // One whose every sending was refused is failed at once.
+    // A payout whose calls are all refused fails at once.
     failPayout: async () => {
       const description = freshKey()
       const match = { method: 'POST', path: '/v1/payouts$', contains: description }
       const refusing = await fault(world, { match, times: 1000, fault: 'refuse_401' })
-      const { body } = await payOut(client, paid, { description })
+      const { body } = await payOut(client, payout_recipient, { description })
       await refusing.hit()
       await eventually(async () => {
         const [row] = await world.sql`select call_started_at from payouts where id = ${body.id}`
@@ -455,7 +456,7 @@ test('every example works when it is sent as shown', async ({ world }) => {
       ]),
     ),
   }
-  // The reference sends every header that has one.
+  // The API reference sends every header that has an example.
   const shown = (schema: any) => schema.examples?.[0] ?? schema.default
   for (const { method, path, operation } of routes) {
     const headers = operation.parameters.flatMap(({ $ref }: any) => {
@@ -475,8 +476,8 @@ test('every example works when it is sent as shown', async ({ world }) => {
     for (const shown_body of bodies.length === 0 ? [undefined] : bodies.map(({ value }) => value)) {
       const body = shown_body && {
         ...shown_body,
-        ...(shown_body.recipient_id !== undefined && { recipient_id: paid }),
-        ...(shown_body.subject_id !== undefined && { subject_id: paid }),
+        ...(shown_body.recipient_id !== undefined && { recipient_id: payout_recipient }),
+        ...(shown_body.subject_id !== undefined && { subject_id: payout_recipient }),
       }
       const { id } = (await subjects[operation.operationId]?.()) ?? customer
       const target = `${path.replace('{id}', id).replace('{key}', key)}?${query.join('&')}`
@@ -496,7 +497,7 @@ test('every example works when it is sent as shown', async ({ world }) => {
   }
 })
 
-test('the examples of answers match their schemas', () => {
+test('the example responses match their schemas', () => {
   for (const route of routes) {
     for (const [status, { content }] of Object.entries<any>(route.operation.responses)) {
       const { example, examples = {} } = content['application/json']
@@ -515,14 +516,14 @@ test('the examples of answers match their schemas', () => {
   }
 })
 
-test('the examples of a create answer what its first request sends, and those of a timeline are of its noun', () => {
+test('the example response of a create matches its request, and that of a timeline matches its resource', () => {
   const answered = ({ operation }: DocumentedRoute, status: number) =>
     operation.responses[status].content['application/json'].example
   const creates = routes.filter(({ operation }) => operation.responses[201] !== undefined)
   expect(creates.length).toBeGreaterThan(8)
   for (const route of creates) {
     const [{ value }] = Object.values<any>(route.operation.requestBody.content['application/json'].examples)
-    // A source is shown masked.
+    // A response has the masked source.
     const { source: _masked, ...sent } = { metadata: {}, ...value }
     const shown = Object.entries(sent).filter(([name]) => name in answered(route, 201))
     expect([route.path, answered(route, 201)]).toEqual([
@@ -545,7 +546,7 @@ test('the examples of a create answer what its first request sends, and those of
   ])
 })
 
-test('the webhooks host is described, and answers as described', async ({ world }) => {
+test('the webhooks host responds as its document describes', async ({ world }) => {
   const described = (await world.client.get('/openapi-webhooks.json')).body
   expect(described.servers[0].url).toBe(world.config.WEBHOOKS_URL)
   const operation = described.paths['/stripe'].post
@@ -573,9 +574,9 @@ test('the webhooks host is described, and answers as described', async ({ world 
   }
 })
 
-test('it lists every type of event, with the data that are written', async ({ world }) => {
+test('the document lists every event type with the data of written events', async ({ world }) => {
   const { client, sql, provider } = world
-  // What was personal is erased from its earlier events at any moment after it is deleted.
+  // The events before the start are not compared, because personal data in them may be erased after the deletion.
   const leaving = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Grace' })
   const [begun] = await sql<{ at: string }[]>`select clock_timestamp() as at`
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
@@ -600,7 +601,7 @@ test('it lists every type of event, with the data that are written', async ({ wo
     expect(new Set(events.map(({ type }) => type)).size).toBe(17)
     return events
   })
-  // What the type decides: statuses and amounts, and which fields are null.
+  // The type of an event determines statuses, amounts and null fields.
   const decided = (data: Record<string, unknown>) =>
     Object.fromEntries(
       Object.entries(data)
@@ -620,14 +621,14 @@ test('it lists every type of event, with the data that are written', async ({ wo
     expect([type, decided(example.data)]).toEqual([type, decided(data)])
   }
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
-  // Of what there are events, and where else they are told.
-  const [, kept] = /## Events\n([^#]+)/.exec(document.info.description)!
+  // The document names the resources with events and the timelines that show them.
+  const [, section] = /## Events\n([^#]+)/.exec(document.info.description)!
   for (const [type, { post }] of Object.entries<any>(document.webhooks)) {
     expect([type, post.parameters.map(({ $ref }: any) => $ref.split('/').at(-1))]).toEqual([
       type,
       ['WebhookId', 'WebhookTimestamp', 'WebhookSignature'],
     ])
-    expect(kept).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
+    expect(section).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
     const [, timeline] = /`GET \/v1\/events` lists it(?:, and `GET (.+)` shows it)?\.$/.exec(
       post.description,
     )!
@@ -639,7 +640,7 @@ test('it lists every type of event, with the data that are written', async ({ wo
   }
 })
 
-test('events are typed: one schema for each type, in the feed and as a webhook, told apart by its type', () => {
+test('each event type has one schema in the feed and one as a webhook, with the type as discriminator', () => {
   const { schemas } = document.components
   const { oneOf, discriminator } = schemas.FeedEvent
   const types = Object.keys(document.webhooks)
@@ -657,7 +658,7 @@ test('events are typed: one schema for each type, in the feed and as a webhook, 
   }
 })
 
-test('no schema is called as something that generated clients have already', () => {
+test('no schema has the name of a global of generated clients', () => {
   const [library] = globSync('node_modules/@typescript/*/lib')
   const globals = ['lib.dom.d.ts', 'lib.es5.d.ts'].flatMap((file) =>
     Array.from(
@@ -667,14 +668,14 @@ test('no schema is called as something that generated clients have already', () 
       ([, name]) => name!,
     ),
   )
-  const known = new Set([...globals, ...Object.getOwnPropertyNames(globalThis)])
-  expect(known.isSupersetOf(new Set(['Error', 'Event', 'MessageChannel', 'Record']))).toBe(true)
-  expect(Object.keys(document.components.schemas).filter((name) => known.has(name))).toEqual([])
+  const globals_of_clients = new Set([...globals, ...Object.getOwnPropertyNames(globalThis)])
+  expect(globals_of_clients.isSupersetOf(new Set(['Error', 'Event', 'MessageChannel', 'Record']))).toBe(true)
+  expect(Object.keys(document.components.schemas).filter((name) => globals_of_clients.has(name))).toEqual([])
 })
 
-test('it lists every route, and each route that it lists exists', async ({ world }) => {
-  const held = routes.map(({ method, path }) => `${method} ${path}`)
-  expect(held.toSorted()).toEqual(expect.arrayContaining(INTERFACE))
+test('the document lists every route, and each listed route exists', async ({ world }) => {
+  const listed = routes.map(({ method, path }) => `${method} ${path}`)
+  expect(listed.toSorted()).toEqual(expect.arrayContaining(INTERFACE))
   for (const { method, path } of routes) {
     const answer = await createClient(world.client.url, world.client.key).send(
       method,
@@ -682,11 +683,10 @@ test('it lists every route, and each route that it lists exists', async ({ world
     )
     expect([method, path, answer.body?.error?.code]).not.toEqual([method, path, 'route_not_found'])
   }
-  // The router's own list, so that none is missing that was added without its literal.
-  expect(held.every((route) => route.includes(' /v1/'))).toBe(true)
+  expect(listed.every((route) => route.includes(' /v1/'))).toBe(true)
 })
 
-test('each route names its scope and the codes that it answers', async () => {
+test('each route declares its scope and its error codes', async () => {
   for (const { method, path, operation, codes } of routes) {
     const scope = scopeOf(operation)
     const name = `${method} ${path}`
@@ -733,28 +733,28 @@ test('each route names its scope and the codes that it answers', async () => {
   }
 })
 
-test('the scope that a route names is the one that it needs', async ({ world }) => {
-  const nobody = await world.clientOf({ scopes: [] })
-  const stranger = createClient(nobody.url, '')
+test('each route needs exactly its declared scope', async ({ world }) => {
+  const unscoped = await world.clientOf({ scopes: [] })
+  const anonymous = createClient(unscoped.url, '')
   for (const { method, path, operation } of routes) {
     const scope = scopeOf(operation)
-    const one = path.replace(/\{\w+\}/, '0198f6f0-1234-7000-8000-123456789abc')
-    expect([path, (await stranger.send(method, one)).status]).toEqual([path, 401])
-    const answer = await nobody.send(method, one)
+    const concrete = path.replace(/\{\w+\}/, '0198f6f0-1234-7000-8000-123456789abc')
+    expect([path, (await anonymous.send(method, concrete)).status]).toEqual([path, 401])
+    const answer = await unscoped.send(method, concrete)
     const missing = answer.status === 403 ? answer.body.error.message : null
     expect([path, missing]).toEqual([path, scope && `Missing scope: ${scope}`])
   }
 })
 
-test('answers match their schemas', async ({ world }) => {
+test('responses match their schemas', async ({ world }) => {
   const { client } = world
   const customer = (
     await client.post('/v1/customers', { idempotency_key: freshKey(), metadata: [null, { a: 1 }] })
   ).body
-  const held = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
+  const authorized = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
-  const brought = (await topUp(client)).body
+  const top_up = (await topUp(client)).body
   const { payment } = await disputedPayment(world)
   const disputed = await disputeIn(client, payment.id, 'needs_response')
   await drift(world, captured.id)
@@ -763,23 +763,29 @@ test('answers match their schemas', async ({ world }) => {
   const verification = await verificationOf(client)
   const verificationBody = { idempotency_key: freshKey(), subject_type: 'customer', subject_id: customer.id }
   await fund(client, 10_000)
-  const to = await recipientOf(client, 'ba_pending')
-  const [kept, canceled] = [(await payOut(client, to)).body, (await payOut(client, to)).body]
-  const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id: to }
-  // It is under way until it is canceled, however long the others take.
-  const asked = await world.provider('ai').fault({ match: { contains: '[[slow]]' }, fault: 'hold' })
-  onTestFinished(() => asked.remove())
+  const recipient_id = await recipientOf(client, 'ba_pending')
+  const [pending, canceled] = [
+    (await payOut(client, recipient_id)).body,
+    (await payOut(client, recipient_id)).body,
+  ]
+  const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id }
+  // The task runs until it is canceled, independent of the duration of the other requests.
+  const hold = await world.provider('ai').fault({ match: { contains: '[[slow]]' }, fault: 'hold' })
+  onTestFinished(() => hold.remove())
   const task = await aiTask(client)
   const greeting = { name: 'greeting', channel: 'sms', body: 'Hello {{ name }}' }
   const templates = '/v1/messages/templates'
-  const made = `${templates}/${(await template(client)).id}`
+  const template_path = `${templates}/${(await template(client)).id}`
   const address = { channel: 'email', address: 'grace@example.com' }
   const suppressions = '/v1/messages/suppressions'
-  const kept_out = `${suppressions}/${(await suppression(client)).id}`
+  const suppression_path = `${suppressions}/${(await suppression(client)).id}`
   const endpoints = '/v1/webhook_endpoints'
   const target = await endpoint(client)
   const data = exampleOfEvent('payment.captured') as Json
-  const [delivery, there] = [await deliveryTo(world.sql, target, { data }), `${endpoints}/${target.id}`]
+  const [delivery, endpoint_path] = [
+    await deliveryTo(world.sql, target, { data }),
+    `${endpoints}/${target.id}`,
+  ]
   const recovered = await recovery(client)
   const since = { since: '2026-01-01T00:00:00Z' }
   const message = await scheduledEmail(client)
@@ -795,37 +801,37 @@ test('answers match their schemas', async ({ world }) => {
     ['POST', templates, templates, greeting],
     ['POST', templates, templates, { ...greeting, body: '{{' }],
     ['GET', templates, templates],
-    ['GET', `${templates}/{id}`, made],
-    ['PATCH', `${templates}/{id}`, made, { html: '<p>{{ name }}</p>' }],
-    ['POST', `${templates}/{id}/preview`, `${made}/preview`, { variables: {} }],
+    ['GET', `${templates}/{id}`, template_path],
+    ['PATCH', `${templates}/{id}`, template_path, { html: '<p>{{ name }}</p>' }],
+    ['POST', `${templates}/{id}/preview`, `${template_path}/preview`, { variables: {} }],
     [
       'POST',
       `${templates}/{id}/preview`,
-      `${made}/preview`,
+      `${template_path}/preview`,
       { variables: { name: 'Ada', order: { number: 1 } } },
     ],
-    ['DELETE', `${templates}/{id}`, made],
-    ['DELETE', `${templates}/{id}`, made],
+    ['DELETE', `${templates}/{id}`, template_path],
+    ['DELETE', `${templates}/{id}`, template_path],
     ['POST', endpoints, endpoints, { url: 'https://shop.example', types: ['*'], headers: { 'x-a': 'b' } }],
     ['POST', endpoints, endpoints, { url: 'http://10.0.0.1', types: ['*'] }],
     ['GET', endpoints, endpoints],
-    ['GET', `${endpoints}/{id}`, there],
-    ['PATCH', `${endpoints}/{id}`, there, { status: 'disabled' }],
-    ['POST', `${endpoints}/{id}/rotate_secret`, `${there}/rotate_secret`],
-    ['GET', `${endpoints}/{id}/stats`, `${there}/stats`],
-    ['POST', `${endpoints}/{id}/test`, `${there}/test`],
-    ['POST', `${endpoints}/{id}/recover`, `${there}/recover`, since],
+    ['GET', `${endpoints}/{id}`, endpoint_path],
+    ['PATCH', `${endpoints}/{id}`, endpoint_path, { status: 'disabled' }],
+    ['POST', `${endpoints}/{id}/rotate_secret`, `${endpoint_path}/rotate_secret`],
+    ['GET', `${endpoints}/{id}/stats`, `${endpoint_path}/stats`],
+    ['POST', `${endpoints}/{id}/test`, `${endpoint_path}/test`],
+    ['POST', `${endpoints}/{id}/recover`, `${endpoint_path}/recover`, since],
     ['GET', '/v1/webhook_recoveries/{id}', `/v1/webhook_recoveries/${recovered.id}`],
-    ['GET', `${endpoints}/{id}/deliveries`, `${there}/deliveries`],
+    ['GET', `${endpoints}/{id}/deliveries`, `${endpoint_path}/deliveries`],
     ['GET', '/v1/webhook_deliveries/{id}', `/v1/webhook_deliveries/${delivery.id}`],
     ['POST', '/v1/webhook_deliveries/{id}/replay', `/v1/webhook_deliveries/${delivery.id}/replay`],
-    ['DELETE', `${endpoints}/{id}`, there],
-    ['DELETE', `${endpoints}/{id}`, there],
+    ['DELETE', `${endpoints}/{id}`, endpoint_path],
+    ['DELETE', `${endpoints}/{id}`, endpoint_path],
     ['POST', suppressions, suppressions, address],
     ['POST', suppressions, suppressions, address],
     ['GET', suppressions, suppressions],
-    ['GET', `${suppressions}/{id}`, kept_out],
-    ['DELETE', `${suppressions}/{id}`, kept_out],
+    ['GET', `${suppressions}/{id}`, suppression_path],
+    ['DELETE', `${suppressions}/{id}`, suppression_path],
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT }],
     ['POST', '/v1/recipients', '/v1/recipients', { idempotency_key: freshKey(), ...RECIPIENT, type: 'card' }],
     ['GET', '/v1/recipients', '/v1/recipients'],
@@ -873,9 +879,9 @@ test('answers match their schemas', async ({ world }) => {
       { idempotency_key: freshKey(), amount_minor: 1000, currency: 'JPY', method: 'card' },
     ],
     ['GET', '/v1/payments', '/v1/payments'],
-    ['GET', '/v1/payments/{id}', `/v1/payments/${held.id}`],
-    ['POST', '/v1/payments/{id}/capture', `/v1/payments/${held.id}/capture`],
-    ['POST', '/v1/payments/{id}/capture', `/v1/payments/${held.id}/capture`],
+    ['GET', '/v1/payments/{id}', `/v1/payments/${authorized.id}`],
+    ['POST', '/v1/payments/{id}/capture', `/v1/payments/${authorized.id}/capture`],
+    ['POST', '/v1/payments/{id}/capture', `/v1/payments/${authorized.id}/capture`],
     ['POST', '/v1/payments/{id}/cancel', `/v1/payments/${(await createPayment(client)).body.id}/cancel`],
     ['GET', '/v1/payments/{id}/timeline', `/v1/payments/${captured.id}/timeline`],
     [
@@ -894,11 +900,11 @@ test('answers match their schemas', async ({ world }) => {
     ['POST', '/v1/payouts', '/v1/payouts', payoutBody],
     ['POST', '/v1/payouts', '/v1/payouts', { ...payoutBody, amount_minor: 1_000_000_000 }],
     ['GET', '/v1/payouts', '/v1/payouts'],
-    ['GET', '/v1/payouts/{id}', `/v1/payouts/${kept.id}`],
-    ['GET', '/v1/payouts/{id}/timeline', `/v1/payouts/${kept.id}/timeline`],
+    ['GET', '/v1/payouts/{id}', `/v1/payouts/${pending.id}`],
+    ['GET', '/v1/payouts/{id}/timeline', `/v1/payouts/${pending.id}/timeline`],
     ['POST', '/v1/payouts/{id}/cancel', `/v1/payouts/${canceled.id}/cancel`],
-    ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
-    ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${kept.id}/fail`, { reason: 'by hand' }],
+    ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${pending.id}/fail`, { reason: 'by hand' }],
+    ['POST', '/v1/payouts/{id}/fail', `/v1/payouts/${pending.id}/fail`, { reason: 'by hand' }],
     ['GET', '/v1/wallet/balances', '/v1/wallet/balances'],
     ['GET', '/v1/wallet/transactions', '/v1/wallet/transactions'],
     [
@@ -908,8 +914,8 @@ test('answers match their schemas', async ({ world }) => {
       { idempotency_key: freshKey(), amount_minor: 1000, currency: 'usd', source: 'src_fails' },
     ],
     ['GET', '/v1/wallet/top_ups', '/v1/wallet/top_ups'],
-    ['GET', '/v1/wallet/top_ups/{id}', `/v1/wallet/top_ups/${brought.id}`],
-    ['GET', '/v1/wallet/top_ups/{id}/timeline', `/v1/wallet/top_ups/${brought.id}/timeline`],
+    ['GET', '/v1/wallet/top_ups/{id}', `/v1/wallet/top_ups/${top_up.id}`],
+    ['GET', '/v1/wallet/top_ups/{id}/timeline', `/v1/wallet/top_ups/${top_up.id}/timeline`],
     [
       'POST',
       '/v1/ai/tasks',
@@ -955,17 +961,19 @@ test('answers match their schemas', async ({ world }) => {
   expect([...reached].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
 })
 
-test('the fields of a timeline are described, each with its form', async ({ world }) => {
+test('the document describes all outcomes and detail fields of timelines, and times have one format', async ({
+  world,
+}) => {
   const { id } = await capturedPayment(world.client)
   await refund(world.client, id)
   const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
   const { details, outcome } = document.components.schemas.TimelineEntry.properties
   const entries: { outcome: string | null; details: Record<string, unknown> }[] = body
-  const told = (description: string) => Array.from(description.matchAll(/`(\w+)`/g), ([, word]) => word)
-  expect(told(outcome.description)).toEqual(
+  const namesIn = (description: string) => Array.from(description.matchAll(/`(\w+)`/g), ([, name]) => name)
+  expect(namesIn(outcome.description)).toEqual(
     expect.arrayContaining(entries.flatMap((entry) => entry.outcome ?? [])),
   )
-  expect(told(details.description)).toEqual(
+  expect(namesIn(details.description)).toEqual(
     expect.arrayContaining(entries.flatMap((entry) => Object.keys(entry.details))),
   )
   const times = entries
@@ -975,25 +983,25 @@ test('the fields of a timeline are described, each with its form', async ({ worl
   expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
 })
 
-test('a refusal that is repeated brings the headers that are declared', async ({ world }) => {
+test('a repeated refusal has exactly the declared headers', async ({ world }) => {
   const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
   await createPayment(world.client, body)
   const { status, headers } = await createPayment(world.client, body, { prefer: 'wait=5' })
   expect([status, headers.get('idempotent-replayed')]).toEqual([402, 'true'])
   const { operation } = routes.find((each) => each.method === 'POST' && each.path === '/v1/payments')!
   const declared = Object.keys(operation.responses[status].headers).map((name) => name.toLowerCase())
-  const of_http = /^(connection|keep-alive|date|content-.*|cache-control|x-content-type-options)$/
-  const brought = Array.from(headers.keys()).filter((name) => !of_http.test(name))
-  expect(brought.toSorted()).toEqual(declared.toSorted())
+  const http_headers = /^(connection|keep-alive|date|content-.*|cache-control|x-content-type-options)$/
+  const received = Array.from(headers.keys()).filter((name) => !http_headers.test(name))
+  expect(received.toSorted()).toEqual(declared.toSorted())
 })
 
-test('an answer that does not match its schema would be found', () => {
+test('the schema check finds responses that do not match', () => {
   const route = routes.find((each) => each.method === 'GET' && each.path === '/v1/customers')!
   for (const answer of [{}, [{ id: 'x' }], [null]])
     expect(schemaOf(document, route, 200).safeParse(answer).success).toBe(false)
 })
 
-test('links lead to where the API listens, and are paths where that is every address', () => {
+test('links have the address of the API, and are paths if the API listens on all addresses', () => {
   expect(originOfLinks('127.0.0.1', 'http://127.0.0.1:3000')).toBe('http://127.0.0.1:3000')
   for (const [host, listening] of [
     ['0.0.0.0', 'http://0.0.0.0:3000'],
@@ -1002,11 +1010,13 @@ test('links lead to where the API listens, and are paths where that is every add
     expect(originOfLinks(host, listening)).toBe('')
 })
 
-test('errors link to the documentation, which loads nothing from other hosts', async ({ world }) => {
-  const outside = createClient(world.client.url, '')
-  const refused = await outside.get('/v1/customers')
+test('errors link to the documentation, and the documentation loads nothing from other hosts', async ({
+  world,
+}) => {
+  const anonymous = createClient(world.client.url, '')
+  const refused = await anonymous.get('/v1/customers')
   expect(refused.body.error.doc_url).toBe('https://api.example.com/docs/guides/errors#unauthorized')
-  const page = await outside.get('/docs')
+  const page = await anonymous.get('/docs')
   expect(page.status).toBe(200)
   expect(page.headers.get('content-type')).toMatch(/^text\/html/)
   const sources = Array.from(
@@ -1017,7 +1027,7 @@ test('errors link to the documentation, which loads nothing from other hosts', a
   for (const source of sources) {
     const url = new URL(source, `${world.client.url}/docs/`)
     expect(url.origin).toBe(world.client.url)
-    const script = await outside.get(url.pathname)
+    const script = await anonymous.get(url.pathname)
     expect([script.status, script.headers.get('content-type')]).toEqual([
       200,
       expect.stringContaining('javascript'),
@@ -1042,45 +1052,49 @@ test('errors link to the documentation, which loads nothing from other hosts', a
   )
 })
 
-test('the files of the reference are revalidated, and sent from memory that all their readers share', async ({
+test('the files of the API reference are revalidated, and all readers share their memory', async ({
   world,
 }) => {
-  const outside = createClient(world.client.url, '')
+  const anonymous = createClient(world.client.url, '')
   const path = '/docs/js/scalar.js'
-  const first = await outside.get(path)
+  const first = await anonymous.get(path)
   expect([first.status, first.headers.get('cache-control')]).toEqual([200, 'no-cache'])
-  const again = await outside.get(path, { 'if-none-match': first.headers.get('etag')! })
-  expect([again.status, again.text, again.headers.get('etag')]).toEqual([304, '', first.headers.get('etag')])
-  const other = await outside.get('/docs/', { 'if-none-match': first.headers.get('etag')! })
+  const revalidated = await anonymous.get(path, { 'if-none-match': first.headers.get('etag')! })
+  expect([revalidated.status, revalidated.text, revalidated.headers.get('etag')]).toEqual([
+    304,
+    '',
+    first.headers.get('etag'),
+  ])
+  const other = await anonymous.get('/docs/', { 'if-none-match': first.headers.get('etag')! })
   expect(other.status).toBe(200)
 
   const before = memoryInUse().arrayBuffers
   const { hostname, port } = new URL(world.client.url)
-  const greedy = connect(Number(port), hostname)
-  onTestFinished(() => void greedy.destroy())
-  greedy.on('error', () => {})
-  greedy.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(100))
-  await once(greedy, 'readable')
-  expect((await outside.get('/healthz')).status).toBe(200)
+  const stalled = connect(Number(port), hostname)
+  onTestFinished(() => void stalled.destroy())
+  stalled.on('error', () => {})
+  stalled.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(100))
+  await once(stalled, 'readable')
+  expect((await anonymous.get('/healthz')).status).toBe(200)
   expect(memoryInUse().arrayBuffers - before).toBeLessThan(50 * 1024 * 1024)
-  // Whoever leaves so many answers unread is disconnected.
+  // A caller with many unread responses is disconnected.
   let received = 0
-  for await (const chunk of greedy) received += (chunk as Buffer).length
+  for await (const chunk of stalled) received += (chunk as Buffer).length
   expect(received).toBeLessThan(20 * first.text.length)
 })
 
 test('/healthz and the document need no key', async ({ world }) => {
-  const outside = createClient(world.client.url, '')
-  const health = await outside.get('/healthz')
+  const anonymous = createClient(world.client.url, '')
+  const health = await anonymous.get('/healthz')
   expect([health.status, health.body]).toEqual([200, { status: 'ok' }])
-  expect((await outside.get('/openapi.json')).headers.get('content-type')).toMatch(/^application\/json/)
+  expect((await anonymous.get('/openapi.json')).headers.get('content-type')).toMatch(/^application\/json/)
 })
 
 function scopeOf(operation: { description: string }): string | null {
   return /Needs the scope `([^`]+)`\./.exec(operation.description)?.[1] ?? null
 }
 
-/** The status that the type of an event says, where it is not the word of the type; null: any, as the type is no status. */
+/** The status of the resource after an event, if it differs from the second part of the type. Null: any status. */
 const STATUS_OF: Record<string, string | null> = {
   'payment.created': 'pending',
   'payment.authorization_failed': 'requires_action',
@@ -1107,13 +1121,13 @@ const STATUS_OF: Record<string, string | null> = {
   'webhook_endpoint.deleted': null,
 }
 
-test('the example of no event contradicts its type', () => {
+test('the example of each event matches its type', () => {
   const wrong = EVENTS.flatMap(({ type }) => {
     const data = exampleOfEvent(type as EventType) as Record<string, unknown>
-    const [, word = ''] = type.split('.')
-    const expected = type in STATUS_OF ? STATUS_OF[type] : word
+    const [, action = ''] = type.split('.')
+    const expected = type in STATUS_OF ? STATUS_OF[type] : action
     const status = String(data['status'])
-    // A time says that something happened: there are those of what has happened by then, and no others.
+    // An example has only the times of past statuses.
     const happened = ENDS.filter((name) => data[`${name}_at`] != null)
     const allowed = new Set([status, ...(EARLIER[status] ?? []), ...(EARLIER[type] ?? [])])
     const failed = /failed|undelivered|bounced|reversed/.test(type)
@@ -1130,7 +1144,7 @@ test('the example of no event contradicts its type', () => {
 
 const ENDS = ['paid', 'failed', 'canceled', 'captured', 'succeeded', 'delivered', 'processing']
 
-/** What has happened before a status, or before an event. */
+/** The statuses before a status or before an event. */
 const EARLIER: Record<string, string[]> = {
   paid: ['processing'],
   failed: ['processing'],

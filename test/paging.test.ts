@@ -1,12 +1,12 @@
-// Lists: newest first, an exact cursor, filters, and what they refuse.
+// Lists are newest first and have an exact cursor, filters and strict parameters.
 import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { testIn } from '#test/world.ts'
 
 const test = testIn({ parts: ['api'] })
 
-/** Pages by the interface's rule: `before` is the `created_at` of the last item. */
-async function walk(
+/** Reads all pages: `before` is the `created_at` of the last item. */
+async function readAllPages(
   client: Client,
   limit: number,
   filter = '',
@@ -29,28 +29,28 @@ function expectOnceNewestFirst(items: { id: string; created_at: string }[], coun
   expect(new Set(times).size).toBe(count)
 }
 
-test('1,000 rows of one transaction come out of pages of 7 once each, newest first', async ({ world }) => {
+test('1,000 rows of one transaction appear once each in pages of 7, newest first', async ({ world }) => {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key)
     select ${client.tenant_id}, gen_random_uuid(), 'bulk-' || n from generate_series(1, 1000) n`
-  const walked = await walk(client, 7)
-  expect(walked).toHaveLength(1000)
-  expectOnceNewestFirst(walked, 1000)
+  const items = await readAllPages(client, 7)
+  expect(items).toHaveLength(1000)
+  expectOnceNewestFirst(items, 1000)
 })
 
-test('1,000 customers created at the same time come out once each as well', async ({ world }) => {
+test('1,000 customers created concurrently appear once each in pages of 7', async ({ world }) => {
   const client = await world.clientOf()
   const answers = await Promise.all(
     Array.from({ length: 1000 }, () => client.post('/v1/customers', { idempotency_key: freshKey() })),
   )
   expect(answers.map(({ status }) => status).filter((status) => status !== 201)).toEqual([])
-  const walked = await walk(client, 7)
-  expectOnceNewestFirst(walked, 1000)
-  expect(new Set(walked.map(({ id }) => id))).toEqual(new Set(answers.map(({ body }) => body.id)))
+  const items = await readAllPages(client, 7)
+  expectOnceNewestFirst(items, 1000)
+  expect(new Set(items.map(({ id }) => id))).toEqual(new Set(answers.map(({ body }) => body.id)))
 })
 
-test('rows created while pages are read neither hide nor repeat others', async ({ world }) => {
+test('rows created during paging neither hide nor repeat others', async ({ world }) => {
   const client = await world.clientOf()
   const first: string[] = []
   for (let i = 0; i < 20; i++)
@@ -58,7 +58,7 @@ test('rows created while pages are read neither hide nor repeat others', async (
   const writing = Promise.all(
     Array.from({ length: 100 }, () => client.post('/v1/customers', { idempotency_key: freshKey() })),
   )
-  const seen = (await walk(client, 3)).map(({ id }) => id)
+  const seen = (await readAllPages(client, 3)).map(({ id }) => id)
   await writing
   expect(seen.filter((id) => first.includes(id))).toEqual(first.toReversed())
 })
@@ -80,7 +80,7 @@ test('a full page links to the next one, and the last one does not', async ({ wo
   expect(names).toEqual(['4', '3', '2', '1', '0'])
 })
 
-test('a page holds 25 unless asked for 1 to 100', async ({ world }) => {
+test('a page has 25 items by default, and its limit is 1 to 100', async ({ world }) => {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key)
@@ -114,19 +114,19 @@ test('email and external_id match exactly, alone and together', async ({ world }
     ['email=', []],
     ['email=nobody@example.com', []],
   ] as const) {
-    const answer = await client.get(`/v1/customers?${query}`)
-    expect([query, answer.body.map(({ id }: { id: string }) => id)]).toEqual([query, ids])
+    const page = await client.get(`/v1/customers?${query}`)
+    expect([query, page.body.map(({ id }: { id: string }) => id)]).toEqual([query, ids])
   }
-  expect((await walk(client, 1, '&email=ada@example.com')).map(({ id }) => id)).toEqual([b, a])
+  expect((await readAllPages(client, 1, '&email=ada@example.com')).map(({ id }) => id)).toEqual([b, a])
 })
 
-test('cursors may carry an offset and fewer digits, and mean the same moment', async ({ world }) => {
+test('cursors with an offset or another number of digits mean the same moment', async ({ world }) => {
   const client = await world.clientOf()
   const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
   const east = new Date(Date.parse(body.created_at) + 3_600_000).toISOString().slice(0, 19)
   const sameMoment = `${east}.${body.created_at.slice(20, 26)}+01:00`
   expect((await client.get(`/v1/customers?before=${encodeURIComponent(sameMoment)}`)).body).toEqual([])
-  // More digits are cut: the cursor is the moment that the row shows.
+  // More digits are truncated to the precision of `created_at`.
   for (const more of ['0', '999', '123456789012'])
     expect(
       (await client.get(`/v1/customers?before=${body.created_at.replace('Z', `${more}Z`)}`)).body,
@@ -140,7 +140,7 @@ test('cursors may carry an offset and fewer digits, and mean the same moment', a
   expect((await client.get('/v1/customers?before=0001-01-01T00:00:00.0-15:59')).body).toEqual([])
 })
 
-test('a + in a query is refused with what to write, on every filter alike', async ({ world }) => {
+test('a + in a query is refused on every filter with a hint to %2B and %20', async ({ world }) => {
   for (const [path, param] of [
     ['/v1/customers?email=a+b@x.example', 'email'],
     ['/v1/customers?external_id=a+b', 'external_id'],
@@ -161,7 +161,7 @@ test('a + in a query is refused with what to write, on every filter alike', asyn
   }
 })
 
-test('impossible paging parameters are refused by name', async ({ world }) => {
+test('invalid paging parameters are refused, and the error names them', async ({ world }) => {
   for (const [query, param] of [
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
@@ -245,7 +245,7 @@ test('all combinations of filters together need few prepared statements', async 
       (all, choices) => all.flatMap((each) => [each, ...choices.map((choice) => [...each, choice])]),
       [[]],
     )
-    // Not more at once than a key may.
+    // At most the number of concurrent requests of a key.
     while (queries.length > 0) {
       const answers = await Promise.all(
         queries.splice(0, 30).map((query) => world.client.get(`/v1/${list}?${query.join('&')}`)),

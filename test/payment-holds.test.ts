@@ -1,4 +1,4 @@
-// Holds lapse: a warning a day before, then the hold is given up, whoever notices first.
+// Tests that an authorization hold causes a warning a day before it expires, and is canceled once it has expired.
 import { expect, onTestFinished } from 'vitest'
 import { findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
@@ -14,8 +14,8 @@ import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
 
-/** Makes the hold of a payment lapse in `hours`; what the processor holds stays as it is. */
-async function lapsesIn(world: World, id: string, hours: number): Promise<void> {
+/** Sets the expiry of a payment's hold to `hours` from now. The hold at the processor is unchanged. */
+async function setHoldExpiry(world: World, id: string, hours: number): Promise<void> {
   await world.sql`
     update payments set capture_before = now() + ${hours} * interval '1 hour' where tenant_id = ${world.tenant_id} and id = ${id}`
 }
@@ -25,32 +25,35 @@ async function eventsOf(world: World, id: string, type: string): Promise<any[]> 
   return rows.map(({ data }) => data)
 }
 
-test('what is held is listed by when it lapses', async ({ world }) => {
+test('held payments are listed by the time at which their hold expires', async ({ world }) => {
   const shop = await world.clientOf()
-  const held = [await heldPayment(shop), await heldPayment(shop), await capturedPayment(shop)]
+  const payments = [await heldPayment(shop), await heldPayment(shop), await capturedPayment(shop)]
   await createPayment(shop, { payment_method: 'pm_card_threeDSecure2Required' })
-  for (const [nth, { id }] of held.entries())
+  for (const [nth, { id }] of payments.entries())
     await world.sql`
       update payments set capture_before = now() + ${12 + 24 * (nth % 2)} * interval '1 hour'
       where tenant_id = ${shop.tenant_id} and id = ${id}`
   const before = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
   const listed = async (query: string) =>
     (await shop.get(`/v1/payments?${query}`)).body.map(({ id }: { id: string }) => id)
-  expect(await listed(`capture_before_to=${before(24)}`)).toEqual([held[0].id])
-  expect(await listed(`capture_before_to=${before(48)}&status=authorized`)).toEqual([held[1].id, held[0].id])
+  expect(await listed(`capture_before_to=${before(24)}`)).toEqual([payments[0].id])
+  expect(await listed(`capture_before_to=${before(48)}&status=authorized`)).toEqual([
+    payments[1].id,
+    payments[0].id,
+  ])
   expect(await listed(`capture_before_to=${before(48)}&status=captured`)).toEqual([])
 })
 
-test('an event a day before a hold lapses is written once, however many workers look', async ({
+test('the event a day before a hold expires is written once, also by concurrent workers', async ({
   world,
   client,
 }) => {
   const soon = await heldPayment(client)
   const later = await heldPayment(client)
   const captured = await capturedPayment(client)
-  await lapsesIn(world, soon.id, 12)
-  await lapsesIn(world, later.id, 25)
-  await lapsesIn(world, captured.id, 12)
+  await setHoldExpiry(world, soon.id, 12)
+  await setHoldExpiry(world, later.id, 25)
+  await setHoldExpiry(world, captured.id, 12)
   await Promise.all(Array.from({ length: 8 }, () => warnOfExpiry(world.sql, 100)))
   expect(await warnOfExpiry(world.sql, 100)).toBe(0)
   const [warning, ...more] = await eventsOf(world, soon.id, 'payment.capture_expiring')
@@ -62,15 +65,15 @@ test('an event a day before a hold lapses is written once, however many workers 
   expect((await client.post(`/v1/payments/${soon.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a worker cancels a lapsed hold at the processor, with the reason expired, also while it can cancel no verification', async ({
+test('a worker cancels an expired hold at the processor with the reason `expired`, also while canceling verifications fails', async ({
   world,
   client,
 }) => {
-  await world.sql`alter table verifications rename cancel_requested_at to away`
+  await world.sql`alter table verifications rename cancel_requested_at to renamed_for_test`
   onTestFinished(async () => {
-    await world.sql`alter table verifications rename away to cancel_requested_at`
+    await world.sql`alter table verifications rename renamed_for_test to cancel_requested_at`
   })
-  const lapsed = await heldPayment(client)
+  const expired = await heldPayment(client)
   const captured = await capturedPayment(client)
   const unconfirmed = (
     await client.post('/v1/payments', {
@@ -80,15 +83,15 @@ test('a worker cancels a lapsed hold at the processor, with the reason expired, 
       idempotency_key: 'unconfirmed',
     })
   ).body
-  await lapsesIn(world, lapsed.id, -1)
-  await lapsesIn(world, captured.id, -1)
-  const canceled = await paymentIn(client, lapsed.id, 'canceled')
+  await setHoldExpiry(world, expired.id, -1)
+  await setHoldExpiry(world, captured.id, -1)
+  const canceled = await paymentIn(client, expired.id, 'canceled')
   expect(canceled).toMatchObject({ cancellation_reason: 'expired', amount_capturable_minor: 0 })
-  expect((await effectsOf(world, lapsed.processor_reference)).map(({ effect }) => effect)).toEqual([
+  expect((await effectsOf(world, expired.processor_reference)).map(({ effect }) => effect)).toEqual([
     'authorize',
     'cancel',
   ])
-  expect(await eventsOf(world, lapsed.id, 'payment.canceled')).toMatchObject([
+  expect(await eventsOf(world, expired.id, 'payment.canceled')).toMatchObject([
     { cancellation_reason: 'expired' },
   ])
   expect(await findExpiredHolds(world.sql, 100)).toEqual([])
@@ -96,11 +99,11 @@ test('a worker cancels a lapsed hold at the processor, with the reason expired, 
   expect((await client.get(`/v1/payments/${unconfirmed.id}`)).body).toMatchObject({
     status: 'requires_action',
   })
-  const refused = await client.post(`/v1/payments/${lapsed.id}/capture`)
+  const refused = await client.post(`/v1/payments/${expired.id}/capture`)
   expect([refused.status, refused.body.error.code]).toEqual([409, 'payment_not_capturable'])
 })
 
-test('a hold that the processor lets lapse first is canceled by its notification', async ({
+test('a hold that expires first at the processor is canceled by its notification', async ({
   world,
   client,
 }) => {
@@ -109,17 +112,17 @@ test('a hold that the processor lets lapse first is canceled by its notification
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ cancellation_reason: 'automatic' })
 })
 
-test('a hold that both sides give up at the same time is given up once', async ({ world, client }) => {
+test('a hold that expires at both sides at the same time is canceled once', async ({ world, client }) => {
   const { id, processor_reference } = await heldPayment(client)
   await world.provider('stripe').control('POST', '/webhooks', { paused: true })
   await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
-  await lapsesIn(world, id, -1)
+  await setHoldExpiry(world, id, -1)
   await paymentIn(client, id, 'canceled')
   await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   await eventually(async () => {
-    const [told] = await world.sql`
+    const [applied] = await world.sql`
       select count(*) from notifications where object_id = ${processor_reference} and kind = 'payment_intent.canceled' and state = 'applied'`
-    expect(told!.count).toBe(1)
+    expect(applied!.count).toBe(1)
   })
   expect(await eventsOf(world, id, 'payment.canceled')).toHaveLength(1)
   expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
@@ -128,7 +131,7 @@ test('a hold that both sides give up at the same time is given up once', async (
   ])
 })
 
-test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
+test('after all scenarios the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   expect(await findRemainingProblems(world)).toEqual([])
 })

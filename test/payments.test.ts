@@ -1,4 +1,4 @@
-// Payments through the front door: authorized, declined, completed by the buyer, captured, canceled, listed, explained.
+// Payments through the API: authorization, decline, action of the buyer, capture, cancellation, lists and timelines.
 import { describe, expect } from 'vitest'
 import { checkInvariants } from '#test/books.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
@@ -22,7 +22,7 @@ const test = testIn()
 const RANDOM_ID = '01900000-0000-7000-8000-000000000000'
 
 describe('authorization', () => {
-  test('a payment is authorized, and shows the amount that is held', async ({ world, client }) => {
+  test('a payment is authorized, and shows its capturable amount', async ({ world, client }) => {
     const idempotency_key = freshKey()
     const { status, body } = await createPayment(client, {
       amount_minor: 2500,
@@ -59,7 +59,7 @@ describe('authorization', () => {
     expect((await client.get(`/v1/payments/${body.id}`)).body).toEqual(body)
   })
 
-  test('a declined payment says why, is kept as failed, and can be neither captured, canceled nor refunded', async ({
+  test('a declined payment reports the reason, is stored as failed, and cannot be captured, canceled or refunded', async ({
     client,
   }) => {
     const declined = await createPayment(client, {
@@ -90,7 +90,7 @@ describe('authorization', () => {
     expect((await refund(client, id)).body.error).toMatchObject({ code: 'payment_not_refundable' })
   })
 
-  test('repeating a declined payment gives the same error and asks no card again', async ({
+  test('a repeated declined payment returns the same error without another call of the processor', async ({
     world,
     client,
   }) => {
@@ -106,7 +106,7 @@ describe('authorization', () => {
     expect(requests.filter((each: any) => each.idempotency_key === call!.key)).toHaveLength(1)
   })
 
-  test('without a payment method the buyer confirms at the processor, whose notification authorizes', async ({
+  test('a payment without a payment method is authorized when the buyer confirms it at the processor', async ({
     world,
     client,
   }) => {
@@ -132,7 +132,7 @@ describe('authorization', () => {
     expect((await client.post(`/v1/payments/${body.id}/capture`)).body).toMatchObject({ status: 'captured' })
   })
 
-  test('a buyer who is asked to authenticate succeeds, and the payment is authorized', async ({
+  test('a payment that requires authentication is authorized when the buyer authenticates', async ({
     world,
     client,
   }) => {
@@ -152,14 +152,14 @@ describe('authorization', () => {
     expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ client_secret: null })
   })
 
-  test('a buyer who fails to authenticate is shown why, and may try again, until the payment is canceled', async ({
+  test('a failed authentication is reported with its reason, and can be repeated until the payment is canceled', async ({
     world,
     client,
   }) => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const reference = body.processor_reference
-    const buyer = (action: string, told: Record<string, unknown>) =>
-      world.provider('stripe').control('POST', `/payment_intents/${reference}/${action}`, told)
+    const buyer = (action: string, params: Record<string, unknown>) =>
+      world.provider('stripe').control('POST', `/payment_intents/${reference}/${action}`, params)
     await buyer('authenticate', { outcome: 'fail' })
     const refused = await eventually(async () => {
       const { body: payment } = await client.get(`/v1/payments/${body.id}`)
@@ -175,7 +175,7 @@ describe('authorization', () => {
         message: expect.stringContaining('failed authentication'),
       },
     })
-    // A new try clears it, until it fails as well.
+    // A new attempt of the buyer clears the failure.
     await buyer('confirm', { payment_method: 'pm_card_threeDSecure2Required' })
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
@@ -197,13 +197,12 @@ describe('authorization', () => {
     expect(await effectsOf(world, reference)).toEqual([])
   })
 
-  test('a buyer who authenticates at the second try has paid, and the payment does not show the first', async ({
-    world,
-    client,
-  }) => {
+  test('a payment whose second authentication succeeds shows no failure', async ({ world, client }) => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
-    const buyer = (action: string, told: Record<string, unknown>) =>
-      world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/${action}`, told)
+    const buyer = (action: string, params: Record<string, unknown>) =>
+      world
+        .provider('stripe')
+        .control('POST', `/payment_intents/${body.processor_reference}/${action}`, params)
     await buyer('authenticate', { outcome: 'fail' })
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${body.id}`)).body.failure).not.toBeNull(),
@@ -219,7 +218,7 @@ describe('authorization', () => {
     ])
   })
 
-  test('a payment that the processor finds invalid is 422 and kept as failed', async ({ client }) => {
+  test('a payment that the processor rejects as invalid is 422 and stored as failed', async ({ client }) => {
     for (const body of [{ payment_method: 'pm_card_of_nobody' }, { amount_minor: 10 }]) {
       const refused = await createPayment(client, body)
       expect(refused.status).toBe(422)
@@ -229,7 +228,7 @@ describe('authorization', () => {
     }
   })
 
-  test('an amount that can never be settled is refused before anything is written', async ({ world }) => {
+  test('a payment that can never be settled is refused before anything is stored', async ({ world }) => {
     const { tenant_id, ...other } = await world.clientOf()
     const refusals: [Record<string, unknown>, number, string][] = [
       [{ amount_minor: 1005, currency: 'KWD' }, 422, 'payment_invalid'],
@@ -250,12 +249,12 @@ describe('authorization', () => {
       expect([refused.status, refused.body.error.code]).toEqual([status, code])
     }
     expect((await other.get('/v1/payments')).body).toEqual([])
-    const [written] = await world.sql`
+    const [stored] = await world.sql`
       select (select count(*) from jobs where tenant_id = ${tenant_id}) + (select count(*) from idempotency_keys where tenant_id = ${tenant_id}) as count`
-    expect(written!.count).toBe(0)
+    expect(stored!.count).toBe(0)
   })
 
-  test('amounts are in the smallest unit of their currency, whatever its decimals', async ({
+  test('amounts are in the smallest unit of their currency, with any number of decimals', async ({
     world,
     client,
   }) => {
@@ -279,7 +278,7 @@ describe('authorization', () => {
     }
   })
 
-  test("another tenant's payment does not exist", async ({ world, client }) => {
+  test("another tenant's payment is not found", async ({ world, client }) => {
     const { id } = await heldPayment(client)
     const other = await world.clientOf()
     for (const answer of [
@@ -302,7 +301,7 @@ describe('capture', () => {
     ['without a body', {}],
     ['with a content type and an empty body', { headers: { 'content-type': 'application/json' }, body: '' }],
     ['with an empty object', { headers: { 'content-type': 'application/json' }, body: '{}' }],
-  ] as const)('%s takes all that is held', async ([, init], { world, client }) => {
+  ] as const)('%s captures the whole authorized amount', async ([, init], { world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const { status, body } = await client.send('POST', `/v1/payments/${id}/capture`, init)
     expect(status).toBe(200)
@@ -318,7 +317,7 @@ describe('capture', () => {
     ])
   })
 
-  test('a part is captured and the rest is released', async ({ world, client }) => {
+  test('a partial capture releases the rest', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const { body } = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
     expect(body).toMatchObject({
@@ -331,11 +330,11 @@ describe('capture', () => {
       effect: 'capture',
       amount: 400,
     })
-    const again = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 600 })
-    expect(again.body.error).toMatchObject({ code: 'payment_not_capturable' })
+    const repetition = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 600 })
+    expect(repetition.body.error).toMatchObject({ code: 'payment_not_capturable' })
   })
 
-  test('more than what is held is refused and changes nothing', async ({ client }) => {
+  test('a capture above the authorized amount is refused and changes nothing', async ({ client }) => {
     const { id } = await heldPayment(client)
     const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1001 })
     expect(refused.status).toBe(422)
@@ -352,7 +351,7 @@ describe('capture', () => {
     ['ISK', 15_050, 'Amounts in ISK must end in 00: they are settled in steps of ISK 1.00.', 15_000],
     ['UGX', 15_001, 'Amounts in UGX must end in 00: they are settled in steps of UGX 1.00.', 15_100],
   ] as const)(
-    'a part of a payment in %s that cannot be settled is refused',
+    'a partial capture in %s that cannot be settled is refused',
     async ([currency, part, message, whole], { world, client }) => {
       const { id, processor_reference } = await heldPayment(client, { currency, amount_minor: 20_000 })
       const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: part })
@@ -367,13 +366,13 @@ describe('capture', () => {
   )
 
   test.for([[500], [undefined]] as const)(
-    'a capture of %s that finds another amount captured is refused with that amount',
+    'a capture of %s is refused if the processor has captured another amount',
     async ([amount_minor], { world, client }) => {
       const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_100 })
       const stripe = world.provider('stripe')
       await stripe.control('POST', '/webhooks', { paused: true })
-      const by_hand = { amount_to_capture: 20_000 }
-      await stripe.control('POST', `/payment_intents/${processor_reference}/capture`, by_hand)
+      const dashboard_capture = { amount_to_capture: 20_000 }
+      await stripe.control('POST', `/payment_intents/${processor_reference}/capture`, dashboard_capture)
       const headers = { 'idempotency-key': freshKey() }
       for (const replayed of [null, 'true']) {
         const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor }, headers)
@@ -385,8 +384,8 @@ describe('capture', () => {
         })
       }
       await stripe.control('POST', '/webhooks', { paused: false })
-      const again = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 20_000 })
-      expect(again.body.error).toMatchObject({
+      const repetition = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 20_000 })
+      expect(repetition.body.error).toMatchObject({
         code: 'payment_not_capturable',
         message: 'The payment cannot be captured: it is captured, with USD 200.00.',
         context: { amount_captured_minor: 20_000 },
@@ -395,7 +394,10 @@ describe('capture', () => {
     },
   )
 
-  test('a capture that finds its own amount captured is done', async ({ world, client }) => {
+  test('a capture succeeds if the processor has already captured the same amount', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
     const stripe = world.provider('stripe')
     await stripe.control('POST', '/webhooks', { paused: true })
@@ -407,7 +409,7 @@ describe('capture', () => {
     await stripe.control('POST', '/webhooks', { paused: false })
   })
 
-  test('a finished payment cannot be captured or canceled, and the answer names its state', async ({
+  test('a captured or canceled payment cannot be captured or canceled, and the error names its status', async ({
     client,
   }) => {
     const captured = await capturedPayment(client)
@@ -434,7 +436,7 @@ describe('capture', () => {
       expect((await client.post(`/v1/payments/${RANDOM_ID}/${action}`)).status).toBe(404)
   })
 
-  test('a hold that was released in the dashboard cannot be captured, even before its notification', async ({
+  test('a payment that is canceled in the dashboard cannot be captured, even before its notification', async ({
     world,
     client,
   }) => {
@@ -451,10 +453,7 @@ describe('capture', () => {
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   })
 
-  test('a capture or cancellation in the dashboard is learnt from the processor, and posted', async ({
-    world,
-    client,
-  }) => {
+  test('a capture or cancellation in the dashboard is applied and posted', async ({ world, client }) => {
     const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
     const control = (payment: any, action: string, body = {}) =>
       world
@@ -472,7 +471,7 @@ describe('capture', () => {
 
 describe('cancellation', () => {
   test.for([undefined, 'requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])(
-    'for the reason %s releases the hold',
+    'with the reason %s releases the authorized amount',
     async (reason, { world, client }) => {
       const { id, processor_reference } = await heldPayment(client)
       const { status, body } = await client.post(`/v1/payments/${id}/cancel`, reason && { reason })
@@ -498,21 +497,21 @@ describe('cancellation', () => {
   })
 
   test.for([
-    ['voids the hold that came of it', 'pm_card_visa', ['authorize', 'cancel']],
-    ['gives up what the buyer would have to complete', undefined, []],
+    ['cancels the authorized payment', 'pm_card_visa', ['authorize', 'cancel']],
+    ['cancels the payment that requires an action', undefined, []],
   ] as const)(
-    'while the authorization is under way the wish is recorded, and %s',
+    'during the authorization is recorded, and then %s',
     async ([, payment_method, effects], { world, client }) => {
       const description = freshKey()
-      const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+      const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
       const { status, body } = await createPayment(client, { payment_method, description }, ASYNC)
       expect([status, body.status]).toEqual([202, 'pending'])
-      await held.hit()
+      await hold.hit()
       const canceled = await client.post(`/v1/payments/${body.id}/cancel`, { reason: 'duplicate' })
       expect(canceled.status).toBe(202)
       expect(canceled.headers.get('location')).toBe(`/v1/payments/${body.id}`)
       expect(canceled.body).toMatchObject({ status: 'pending', cancellation_reason: 'duplicate' })
-      await held.remove()
+      await hold.remove()
       const { processor_reference } = await paymentIn(client, body.id, 'canceled')
       expect(await client.get(`/v1/payments/${body.id}`)).toMatchObject({
         body: { cancellation_reason: 'duplicate', client_secret: null, amount_capturable_minor: 0 },
@@ -521,23 +520,23 @@ describe('cancellation', () => {
     },
   )
 
-  test('while the authorization is under way and then declined, the payment is failed', async ({
+  test('during an authorization that is then declined leaves the payment failed', async ({
     world,
     client,
   }) => {
     const description = freshKey()
-    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
     const { body } = await createPayment(
       client,
       { payment_method: 'pm_card_chargeDeclined', description },
       ASYNC,
     )
-    await held.hit()
+    await hold.hit()
     const key = { idempotency_key: freshKey() }
     const cancel = () => client.post(`/v1/payments/${body.id}/cancel`, key)
     expect((await cancel()).status).toBe(202)
     expect((await cancel()).status).toBe(202)
-    await held.remove()
+    await hold.remove()
     await paymentIn(client, body.id, 'failed')
     const late = await cancel()
     expect([late.status, late.body.error.code]).toEqual([409, 'payment_not_cancelable'])
@@ -546,7 +545,7 @@ describe('cancellation', () => {
 })
 
 describe('waiting', () => {
-  test('respond-async answers 202 at once and says where to look', async ({ client }) => {
+  test('respond-async returns 202 at once with the location of the payment', async ({ client }) => {
     const { status, headers, body } = await createPayment(client, {}, ASYNC)
     expect(status).toBe(202)
     expect(headers.get('preference-applied')).toBe('respond-async')
@@ -557,7 +556,7 @@ describe('waiting', () => {
     await paymentIn(client, body.id, 'captured')
   })
 
-  test('wait=0 does not wait, wait=30 waits for the end, and longer waits are reduced to 30', async ({
+  test('wait=0 does not wait, wait=30 waits for the result, and longer waits are reduced to 30', async ({
     client,
   }) => {
     const none = await createPayment(client, {}, { prefer: 'wait=0' })
@@ -568,9 +567,9 @@ describe('waiting', () => {
     expect([longer.status, longer.headers.get('preference-applied')]).toEqual([201, 'wait=30'])
   })
 
-  test('work that is not finished in time is 202, and goes on', async ({ world, client }) => {
+  test('a capture that is not finished in time returns 202 and continues', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
-    const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
+    const hold = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     const { status, headers, body } = await client.post(`/v1/payments/${id}/capture`, undefined, {
       prefer: 'wait=1',
     })
@@ -578,20 +577,20 @@ describe('waiting', () => {
     expect((await client.post(`/v1/payments/${id}/cancel`)).body.error).toMatchObject({
       message: expect.stringContaining('capturing'),
     })
-    await held.remove()
+    await hold.remove()
     await paymentIn(client, id, 'captured')
   })
 
-  test('a repetition while the first is under way joins its wait', async ({ world, client }) => {
+  test('a repetition during the first request waits for the same result', async ({ world, client }) => {
     const description = freshKey()
     const body = { description, idempotency_key: freshKey() }
-    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
     const first = createPayment(client, body)
-    await held.hit()
+    await hold.hit()
     const repetitions = [createPayment(client, body), createPayment(client, body)]
-    // Both have been accepted once each has looked its key up; only then is the processor let go.
+    // The processor is released after both repetitions have found their key.
     expect((await createPayment(client, body, ASYNC)).body).toMatchObject({ status: 'pending' })
-    await held.remove()
+    await hold.remove()
     const answers = await Promise.all([first, ...repetitions])
     expect(answers.map(({ status }) => status)).toEqual([201, 201, 201])
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
@@ -600,12 +599,12 @@ describe('waiting', () => {
 })
 
 describe('idempotency', () => {
-  test('a repetition answers the resource as it stands now', async ({ client }) => {
+  test('a repetition returns the current payment', async ({ client }) => {
     const body = { idempotency_key: freshKey() }
     const { id } = await capturedPayment(client, body)
-    const again = await createPayment(client, body)
-    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
-    expect(again.body).toMatchObject({ id, status: 'captured' })
+    const repetition = await createPayment(client, body)
+    expect([repetition.status, repetition.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+    expect(repetition.body).toMatchObject({ id, status: 'captured' })
   })
 
   test('the same key with other content is refused', async ({ client }) => {
@@ -615,7 +614,7 @@ describe('idempotency', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('actions take a key in the header, and are replayed', async ({ world, client }) => {
+  test('an action with a key in its header is replayed', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const first = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
@@ -631,7 +630,7 @@ describe('idempotency', () => {
     ])
   })
 
-  test('a refusal is not remembered: the same key may try again', async ({ client }) => {
+  test('a refusal does not use up its key', async ({ client }) => {
     const headers = { 'idempotency-key': freshKey() }
     const { id } = await heldPayment(client)
     const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 2000 }, headers)
@@ -640,19 +639,19 @@ describe('idempotency', () => {
     expect(accepted.status).toBe(200)
   })
 
-  test('a recorded cancellation is replayed as the payment stands', async ({ world, client }) => {
+  test('a replayed cancellation returns the current payment', async ({ world, client }) => {
     const description = freshKey()
     const headers = { 'idempotency-key': freshKey() }
-    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
     const { body } = await createPayment(client, { description }, ASYNC)
-    await held.hit()
+    await hold.hit()
     const answers = [await client.post(`/v1/payments/${body.id}/cancel`, undefined, headers)]
     answers.push(await client.post(`/v1/payments/${body.id}/cancel`, undefined, headers))
-    await held.remove()
+    await hold.remove()
     await paymentIn(client, body.id, 'canceled')
     answers.push(await client.post(`/v1/payments/${body.id}/cancel`, undefined, headers))
     expect(answers.map(({ status }) => status)).toEqual([202, 202, 200])
-    expect(answers.map(({ headers: sent }) => sent.get('idempotent-replayed'))).toEqual([
+    expect(answers.map(({ headers: replay_headers }) => replay_headers.get('idempotent-replayed'))).toEqual([
       null,
       'true',
       'true',
@@ -661,7 +660,7 @@ describe('idempotency', () => {
 })
 
 describe('lists', () => {
-  test('every filter finds what a request changed as soon as it is answered', async ({ world }) => {
+  test('every filter finds a change as soon as its request is answered', async ({ world }) => {
     const shop = await world.clientOf()
     const { body: customer } = await shop.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })
     const dollars = await heldPayment(shop, { amount_minor: 100, metadata: { order: 'A-1', shop: 'north' } })
@@ -717,46 +716,43 @@ describe('lists', () => {
       expect([query, (await shop.get(`/v1/payments?${query}`)).status]).toEqual([query, 400])
   })
 
-  test('pages follow each other without gap or repetition, also when filtered', async ({ world }) => {
+  test('the pages of a filtered list have no gaps or repetitions', async ({ world }) => {
     const shop = await world.clientOf()
     const created = await Promise.all(
       Array.from({ length: 12 }, (_, index) =>
         createPayment(shop, { metadata: { even: String(index % 2 === 0) } }),
       ),
     )
-    const seen: string[] = []
+    const listed_ids: string[] = []
     for (let url: string | undefined = '/v1/payments?limit=4&metadata[even]=true&status=authorized'; url;) {
       const { body, headers } = await shop.get(url)
-      seen.push(...body.map(({ id }: { id: string }) => id))
+      listed_ids.push(...body.map(({ id }: { id: string }) => id))
       url = /<(.+)>; rel="next"/.exec(headers.get('link') ?? '')?.[1]
     }
     const expected = created.map(({ body }) => body).filter(({ metadata }) => metadata.even === 'true')
     expect(expected).toHaveLength(6)
-    expect(seen).toEqual(
+    expect(listed_ids).toEqual(
       expected.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1)).map(({ id }) => id),
     )
   })
 })
 
 describe('timeline', () => {
-  test('it tells every attempt, call, notification, posting and event, in order', async ({
-    world,
-    client,
-  }) => {
+  test('lists every attempt, call, notification, posting and event, in order', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
-    const made = await refund(client, id, { amount_minor: 250 })
-    // amount_capturable_updated, succeeded, refund.created and charge.refunded; kinds that never matter are not filed.
-    const told = await eventually(async () => {
+    const refund_answer = await refund(client, id, { amount_minor: 250 })
+    // amount_capturable_updated, succeeded, refund.created and charge.refunded; irrelevant kinds are not assigned.
+    const entries = await eventually(async () => {
       const { body } = await client.get(`/v1/payments/${id}/timeline`)
       const notifications = body.filter((each: any) => each.kind === 'notification')
       expect(notifications.length).toBeGreaterThanOrEqual(4)
       expect(new Set(notifications.map((each: any) => each.outcome))).toEqual(new Set(['applied']))
       return body as { at: string; kind: string; name: string; outcome: string | null; details: any }[]
     })
-    expect(told.map(({ at }) => at)).toEqual(told.map(({ at }) => at).toSorted())
-    const ours = told.filter(({ kind }) => kind !== 'notification')
+    expect(entries.map(({ at }) => at)).toEqual(entries.map(({ at }) => at).toSorted())
+    const own_entries = entries.filter(({ kind }) => kind !== 'notification')
     const steps = (kinds: string[]) =>
-      ours.filter(({ kind }) => kinds.includes(kind)).map(({ kind, name }) => `${kind} ${name}`)
+      own_entries.filter(({ kind }) => kinds.includes(kind)).map(({ kind, name }) => `${kind} ${name}`)
     expect(steps(['attempt', 'provider_call', 'event'])).toEqual([
       'event payment.created',
       'attempt payment.authorize',
@@ -770,19 +766,21 @@ describe('timeline', () => {
       'provider_call refund',
       'event refund.succeeded',
     ])
-    // What simply works needs no row of its own for that.
+    // A first attempt that succeeds is not stored as a row.
     const [row] = await world.sql`
       select count(*) from job_attempts where job_id in (select id from jobs where subject_id = ${id})`
     expect(row).toEqual({ count: 0 })
     expect(steps(['posting'])).toEqual(['posting capture', 'posting refund'])
-    const postings = ours.filter(({ kind }) => kind === 'posting')
+    const postings = own_entries.filter(({ kind }) => kind === 'posting')
     expect(postings.map(({ details }) => details)).toEqual([
       transfer(id, 'processor_clearing', 'available', 1000),
-      transfer(made.body.id, 'available', 'processor_clearing', 250),
+      transfer(refund_answer.body.id, 'available', 'processor_clearing', 250),
     ])
-    for (const { outcome } of ours.filter(({ kind }) => kind === 'attempt' || kind === 'provider_call'))
+    for (const { outcome } of own_entries.filter(
+      ({ kind }) => kind === 'attempt' || kind === 'provider_call',
+    ))
       expect(outcome).toBe('done')
-    const names = told.filter(({ kind }) => kind === 'notification').map(({ name }) => name)
+    const names = entries.filter(({ kind }) => kind === 'notification').map(({ name }) => name)
     expect(names).toEqual(
       expect.arrayContaining([
         'payment_intent.amount_capturable_updated',
@@ -790,8 +788,8 @@ describe('timeline', () => {
         'refund.created',
       ]),
     )
-    expect(JSON.stringify(told)).not.toContain('_secret_')
-    expect(JSON.stringify(told)).toContain(processor_reference)
+    expect(JSON.stringify(entries)).not.toContain('_secret_')
+    expect(JSON.stringify(entries)).toContain(processor_reference)
   })
 
   function transfer(subject_id: string, debit_account: string, credit_account: string, amount_minor: number) {
@@ -800,27 +798,30 @@ describe('timeline', () => {
   }
 })
 
-test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
+test('after these tests the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   expect(await findRemainingProblems(world)).toEqual([])
 })
 
-test('an id in upper case is the same id', async ({ client }) => {
+test('an id in upper case is accepted', async ({ client }) => {
   const customer = (await client.post('/v1/customers', { idempotency_key: freshKey() })).body
-  const held = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
-  expect(held.customer_id).toBe(customer.id)
-  const path = `/v1/payments/${held.id.toUpperCase()}`
-  expect((await client.get(path)).body).toEqual(held)
+  const authorized_payment = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
+  expect(authorized_payment.customer_id).toBe(customer.id)
+  const path = `/v1/payments/${authorized_payment.id.toUpperCase()}`
+  expect((await client.get(path)).body).toEqual(authorized_payment)
   const captured = await client.post(`${path}/capture`)
-  expect([captured.status, captured.body]).toMatchObject([200, { id: held.id, status: 'captured' }])
-  const returned = await refund(client, held.id.toUpperCase())
-  expect([returned.status, returned.body.payment_id]).toEqual([201, held.id])
+  expect([captured.status, captured.body]).toMatchObject([
+    200,
+    { id: authorized_payment.id, status: 'captured' },
+  ])
+  const returned = await refund(client, authorized_payment.id.toUpperCase())
+  expect([returned.status, returned.body.payment_id]).toEqual([201, authorized_payment.id])
   const listed = await client.get(`/v1/payments?customer_id=${customer.id.toUpperCase()}`)
-  expect(listed.body.map(({ id }: { id: string }) => id)).toEqual([held.id])
+  expect(listed.body.map(({ id }: { id: string }) => id)).toEqual([authorized_payment.id])
 })
 
 describe('the merchant of a payment', () => {
-  async function merchant(client: Client, shop: Client = client): Promise<string> {
+  async function createMerchant(client: Client, shop: Client = client): Promise<string> {
     const answer = await shop.post('/v1/merchants', {
       idempotency_key: freshKey(),
       ...MERCHANT,
@@ -829,27 +830,27 @@ describe('the merchant of a payment', () => {
     return answer.body.id
   }
 
-  /** What would be written of a payment. */
-  async function written(world: World): Promise<number> {
+  /** Counts payments, their jobs and idempotency keys. */
+  async function countStoredRows(world: World): Promise<number> {
     const [row] = await world.sql<{ n: number }[]>`
       select (select count(*) from payments)::int + (select count(*) from jobs where queue = 'payments')::int
         + (select count(*) from idempotency_keys)::int as n`
     return row!.n
   }
 
-  test('a payment names its merchant in every answer and in its events, and null without one', async ({
+  test('a payment has its merchant in every answer and event, and null without a merchant', async ({
     world,
     client,
   }) => {
-    const merchant_id = await merchant(client)
-    const held = await heldPayment(client, { merchant_id: merchant_id.toUpperCase() })
-    expect(held.merchant_id).toBe(merchant_id)
-    expect((await client.get(`/v1/payments/${held.id}`)).body.merchant_id).toBe(merchant_id)
-    const captured = await client.post(`/v1/payments/${held.id}/capture`)
+    const merchant_id = await createMerchant(client)
+    const authorized_payment = await heldPayment(client, { merchant_id: merchant_id.toUpperCase() })
+    expect(authorized_payment.merchant_id).toBe(merchant_id)
+    expect((await client.get(`/v1/payments/${authorized_payment.id}`)).body.merchant_id).toBe(merchant_id)
+    const captured = await client.post(`/v1/payments/${authorized_payment.id}/capture`)
     expect(captured.body).toMatchObject({ status: 'captured', merchant_id })
     const events = await world.sql<{ type: string; merchant_id: string | null }[]>`
       select type, data ->> 'merchant_id' as merchant_id from events
-      where tenant_id = ${world.tenant_id} and subject_id = ${held.id} order by created_at`
+      where tenant_id = ${world.tenant_id} and subject_id = ${authorized_payment.id} order by created_at`
     expect(events.map((event) => ({ ...event }))).toEqual(
       ['payment.created', 'payment.authorized', 'payment.captured'].map((type) => ({ type, merchant_id })),
     )
@@ -857,47 +858,47 @@ describe('the merchant of a payment', () => {
       expect((await heldPayment(client, body)).merchant_id).toBeNull()
   })
 
-  test('a merchant that is unknown, of another tenant or archived is refused, and nothing is written', async ({
+  test('an unknown, archived or foreign merchant is refused, and nothing is stored', async ({
     world,
     client,
   }) => {
-    const archived = await merchant(client)
+    const archived = await createMerchant(client)
     await client.delete(`/v1/merchants/${archived}`)
-    const theirs = await merchant(client, await world.clientOf())
-    const here = await merchant(client)
-    const before = await written(world)
+    const foreign_merchant = await createMerchant(client, await world.clientOf())
+    const own_merchant = await createMerchant(client)
+    const before = await countStoredRows(world)
     for (const [body, status, code, param] of [
       [{ merchant_id: RANDOM_ID }, 404, 'merchant_not_found', 'merchant_id'],
-      [{ merchant_id: theirs }, 404, 'merchant_not_found', 'merchant_id'],
+      [{ merchant_id: foreign_merchant }, 404, 'merchant_not_found', 'merchant_id'],
       [{ merchant_id: archived }, 422, 'payment_invalid', 'merchant_id'],
       [{ merchant_id: archived.toUpperCase() }, 422, 'payment_invalid', 'merchant_id'],
-      [{ merchant_id: here, customer_id: RANDOM_ID }, 404, 'customer_not_found', 'customer_id'],
+      [{ merchant_id: own_merchant, customer_id: RANDOM_ID }, 404, 'customer_not_found', 'customer_id'],
       [{ merchant_id: 'engines' }, 400, 'invalid_request', 'merchant_id'],
       [{ merchant_id: '' }, 400, 'invalid_request', 'merchant_id'],
       [{ merchant_id: 17 }, 400, 'invalid_request', 'merchant_id'],
-      [{ merchant_id: [here] }, 400, 'invalid_request', 'merchant_id'],
+      [{ merchant_id: [own_merchant] }, 400, 'invalid_request', 'merchant_id'],
     ] as const) {
       for (const headers of [{}, ASYNC]) {
         const refused = await createPayment(client, body, headers)
         expect([body, refused.status, refused.body.error]).toMatchObject([body, status, { code, param }])
       }
     }
-    expect(await written(world)).toBe(before)
-    // The key of a refusal may be used again.
+    expect(await countStoredRows(world)).toBe(before)
+    // A refusal does not use up its key.
     const idempotency_key = freshKey()
     expect((await createPayment(client, { merchant_id: archived, idempotency_key })).status).toBe(422)
-    expect((await createPayment(client, { merchant_id: here, idempotency_key })).status).toBe(201)
+    expect((await createPayment(client, { merchant_id: own_merchant, idempotency_key })).status).toBe(201)
   })
 
-  test('of payments that are asked for together only those with a wrong merchant are refused', async ({
+  test('among concurrent payments only those with an invalid merchant are refused', async ({
     world,
     client,
   }) => {
-    const archived = await merchant(client)
+    const archived = await createMerchant(client)
     await client.delete(`/v1/merchants/${archived}`)
-    const here = await merchant(client)
+    const own_merchant = await createMerchant(client)
     const choices = [
-      [{ merchant_id: here }, 202],
+      [{ merchant_id: own_merchant }, 202],
       [{ merchant_id: RANDOM_ID }, 404],
       [{}, 202],
       [{ merchant_id: archived }, 422],
@@ -909,16 +910,16 @@ describe('the merchant of a payment', () => {
     await world.drain()
   })
 
-  test('what was accepted goes on, and its key is replayed, although the merchant is archived since', async ({
+  test('an accepted payment continues, and its key is replayed, after its merchant is archived', async ({
     client,
   }) => {
-    const merchant_id = await merchant(client)
+    const merchant_id = await createMerchant(client)
     const body = { ...BY_CARD, amount_minor: 1000, idempotency_key: freshKey(), merchant_id }
     const first = await client.post('/v1/payments', body)
     expect(first.status).toBe(201)
     await client.delete(`/v1/merchants/${merchant_id}`)
-    const again = await client.post('/v1/payments', body)
-    expect([again.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([
+    const repetition = await client.post('/v1/payments', body)
+    expect([repetition.status, repetition.body, repetition.headers.get('idempotent-replayed')]).toEqual([
       201,
       first.body,
       'true',
@@ -930,10 +931,10 @@ describe('the merchant of a payment', () => {
   })
 
   test('payments are listed by merchant, alone and with other filters', async ({ world, client }) => {
-    const [one, two] = [await merchant(client), await merchant(client)]
+    const [one, two] = [await createMerchant(client), await createMerchant(client)]
     const customer = await client.post('/v1/customers', { idempotency_key: freshKey() })
     const customer_id = customer.body.id as string
-    const made = new Map<string, string>()
+    const names_by_id = new Map<string, string>()
     for (const [name, body] of [
       ['a', { merchant_id: one }],
       ['b', { merchant_id: one, customer_id }],
@@ -941,7 +942,7 @@ describe('the merchant of a payment', () => {
       ['d', { customer_id }],
       ['e', { merchant_id: one, currency: 'EUR' }],
     ] as const)
-      made.set((await heldPayment(client, body)).id, name)
+      names_by_id.set((await heldPayment(client, body)).id, name)
     const last = (await client.get(`/v1/payments?merchant_id=${one}&limit=1`)).body[0].created_at
     for (const [query, names] of [
       [`merchant_id=${one}`, 'eba'],
@@ -954,63 +955,65 @@ describe('the merchant of a payment', () => {
       [`merchant_id=${RANDOM_ID}`, ''],
     ]) {
       const { body } = await client.get(`/v1/payments?${query}`)
-      expect([query, body.map(({ id }: { id: string }) => made.get(id)).join('')]).toEqual([query, names])
+      expect([query, body.map(({ id }: { id: string }) => names_by_id.get(id)).join('')]).toEqual([
+        query,
+        names,
+      ])
     }
     expect((await (await world.clientOf()).get(`/v1/payments?merchant_id=${one}`)).body).toEqual([])
     const refused = await client.get('/v1/payments?merchant_id=engines')
     expect([refused.status, refused.body.error.param]).toEqual([400, 'merchant_id'])
   })
 
-  test('the database refuses a payment for a merchant or customer that is not there, or is of another tenant', async ({
+  test('the database refuses a payment with a missing or foreign merchant or customer', async ({
     world,
     client,
   }) => {
-    const held = await heldPayment(client, { merchant_id: await merchant(client) })
+    const authorized_payment = await heldPayment(client, { merchant_id: await createMerchant(client) })
     const other = await world.clientOf()
     const { body } = await other.post('/v1/customers', { idempotency_key: freshKey() })
-    const naming = async (column: 'merchant_id' | 'customer_id', id: string) =>
+    const setReference = async (column: 'merchant_id' | 'customer_id', id: string) =>
       await world.sql`
-        update payments set ${world.sql(column)} = ${id} where tenant_id = ${world.tenant_id} and id = ${held.id}`
-    for (const id of [RANDOM_ID, await merchant(client, other)])
-      await expect(naming('merchant_id', id)).rejects.toMatchObject({ constraint_name: 'payments_merchant' })
+        update payments set ${world.sql(column)} = ${id} where tenant_id = ${world.tenant_id} and id = ${authorized_payment.id}`
+    for (const id of [RANDOM_ID, await createMerchant(client, other)])
+      await expect(setReference('merchant_id', id)).rejects.toMatchObject({
+        constraint_name: 'payments_merchant',
+      })
     for (const id of [RANDOM_ID, body.id])
-      await expect(naming('customer_id', id)).rejects.toMatchObject({ code: '23503' })
+      await expect(setReference('customer_id', id)).rejects.toMatchObject({ code: '23503' })
   })
 })
 
-describe('a caller who waits while a notification overtakes the job', () => {
+describe('a client that waits while a notification overtakes the job', () => {
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
-  ] as const)(
-    'is answered 200 to a %s that has taken effect',
-    async ([action, status], { world, client }) => {
-      const { id, processor_reference } = await heldPayment(client)
-      const path = `/v1/payments/${id}/${action}`
-      const match = { path: `${processor_reference}/${action}` }
-      const held = await fault(world, { match, fault: { hold: 'after' } })
-      const idempotency_key = freshKey()
-      const first = await client.post(path, { idempotency_key }, ASYNC)
-      expect(first.status).toBe(202)
-      await held.hit()
-      await paymentIn(client, id, status)
-      const waited = await client.post(path, { idempotency_key }, { prefer: 'wait=1' })
-      expect([waited.status, waited.body]).toMatchObject([200, { id, status }])
-      expect(waited.headers.get('location')).toBeNull()
-      await held.remove()
-      await world.drain()
-      await checkInvariants(world)
-    },
-  )
+  ] as const)('gets 200 for a %s that has taken effect', async ([action, status], { world, client }) => {
+    const { id, processor_reference } = await heldPayment(client)
+    const path = `/v1/payments/${id}/${action}`
+    const match = { path: `${processor_reference}/${action}` }
+    const hold = await fault(world, { match, fault: { hold: 'after' } })
+    const idempotency_key = freshKey()
+    const first = await client.post(path, { idempotency_key }, ASYNC)
+    expect(first.status).toBe(202)
+    await hold.hit()
+    await paymentIn(client, id, status)
+    const waited = await client.post(path, { idempotency_key }, { prefer: 'wait=1' })
+    expect([waited.status, waited.body]).toMatchObject([200, { id, status }])
+    expect(waited.headers.get('location')).toBeNull()
+    await hold.remove()
+    await world.drain()
+    await checkInvariants(world)
+  })
 
-  test('is answered 202 to a capture while only another amount is captured', async ({ world, client }) => {
+  test('gets 202 for a capture while only another amount is captured', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
     const match = { path: `${processor_reference}/capture` }
-    const held = await fault(world, { match, fault: 'hold' })
+    const hold = await fault(world, { match, fault: 'hold' })
     const body = { amount_minor: 500, idempotency_key: freshKey() }
     const path = `/v1/payments/${id}/capture`
     expect((await client.post(path, body, ASYNC)).status).toBe(202)
-    await held.hit()
+    await hold.hit()
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await paymentIn(client, id, 'captured')
     const waited = await client.post(path, body, { prefer: 'wait=1' })
@@ -1018,7 +1021,7 @@ describe('a caller who waits while a notification overtakes the job', () => {
       202,
       { status: 'captured', amount_captured_minor: 20_000 },
     ])
-    await held.remove()
+    await hold.remove()
     const refused = await client.post(path, body)
     expect([refused.status, refused.body.error]).toMatchObject([
       409,

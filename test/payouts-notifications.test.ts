@@ -1,5 +1,4 @@
-// Payouts and what the processor tells of them: in any order, before or after it is known here; other amounts under our ids, news
-// that are lost, calls that are held back, wishes that come to nothing.
+// Notifications about payouts: any order, duplicates with our ids, other amounts, slow calls and late cancellations.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
@@ -34,7 +33,7 @@ afterAll(async () => await world?.close())
 const WAIT = { prefer: 'wait=20' }
 const control = (path: string, body: object) => world.provider('stripe').control('POST', path, body)
 const settle = (reference: string, status: string) => control(`/payouts/${reference}/settle`, { status })
-const driftsEver = async () => Array.from(await world.sql`select * from drifts`)
+const listAllDrifts = async () => Array.from(await world.sql`select * from drifts`)
 const jobOf = async (payout_id: string) => {
   const [job] = await world.sql<
     { id: string; state: string }[]
@@ -42,8 +41,11 @@ const jobOf = async (payout_id: string) => {
   return job!
 }
 
-/** Payouts that the processor has, as many as there are orders of `count` events. */
-async function taken(count: number, destination: string): Promise<{ payouts: any[]; orders: number[][] }> {
+/** Creates one payout at the processor for each order of `count` events. */
+async function createPayoutPerOrder(
+  count: number,
+  destination: string,
+): Promise<{ payouts: any[]; orders: number[][] }> {
   const orders = ordersOf(Array.from({ length: count }, (_, index) => index))
   const to = await recipient(client, destination)
   const payouts = await mapConcurrently(
@@ -54,7 +56,7 @@ async function taken(count: number, destination: string): Promise<{ payouts: any
   return { payouts, orders }
 }
 
-async function tellInEveryOrder(payouts: any[], orders: number[][]): Promise<void> {
+async function deliverInAllOrders(payouts: any[], orders: number[][]): Promise<void> {
   await deliverInOrders(
     world,
     payouts.map((payout) => payout.processor_reference),
@@ -62,11 +64,11 @@ async function tellInEveryOrder(payouts: any[], orders: number[][]): Promise<voi
   )
 }
 
-describe('all orders of the notifications of a payout', () => {
-  test('that was paid and came back end alike', async () => {
-    const { payouts, orders } = await taken(3, 'ba_manual')
+describe('the notifications of a payout', () => {
+  test('have the same result in every order if the payout is paid and then fails', async () => {
+    const { payouts, orders } = await createPayoutPerOrder(3, 'ba_manual')
     for (const { processor_reference } of payouts) {
-      // Stripe tells of changes that change nothing here, too.
+      // Stripe also reports changes that are irrelevant here.
       const { url, api_key } = world.provider('stripe')
       await fetch(`${url}/v1/payouts/${processor_reference}`, {
         method: 'POST',
@@ -76,7 +78,7 @@ describe('all orders of the notifications of a payout', () => {
       await settle(processor_reference, 'paid')
       await settle(processor_reference, 'failed')
     }
-    await tellInEveryOrder(payouts, orders)
+    await deliverInAllOrders(payouts, orders)
     for (const { id } of payouts)
       expect(await payoutSummary(world, id)).toEqual({
         payout: {
@@ -91,13 +93,13 @@ describe('all orders of the notifications of a payout', () => {
         postings: [],
         events: ['created', 'failed', 'processing'],
       })
-    expect(await driftsEver()).toEqual([])
+    expect(await listAllDrifts()).toEqual([])
   }, 180_000)
 
-  test('that was canceled in the dashboard end alike', async () => {
-    const { payouts, orders } = await taken(1, 'ba_pending')
+  test('have the same result in every order if the payout is canceled in the dashboard', async () => {
+    const { payouts, orders } = await createPayoutPerOrder(1, 'ba_pending')
     for (const { processor_reference } of payouts) await settle(processor_reference, 'canceled')
-    await tellInEveryOrder(payouts, orders)
+    await deliverInAllOrders(payouts, orders)
     for (const { id } of payouts)
       expect(await payoutSummary(world, id)).toMatchObject({
         payout: { status: 'canceled', processor_status: 'canceled', paid_minor: 0 },
@@ -105,10 +107,10 @@ describe('all orders of the notifications of a payout', () => {
       })
   })
 
-  test('that was told as it happened: paid is posted, and posted back', async () => {
+  test('post the payout and its return if they arrive in their real order', async () => {
     const {
       payouts: [payout],
-    } = await taken(1, 'ba_manual')
+    } = await createPayoutPerOrder(1, 'ba_manual')
     const { id, processor_reference: reference } = payout
     await settle(reference, 'paid')
     const [paid] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.paid')
@@ -118,7 +120,7 @@ describe('all orders of the notifications of a payout', () => {
     const [failed] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.failed')
     await deliver(world, failed!)
     await payoutIn(client, id, 'failed')
-    // A late copy under another id, which says what was true once.
+    // A late duplicate with another id and an outdated status.
     await deliver(world, { ...paid!, id: `${paid!.id}_copy` })
     await world.drain()
     expect(await payoutSummary(world, id)).toMatchObject({
@@ -133,30 +135,30 @@ describe('a transfer', () => {
   const reverse = (reference: string, amount?: number) =>
     control(`/transfers/${reference}/reverse`, amount === undefined ? {} : { amount })
 
-  test('that is reversed in parts is posted back as they come, and has failed with the last', async () => {
+  test('that is reversed in parts posts each return, and fails with the last part', async () => {
     const {
       payouts: [payout],
-    } = await taken(1, 'acct_success')
+    } = await createPayoutPerOrder(1, 'acct_success')
     const { id, processor_reference: reference } = payout
-    const told = new Set<string>()
-    const tell = async () => {
+    const delivered = new Set<string>()
+    const deliverNew = async () => {
       for (const event of await eventsOf(world, reference)) {
-        if (told.has(event.id)) continue
-        told.add(event.id)
+        if (delivered.has(event.id)) continue
+        delivered.add(event.id)
         await deliver(world, event)
       }
       await world.drain()
     }
-    await tell()
+    await deliverNew()
     await reverse(reference, 30)
-    await tell()
+    await deliverNew()
     expect(await payoutSummary(world, id)).toMatchObject({
       payout: { status: 'paid', returned_minor: 30 },
       postings: ['payout_paid -100', 'payout_returned 30'],
     })
     await reverse(reference, 20)
     await reverse(reference)
-    await tell()
+    await deliverNew()
     expect(await payoutSummary(world, id)).toEqual({
       payout: {
         status: 'failed',
@@ -172,38 +174,38 @@ describe('a transfer', () => {
     })
   })
 
-  test('told of in every order ends alike', async () => {
-    const { payouts, orders } = await taken(3, 'acct_success')
+  test('with notifications in any order has the same result', async () => {
+    const { payouts, orders } = await createPayoutPerOrder(3, 'acct_success')
     for (const { processor_reference } of payouts) {
       await reverse(processor_reference, 40)
       await reverse(processor_reference)
     }
-    await tellInEveryOrder(payouts, orders)
+    await deliverInAllOrders(payouts, orders)
     for (const { id } of payouts) {
-      const story = await payoutSummary(world, id)
-      expect(story).toMatchObject({
+      const summary = await payoutSummary(world, id)
+      expect(summary).toMatchObject({
         payout: { status: 'failed', paid_minor: 100, returned_minor: 100, failure: 'reversed' },
         events: ['created', 'failed', 'paid'],
       })
-      expect(story.postings[0]).toBe('payout_paid -100')
+      expect(summary.postings[0]).toBe('payout_paid -100')
     }
-    expect(await driftsEver()).toEqual([])
+    expect(await listAllDrifts()).toEqual([])
   }, 180_000)
 })
 
-test('a notification that is faster than our own answer settles the payout; the late answer moves nothing', async () => {
+test('a notification before the answer of the call settles the payout; the late answer changes nothing', async () => {
   const to = await recipient(client, 'ba_manual')
-  const held = await fault(world, {
+  const hold = await fault(world, {
     match: { method: 'POST', path: '/v1/payouts$' },
     fault: { hold: 'after' },
   })
   const { body } = await payOut(client, to)
-  await held.hit()
+  await hold.hit()
   const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })
   await settle(effect.payout, 'paid')
   for (const event of shuffled(await eventsOf(world, effect.payout))) await deliver(world, event)
   await payoutIn(client, body.id, 'paid')
-  await held.release()
+  await hold.release()
   await world.drain()
   expect(await payoutSummary(world, body.id)).toMatchObject({
     payout: { status: 'paid', known: true },
@@ -212,7 +214,7 @@ test('a notification that is faster than our own answer settles the payout; the 
   })
 })
 
-test('a payout that is not ours is parked and changes nothing', async () => {
+test('a notification about a foreign payout is parked and changes nothing', async () => {
   const { url, api_key } = world.provider('stripe')
   const answer = await fetch(`${url}/v1/payouts`, {
     method: 'POST',
@@ -226,20 +228,20 @@ test('a payout that is not ours is parked and changes nothing', async () => {
   await eventually(async () => {
     for (const event of events) expect(await stateOf(world, event)).toBe('parked')
   })
-  expect(await driftsEver()).toEqual([])
+  expect(await listAllDrifts()).toEqual([])
 })
 
-test('what went is posted before what came back of it, also where both are heard of at once', async () => {
+test('a payout is posted before its return, also if one notification reports both', async () => {
   const client = await rich(world, 10_000)
   const to = await recipient(client, 'acct_success')
   const COUNT = 12
-  const held = await fault(world, {
+  const hold = await fault(world, {
     match: { method: 'POST', path: '/v1/transfers$' },
     times: COUNT,
     fault: { hold: 'after' },
   })
   const ids = await Promise.all(Array.from({ length: COUNT }, async () => (await payOut(client, to)).body.id))
-  await held.hit(COUNT)
+  await hold.hit(COUNT)
   for (const id of ids) {
     const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': id })
     await control(`/transfers/${effect.transfer}/reverse`, { amount: 30 })
@@ -249,18 +251,18 @@ test('what went is posted before what came back of it, also where both are heard
   for (const id of ids) await payoutIn(client, id, 'paid')
   for (const id of ids)
     expect((await payoutSummary(world, id)).postings).toEqual(['payout_paid -100', 'payout_returned 30'])
-  await held.release()
+  await hold.release()
   await world.drain()
 })
 
-test('a cancellation that was recorded and came to nothing is refused when it is repeated', async () => {
+test('a repeated cancellation without effect is refused', async () => {
   const client = await rich(world, 1000)
-  const held = await fault(world, {
+  const hold = await fault(world, {
     match: { method: 'POST', path: '/v1/transfers$' },
     fault: { hold: 'after' },
   })
   const { body } = await payOut(client, await recipient(client, 'acct_success'))
-  await held.hit()
+  await hold.hit()
   const key = { idempotency_key: freshKey() }
   const cancel = () => client.post(`/v1/payouts/${body.id}/cancel`, key)
   for (const replayed of [null, 'true']) {
@@ -268,21 +270,21 @@ test('a cancellation that was recorded and came to nothing is refused when it is
     expect([recorded.status, recorded.body.status]).toEqual([202, 'pending'])
     expect(recorded.headers.get('idempotent-replayed')).toBe(replayed)
   }
-  await held.release()
+  await hold.release()
   await payoutIn(client, body.id, 'paid')
   const late = await cancel()
   expect([late.status, late.body.error.code]).toEqual([409, 'payout_not_cancelable'])
   expect(late.body.error.context).toMatchObject({ status: 'paid' })
 })
 
-test('a payout whose call a pause held back has not left: it is canceled at once', async () => {
+test('a payout whose call a pause prevented is canceled at once', async () => {
   const client = await rich(world, 1000)
   const { sql } = world
   const to = await recipient(client, 'ba_manual')
   await pauseJobs(sql, { queue: 'payouts' })
   onTestFinished(async () => await resumeJobs(sql, { queue: 'payouts' }))
   const { body } = await payOut(client, to)
-  // While its row is locked the job has been claimed, and its call does not leave.
+  // The lock on the payout delays the claimed job before its call.
   const locked = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
   const locking = sql.begin(async (tx) => {
@@ -294,11 +296,11 @@ test('a payout whose call a pause held back has not left: it is canceled at once
   await resumeJobs(sql, { queue: 'payouts' })
   await eventually(async () => expect((await jobOf(body.id)).state).toBe('running'))
   await pauseJobs(sql, { queue: 'payouts' })
-  // A second after the claim it has to be asked again whether the call may leave; the lease lasts for four.
+  // A second after the claim the job checks the pause again; the lease lasts for four seconds.
   await eventually(async () => {
-    const [asked] = await sql`
+    const [claimed] = await sql`
       select from jobs where subject_id = ${body.id} and started_at < now() - interval '1 second'`
-    expect(asked).toBeDefined()
+    expect(claimed).toBeDefined()
   })
   release.resolve()
   await locking
@@ -310,13 +312,13 @@ test('a payout whose call a pause held back has not left: it is canceled at once
   expect(await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })).toEqual([])
 })
 
-test('all books agree, before there is anything that is not ours', async () => {
+test('all books agree with the processor before foreign objects exist', async () => {
   await world.drain()
   await checkInvariants(world)
 }, 180_000)
 
-describe('a second one that bears our ids', () => {
-  const RESOURCE_NAMES = [
+describe('a duplicate object with our ids', () => {
+  const DUPLICATES = [
     ['payout', 'payouts', 'destination=ba_manual'],
     ['top_up', 'topups', 'source=src_manual'],
     [
@@ -326,19 +328,19 @@ describe('a second one that bears our ids', () => {
     ],
   ] as const
 
-  test.each(RESOURCE_NAMES)(
-    'of a %s is a drift until an operator has seen to it',
+  test.each(DUPLICATES)(
+    'of a %s is a drift until an operator resolves it',
     async (resource, path, fields) => {
       const client = await rich(world, 1000)
-      const made = {
+      const create = {
         payout: async () => await payOut(client, await recipient(client, 'acct_success'), {}, WAIT),
         top_up: async () => await topUp(client, { source: 'src_success' }, WAIT),
         payment: async () => await createPayment(client),
       }
-      const { body } = await made[resource]()
-      const told = await eventsOf(world, body.processor_reference)
-      for (const event of told) await deliver(world, event)
-      await tried(world, told)
+      const { body } = await create[resource]()
+      const events_of_original = await eventsOf(world, body.processor_reference)
+      for (const event of events_of_original) await deliver(world, event)
+      await tried(world, events_of_original)
       const { url, api_key } = world.provider('stripe')
       const answer = await fetch(`${url}/v1/${path}`, {
         method: 'POST',
@@ -352,7 +354,7 @@ describe('a second one that bears our ids', () => {
           status: resource === 'payout' ? 'paid' : 'succeeded',
         })
       const [first, ...rest] = await eventsOf(world, reference)
-      // Its notifications come more than once.
+      // A notification is delivered twice.
       for (const event of [first!, ...rest, { ...first!, id: `${first!.id}_again` }]) {
         await deliver(world, event)
         await tried(world, [event])
@@ -387,28 +389,28 @@ describe('a second one that bears our ids', () => {
     },
   )
 
-  const SAME = {
+  const DUPLICATES_OF_SAME_AMOUNT = {
     payout: ['transfers', 'amount=100&currency=usd&destination=acct_success'],
     top_up: ['topups', 'amount=500&currency=usd&source=src_manual'],
-    payment: ['payment_intents', `amount=1000&currency=usd&${RESOURCE_NAMES[2][2]}`],
+    payment: ['payment_intents', `amount=1000&currency=usd&${DUPLICATES[2][2]}`],
   } as const
 
   test.each(['payout', 'top_up', 'payment'] as const)(
-    'of a %s is a drift also when it is heard of before our own call is answered',
+    'of a %s is a drift also if its notification precedes the answer of our call',
     async (resource) => {
       const client = await rich(world, 1000)
-      const [path, fields] = SAME[resource]
-      const held = await fault(world, {
+      const [path, fields] = DUPLICATES_OF_SAME_AMOUNT[resource]
+      const hold = await fault(world, {
         match: { method: 'POST', path: `/v1/${path}$` },
         fault: { hold: 'after' },
       })
-      const made = {
+      const create = {
         payout: async () => await payOut(client, await recipient(client, 'acct_success')),
         top_up: async () => await topUp(client, { source: 'src_manual' }),
         payment: async () => await createPayment(client, {}, ASYNC),
       }
-      const { body } = await made[resource]()
-      await held.hit()
+      const { body } = await create[resource]()
+      await hold.hit()
       const { url, api_key } = world.provider('stripe')
       const answer = await fetch(`${url}/v1/${path}`, {
         method: 'POST',
@@ -420,7 +422,7 @@ describe('a second one that bears our ids', () => {
       const events = await eventsOf(world, other)
       for (const event of events) await deliver(world, event)
       await tried(world, events)
-      await held.release()
+      await hold.release()
       await eventually(async () =>
         expect((await client.get(`/v1/reconciliation?subject=${resource}`)).body).toMatchObject([
           {
@@ -433,7 +435,7 @@ describe('a second one that bears our ids', () => {
     },
   )
 
-  test('is no matter when it has moved no money', async () => {
+  test('is ignored if no money has moved', async () => {
     const client = await rich(world, 1000)
     const { body } = await payOut(client, await recipient(client, 'ba_success'), {}, WAIT)
     const { url, api_key } = world.provider('stripe')
@@ -452,19 +454,19 @@ describe('a second one that bears our ids', () => {
   })
 })
 
-test('a payout of another amount that bears our ids settles nothing, and is a drift that stays', async () => {
+test('a payout of another amount with our ids settles nothing, and stays a drift', async () => {
   const client = await rich(world, 1000)
   await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: 'error_500_before' })
   const { body } = await payOut(client, await recipient(client, 'ba_manual'))
   await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
   const { url, api_key } = world.provider('stripe')
-  const ours = `metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`
-  const made = await fetch(`${url}/v1/payouts`, {
+  const our_metadata = `metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`
+  const answer = await fetch(`${url}/v1/payouts`, {
     method: 'POST',
     headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
-    body: `amount=90&currency=usd&destination=ba_manual&${ours}`,
+    body: `amount=90&currency=usd&destination=ba_manual&${our_metadata}`,
   })
-  const { id: reference } = (await made.json()) as { id: string }
+  const { id: reference } = (await answer.json()) as { id: string }
   await settle(reference, 'paid')
   const events = await eventsOf(world, reference)
   for (const event of events) await deliver(world, event)
@@ -483,7 +485,7 @@ test('a payout of another amount that bears our ids settles nothing, and is a dr
   expect(await payoutSummary(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
 })
 
-test('an answer of another amount to our own call settles nothing, and is a drift', async () => {
+test('an answer with another amount settles nothing, and opens a drift', async () => {
   const own = await rich(world, 1000)
   world.wire.replaceInAnswers('"amount":100,', '"amount":190,')
   onTestFinished(() => world.wire.replaceInAnswers(null))

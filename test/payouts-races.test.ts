@@ -1,6 +1,6 @@
-// Payouts at the same moment as each other, as refunds and captures, and as what ends them: no balance is used twice. Before that,
-// random operations on one balance against a simple model of it: what is available, what is reserved, what each payout is.
-// `PAYOUT_MODEL_STEPS` says how many operations a story has, `PAYOUT_MODEL_STORIES` how many stories there are.
+// Concurrent payouts, refunds, captures and cancellations never use a balance twice. Random operations on one balance match
+// a model of its available amount, its reserved amount and the status of each payout. `PAYOUT_MODEL_STEPS` sets the operations
+// per scenario, `PAYOUT_MODEL_STORIES` the number of scenarios.
 import { equal } from 'node:assert/strict'
 import {
   array,
@@ -24,7 +24,7 @@ import { accountOf, fund, payOut, payoutIn, recipient, rich } from '#test/payout
 import { createWorld, type World } from '#test/world.ts'
 
 const STEPS = Number(process.env.PAYOUT_MODEL_STEPS ?? 15)
-const STORIES = Number(process.env.PAYOUT_MODEL_STORIES ?? 2)
+const SCENARIOS = Number(process.env.PAYOUT_MODEL_STORIES ?? 2)
 
 let world: World
 beforeAll(async () => {
@@ -33,13 +33,13 @@ beforeAll(async () => {
 afterAll(async () => await world?.close())
 
 type Status = 'processing' | 'paid' | 'failed' | 'canceled'
-type Modeled = {
+type ModeledPayout = {
   id: string
   reference: string
   amount: number
   status: Status
-  there: Status
-  way: string
+  processor_status: Status
+  destination: string
   failing: boolean
 }
 type Model = {
@@ -47,7 +47,7 @@ type Model = {
   to: Record<string, string>
   balance: number
   payments: { id: string; amount: number }[]
-  payouts: Modeled[]
+  payouts: ModeledPayout[]
 }
 
 const reserved = ({ payouts }: Model) =>
@@ -55,33 +55,33 @@ const reserved = ({ payouts }: Model) =>
 const settle = (reference: string, status: string) =>
   world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
 
-/** What somebody does; `pick` chooses among the payouts. */
-type Step = { act: keyof typeof ACTS; amount: number; pick: number }
+/** An operation; `pick` selects a payout or a payment. */
+type Step = { operation: keyof typeof OPERATIONS; amount: number; pick: number }
 const step: Arbitrary<Step> = record({
-  act: constantFrom<Step['act']>(
+  operation: constantFrom<Step['operation']>(
     'capture',
     'refund',
     'topUp',
     'payOut',
     'payOut',
     'payOut',
-    'keep',
+    'payOutPending',
     'cancel',
     'fail',
-    'paid',
-    'back',
+    'settlePaid',
+    'settleFailed',
   ),
   amount: integer({ min: 50, max: 900 }),
   pick: nat(),
 })
 
-const ACTS = {
+const OPERATIONS = {
   async capture(model: Model, { amount }: Step) {
     const { id } = await capturedPayment(model.client, { amount_minor: amount })
     model.payments.push({ id, amount })
     model.balance += amount
   },
-  /** Whatever is left of the balance: it may become negative. */
+  /** Refunds regardless of the balance, which may become negative. */
   async refund(model: Model, { pick }: Step) {
     const [payment] = model.payments.splice(pick % Math.max(1, model.payments.length), 1)
     if (payment === undefined) return
@@ -98,18 +98,20 @@ const ACTS = {
     equal(status, 201)
     model.balance += amount
   },
-  payOut: (model: Model, asked: Step) => ask(model, asked, 'ba_manual'),
-  keep: (model: Model, asked: Step) => ask(model, asked, 'ba_pending'),
+  payOut: (model: Model, step: Step) => requestPayout(model, step, 'ba_manual'),
+  payOutPending: (model: Model, step: Step) => requestPayout(model, step, 'ba_pending'),
   async cancel(model: Model, { pick }: Step) {
     const payout = model.payouts.at(pick % model.payouts.length)
     if (payout === undefined) return
     const { status } = await model.client.post(`/v1/payouts/${payout.id}/cancel`)
     const possible =
-      payout.status === 'processing' && payout.there === 'processing' && payout.way === 'ba_pending'
-    // One that is to be failed is not let go of there: the cancellation waits for its end, too.
+      payout.status === 'processing' &&
+      payout.processor_status === 'processing' &&
+      payout.destination === 'ba_pending'
+    // A payout with a requested failure is not canceled at the processor: the cancellation waits for its end.
     const joins = payout.status === 'processing' && payout.failing
     equal(status, possible ? 200 : joins ? 202 : 409)
-    if (possible) payout.status = payout.there = 'canceled'
+    if (possible) payout.status = payout.processor_status = 'canceled'
   },
   async fail(model: Model, { pick }: Step) {
     const payout = model.payouts.at(pick % model.payouts.length)
@@ -117,42 +119,44 @@ const ACTS = {
     const { status } = await model.client.post(
       `/v1/payouts/${payout.id}/fail`,
       { reason: 'by hand' },
-      payout.way === 'ba_pending' ? { prefer: 'wait=20' } : {},
+      payout.destination === 'ba_pending' ? { prefer: 'wait=20' } : {},
     )
     const open = payout.status === 'processing'
-    equal(status, !open ? 409 : payout.way === 'ba_pending' ? 200 : 202)
+    equal(status, !open ? 409 : payout.destination === 'ba_pending' ? 200 : 202)
     if (!open) return
-    if (payout.way === 'ba_pending') {
+    if (payout.destination === 'ba_pending') {
       payout.status = 'failed'
-      payout.there = 'canceled'
+      payout.processor_status = 'canceled'
     } else payout.failing = true
   },
-  async paid(model: Model, { pick }: Step) {
-    const open = model.payouts.filter(({ there }) => there === 'processing')
+  async settlePaid(model: Model, { pick }: Step) {
+    const open = model.payouts.filter(({ processor_status }) => processor_status === 'processing')
     const payout = open.at(pick % open.length)
     if (payout === undefined) return
     await settle(payout.reference, 'paid')
-    payout.there = 'paid'
-    // The money has left, also where somebody wanted the payout failed.
+    payout.processor_status = 'paid'
+    // The money has left, also if a failure was requested.
     model.balance -= payout.amount
     payout.status = 'paid'
   },
-  async back(model: Model, { pick }: Step) {
-    const there = model.payouts.filter((each) => each.there === 'processing' || each.there === 'paid')
-    const payout = there.at(pick % there.length)
+  async settleFailed(model: Model, { pick }: Step) {
+    const unfailed = model.payouts.filter(
+      (each) => each.processor_status === 'processing' || each.processor_status === 'paid',
+    )
+    const payout = unfailed.at(pick % unfailed.length)
     if (payout === undefined) return
     await settle(payout.reference, 'failed')
-    if (payout.there === 'paid') model.balance += payout.amount
-    payout.there = 'failed'
+    if (payout.processor_status === 'paid') model.balance += payout.amount
+    payout.processor_status = 'failed'
     payout.status = 'failed'
   },
 } satisfies Record<string, (model: Model, step: Step) => Promise<void>>
 
-async function ask(model: Model, { amount }: Step, way: string): Promise<void> {
+async function requestPayout(model: Model, { amount }: Step, destination: string): Promise<void> {
   const available = model.balance - reserved(model)
   const { status, body } = await payOut(
     model.client,
-    model.to[way]!,
+    model.to[destination]!,
     { amount_minor: amount },
     { prefer: 'wait=20' },
   )
@@ -167,13 +171,13 @@ async function ask(model: Model, { amount }: Step, way: string): Promise<void> {
     reference,
     amount,
     status: 'processing',
-    there: 'processing',
-    way,
+    processor_status: 'processing',
+    destination,
     failing: false,
   })
 }
 
-test('every story of random operations ends as the model says', async () => {
+test('every scenario of random operations matches the model', async () => {
   await assertAll(
     asyncProperty(array(step, { minLength: STEPS, maxLength: STEPS }), async (steps) => {
       const client = await world.clientOf()
@@ -182,9 +186,9 @@ test('every story of random operations ends as the model says', async () => {
         ba_pending: await recipient(client, 'ba_pending'),
       }
       const model: Model = { client, to, balance: 0, payments: [], payouts: [] }
-      await ACTS.capture(model, { act: 'capture', amount: 1000, pick: 0 })
+      await OPERATIONS.capture(model, { operation: 'capture', amount: 1000, pick: 0 })
       for (const each of steps) {
-        await ACTS[each.act](model, each)
+        await OPERATIONS[each.operation](model, each)
         for (const { id, status } of model.payouts) await payoutIn(client, id, status)
         await world.drain()
         await expect
@@ -193,15 +197,15 @@ test('every story of random operations ends as the model says', async () => {
       }
     }),
     {
-      numRuns: STORIES,
+      numRuns: SCENARIOS,
       ...(process.env.PAYOUT_MODEL_SEED && { seed: Number(process.env.PAYOUT_MODEL_SEED) }),
     },
   )
   await checkInvariants(world)
 }, 600_000)
 
-/** What has left the processor for these payouts and has not come back, by its own record. */
-async function paidThere(ids: string[]): Promise<number> {
+/** The amount that the processor has paid and not returned for these payouts, by its own record. */
+async function paidAtProcessor(ids: string[]): Promise<number> {
   const effects: { effect: string; amount: number; metadata: Record<string, string> }[] = await world
     .provider('stripe')
     .effects()
@@ -218,35 +222,35 @@ async function paidThere(ids: string[]): Promise<number> {
 }
 
 describe('a tenant that fails its own payouts is not paid more than its balance', () => {
-  test('one after the other, while the processor has each', async () => {
+  test('by sequential requests, while the processor has each payout', async () => {
     const client = await rich(world, 1000)
     const to = await recipient(client, 'ba_manual')
-    const made: any[] = []
+    const payouts: any[] = []
     for (let nth = 0; nth < 4; nth++) {
       const { status, body } = await payOut(client, to, { amount_minor: 1000 }, { prefer: 'wait=20' })
       if (status === 422) continue
-      made.push(body)
+      payouts.push(body)
       const failed = await client.post(`/v1/payouts/${body.id}/fail`, { reason: 'it never arrived' })
       expect(failed.status).toBeLessThan(300)
     }
-    expect(made.map(({ status }) => status)).toEqual(['processing'])
-    for (const { processor_reference } of made) await settle(processor_reference, 'paid')
+    expect(payouts.map(({ status }) => status)).toEqual(['processing'])
+    for (const { processor_reference } of payouts) await settle(processor_reference, 'paid')
     await world.drain()
-    expect(await paidThere(made.map(({ id }) => id))).toBe(1000)
+    expect(await paidAtProcessor(payouts.map(({ id }) => id))).toBe(1000)
     await expect
       .poll(() => accountOf(world, client.tenant_id), { timeout: 10_000 })
       .toEqual({ balance: 0, reserved: 0 })
   })
 
-  test('100 payouts, each failed and settled while the others are made', async () => {
+  test('by 100 payouts, each failed and settled while others are created', async () => {
     const client = await rich(world, 1000)
     const to = await Promise.all(
-      ['ba_manual', 'ba_pending', 'acct_success', 'ba_refused', 'ba_success'].map((way) =>
-        recipient(client, way),
+      ['ba_manual', 'ba_pending', 'acct_success', 'ba_refused', 'ba_success'].map((destination) =>
+        recipient(client, destination),
       ),
     )
     const ids: string[] = []
-    const one = async (nth: number) => {
+    const createAndEnd = async (nth: number) => {
       const { status, body } = await payOut(
         client,
         to[nth % to.length]!,
@@ -265,36 +269,36 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
           settle(processor_reference, nth % 4 === 0 ? 'failed' : 'paid').catch(() => undefined),
       ])
     }
-    for (let wave = 0; wave < 5; wave++)
-      await Promise.all(Array.from({ length: 20 }, (_, nth) => one(wave * 20 + nth)))
+    for (let batch = 0; batch < 5; batch++)
+      await Promise.all(Array.from({ length: 20 }, (_, nth) => createAndEnd(batch * 20 + nth)))
     expect(ids.length).toBeGreaterThan(4)
     await world.drain()
-    // What is still under way there is paid now; the emulator refuses the others. No answer may have told of it.
-    const there = await world.sql<{ processor_reference: string }[]>`
+    // Pays the payouts that are still open at the processor; the emulator refuses the others. The responses may lack some.
+    const at_processor = await world.sql<{ processor_reference: string }[]>`
       select processor_reference from payouts where id = any(${ids}::uuid[]) and processor_reference like 'po\\_%'`
-    for (const { processor_reference } of there)
+    for (const { processor_reference } of at_processor)
       await settle(processor_reference, 'paid').catch(() => undefined)
     await world.drain()
     await expect.poll(async () => (await accountOf(world, client.tenant_id)).reserved).toBe(0)
-    const paid = await paidThere(ids)
+    const paid = await paidAtProcessor(ids)
     expect(paid).toBeLessThanOrEqual(1000)
     expect((await accountOf(world, client.tenant_id)).balance).toBe(1000 - paid)
     await checkInvariants(world)
   }, 180_000)
 })
 
-describe('at the same moment', () => {
-  // These are about what is accepted: the processor is not asked.
+describe('concurrently', () => {
+  // These tests cover acceptance only: no call reaches the processor.
   beforeAll(async () => await pauseJobs(world.sql, { queue: 'payouts' }))
 
-  const times = <T>(count: number, work: (nth: number) => Promise<T>) =>
+  const repeat = <T>(count: number, work: (nth: number) => Promise<T>) =>
     Promise.all(Array.from({ length: count }, (_, nth) => work(nth)))
   const accepted = (answers: { status: number }[]) => answers.filter(({ status }) => status === 201).length
 
-  test('100 payouts of the whole balance at once: one is accepted, and the others are told what is left', async () => {
+  test('one of 100 payouts of the whole balance is accepted, and the others return the remaining amount', async () => {
     const client = await rich(world, 1000)
     const to = await recipient(client)
-    const answers = await times(100, () => payOut(client, to, { amount_minor: 1000 }))
+    const answers = await repeat(100, () => payOut(client, to, { amount_minor: 1000 }))
     expect(accepted(answers)).toBe(1)
     for (const { status, body } of answers.filter((each) => each.status !== 201)) {
       expect([status, body.error.code]).toEqual([422, 'insufficient_balance'])
@@ -303,10 +307,10 @@ describe('at the same moment', () => {
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
   })
 
-  test('many payouts of parts, and from two keys of one tenant: never more than there is, and all of it', async () => {
+  test('many partial payouts use exactly the balance', async () => {
     const client = await rich(world, 1000)
     const to = await recipient(client)
-    const answers = await times(60, () => payOut(client, to, { amount_minor: 100 }))
+    const answers = await repeat(60, () => payOut(client, to, { amount_minor: 100 }))
     expect(accepted(answers)).toBe(10)
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
   })
@@ -335,7 +339,7 @@ describe('at the same moment', () => {
       return requests.map(({ payout_id }) => result.get(payout_id)!)
     }
 
-    test('are judged one after the other: one that is too large takes nothing from the next', async () => {
+    test('are checked in order, and a refused one reserves nothing', async () => {
       const client = await rich(world, 100)
       const to = await recipient(client)
       const judged = await requestAll(client.tenant_id, to, [60, 60, 30, 20, 10])
@@ -344,24 +348,24 @@ describe('at the same moment', () => {
       expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 100, reserved: 100 })
     })
 
-    test('of two tenants do not touch each other, and one without any money has none', async () => {
-      const [one, other] = [await rich(world, 100), await world.clientOf()]
-      const judged = await requestAll(one.tenant_id, await recipient(one), [100])
+    test('do not affect another tenant, and a tenant without money has none available', async () => {
+      const [funded, other] = [await rich(world, 100), await world.clientOf()]
+      const judged = await requestAll(funded.tenant_id, await recipient(funded), [100])
       expect(judged).toMatchObject([
         { result: 'accepted', available_minor: 100, payout: { status: 'pending' } },
       ])
-      const poor = await requestAll(other.tenant_id, await recipient(other), [1])
-      expect(poor).toEqual([{ result: 'insufficient_balance', available_minor: 0 }])
-      const strange = await requestAll(other.tenant_id, await recipient(one), [1])
-      expect(strange).toEqual([{ result: 'recipient_not_found', available_minor: null }])
+      const without_money = await requestAll(other.tenant_id, await recipient(other), [1])
+      expect(without_money).toEqual([{ result: 'insufficient_balance', available_minor: 0 }])
+      const foreign_recipient = await requestAll(other.tenant_id, await recipient(funded), [1])
+      expect(foreign_recipient).toEqual([{ result: 'recipient_not_found', available_minor: null }])
     })
   })
 
-  test('one key 100 times at once: one payout, the others replay it', async () => {
+  test('100 requests with one key create one payout, and 99 replay it', async () => {
     const client = await rich(world, 1000)
     const to = await recipient(client)
     const body = { idempotency_key: freshKey(), amount_minor: 1000 }
-    const answers = await times(100, () => payOut(client, to, body))
+    const answers = await repeat(100, () => payOut(client, to, body))
     expect(accepted(answers)).toBe(100)
     expect(new Set(answers.map((each) => each.body.id)).size).toBe(1)
     const replayed = answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')
@@ -371,45 +375,45 @@ describe('at the same moment', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('payouts, refunds and captures at once add up; a refund may make the balance negative', async () => {
+  test('payouts, refunds and captures keep the balance correct, and a refund may make it negative', async () => {
     const client = await rich(world, 3000)
     const to = await recipient(client)
-    const paid = await times(6, () => capturedPayment(client, { amount_minor: 500 }))
-    const held = await times(6, () => heldPayment(client, { amount_minor: 500 }))
-    const asked = { payouts: 0 }
+    const paid = await repeat(6, () => capturedPayment(client, { amount_minor: 500 }))
+    const authorized = await repeat(6, () => heldPayment(client, { amount_minor: 500 }))
+    const counters = { payouts: 0 }
     await Promise.all([
       ...paid.map(async ({ id }) => expect((await refund(client, id)).status).toBe(201)),
-      ...held.map(async ({ id }) =>
+      ...authorized.map(async ({ id }) =>
         expect((await client.post(`/v1/payments/${id}/capture`)).status).toBe(200),
       ),
-      times(80, async () => {
+      repeat(80, async () => {
         const { status } = await payOut(client, to, { amount_minor: 100 })
-        if (status === 201) asked.payouts += 1
+        if (status === 201) counters.payouts += 1
       }),
     ])
     const account = await accountOf(world, client.tenant_id)
-    expect(account).toEqual({ balance: 6000, reserved: asked.payouts * 100 })
-    expect(asked.payouts).toBeGreaterThanOrEqual(30)
-    // All that is left is paid out; then a refund takes more than there is.
+    expect(account).toEqual({ balance: 6000, reserved: counters.payouts * 100 })
+    expect(counters.payouts).toBeGreaterThanOrEqual(30)
+    // Pays out the rest, so that a refund makes the balance negative.
     const rest = account.balance - account.reserved
     if (rest > 0) await payOut(client, to, { amount_minor: rest })
-    await refund(client, held[0].id)
+    await refund(client, authorized[0].id)
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 5500, reserved: 6000 })
     const refused = await payOut(client, to, { amount_minor: 1 })
     expect(refused.body.error.context).toMatchObject({ available_minor: -500 })
   })
 
-  test('a payout that is canceled or failed while others ask frees its amount for one of them only', async () => {
+  test('the freed amount of a canceled or failed payout is used by one other payout', async () => {
     const client = await rich(world, 1000)
     const to = await recipient(client)
     const { body } = await payOut(client, to, { amount_minor: 1000 })
     const [ends, answers] = await Promise.all([
-      times(20, (nth) =>
+      repeat(20, (nth) =>
         nth % 2 === 0
           ? client.post(`/v1/payouts/${body.id}/cancel`)
           : client.post(`/v1/payouts/${body.id}/fail`, { reason: 'by hand' }),
       ),
-      times(50, () => payOut(client, to, { amount_minor: 1000 })),
+      repeat(50, () => payOut(client, to, { amount_minor: 1000 })),
     ])
     expect(ends.filter(({ status }) => status === 200)).toHaveLength(1)
     for (const end of ends.filter(({ status }) => status !== 200))
@@ -419,8 +423,8 @@ describe('at the same moment', () => {
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
   })
 
-  test('payouts of several currencies and tenants at once do not block each other for good', async () => {
-    const clients = await times(3, () => world.clientOf())
+  test('payouts of several currencies and tenants do not deadlock', async () => {
+    const clients = await repeat(3, () => world.clientOf())
     await Promise.all(
       clients.flatMap((client) => ['USD', 'EUR'].map((currency) => fund(client, 1000, currency))),
     )
@@ -428,31 +432,31 @@ describe('at the same moment', () => {
       clients.flatMap((client) =>
         ['usd', 'EUR'].map(async (currency) => {
           const to = await recipient(client, 'ba_success', { currency: currency.toLowerCase() })
-          return await times(20, () => payOut(client, to, { amount_minor: 100, currency }))
+          return await repeat(20, () => payOut(client, to, { amount_minor: 100, currency }))
         }),
       ),
     )
     expect(answers.map(accepted)).toEqual([10, 10, 10, 10, 10, 10])
   })
 
-  test('of an account that is locked by others: its next ones wait together, and those of other accounts go on', async () => {
-    const [hot, other] = [await rich(world, 1000), await rich(world, 1000)]
-    const [to, to_other] = [await recipient(hot), await recipient(other)]
+  test('payouts of a locked account wait, and payouts of other accounts are accepted', async () => {
+    const [locked, other] = [await rich(world, 1000), await rich(world, 1000)]
+    const [to, other_to] = [await recipient(locked), await recipient(other)]
     const answers: ReturnType<typeof payOut>[] = []
     const blocker = await world.sql.reserve()
     try {
       await blocker`begin`
-      await blocker`select from ledger_accounts where tenant_id = ${hot.tenant_id} for update`
-      for (let wave = 0; wave < 6; wave++) {
-        answers.push(payOut(hot, to))
+      await blocker`select from ledger_accounts where tenant_id = ${locked.tenant_id} for update`
+      for (let nth = 0; nth < 6; nth++) {
+        answers.push(payOut(locked, to))
         await waitingForLocks(world.sql, 1)
-        expect((await payOut(other, to_other)).status).toBe(201)
+        expect((await payOut(other, other_to)).status).toBe(201)
       }
     } finally {
       await blocker`rollback`
       blocker.release()
     }
     expect(accepted(await Promise.all(answers))).toBe(6)
-    expect(await accountOf(world, hot.tenant_id)).toEqual({ balance: 1000, reserved: 600 })
+    expect(await accountOf(world, locked.tenant_id)).toEqual({ balance: 1000, reserved: 600 })
   })
 })

@@ -1,4 +1,4 @@
-// Payouts through each route, in each status: accepted, taken, paid, refused, sent back, canceled, failed by hand.
+// Payouts on each rail and in each status: accepted, processing, paid, refused, returned, canceled, manually failed.
 import { describe, expect } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
@@ -10,7 +10,7 @@ import { eventually, fault } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
 import { testIn, type World } from '#test/world.ts'
 
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
 const WAIT = { prefer: 'wait=20' }
 
 const test = testIn()
@@ -35,14 +35,14 @@ const jobOf = async (world: World, payout_id: string, name = 'payout.create') =>
     select id, state, run_at::text, generation, in_doubt from jobs where subject_id = ${payout_id} and name = ${name}`
   return job!
 }
-/** A payout that the processor has, on its way until somebody decides. */
-async function processing(client: Client, destination = 'ba_manual', body = {}): Promise<any> {
+/** Creates a payout in status processing. With `ba_manual` it stays processing until `settle`. */
+async function createProcessing(client: Client, destination = 'ba_manual', body = {}): Promise<any> {
   const { status, body: payout } = await payOut(client, await recipient(client, destination), body, WAIT)
   expect([status, payout.status]).toEqual([201, 'processing'])
   return payout
 }
-/** Runs while no call of the queue starts. */
-async function paused<T>(world: World, work: () => Promise<T>): Promise<T> {
+/** Runs `work` while the queue of payouts is paused. */
+async function whilePaused<T>(world: World, work: () => Promise<T>): Promise<T> {
   await pauseJobs(world.sql, { queue: 'payouts' })
   try {
     return await work()
@@ -52,10 +52,10 @@ async function paused<T>(world: World, work: () => Promise<T>): Promise<T> {
 }
 
 describe('a payout', () => {
-  test('is accepted, taken and paid; its amount is reserved until then', async ({ world }) => {
+  test('is accepted, processed and paid, and its amount is reserved until then', async ({ world }) => {
     const own = await rich(world, 500)
     const to = await recipient(own)
-    const created = await paused(world, async () => {
+    const created = await whilePaused(world, async () => {
       const answer = await payOut(own, to, {
         amount_minor: 300,
         currency: 'USD',
@@ -117,7 +117,7 @@ describe('a payout', () => {
     })
   })
 
-  test('to a card is paid too, and one to a connected account is a transfer, paid when it is taken', async ({
+  test('to a card is paid, and a payout to a connected account is a transfer that is paid at its acceptance', async ({
     world,
     client,
   }) => {
@@ -131,7 +131,7 @@ describe('a payout', () => {
     expect((await payoutSummary(world, body.id)).events).toEqual(['created', 'paid'])
   })
 
-  test('that the processor refuses has failed, and its amount is free', async ({ world }) => {
+  test('refused by the processor fails, and its amount is available again', async ({ world }) => {
     const own = await rich(world, 100)
     const to = await recipient(own, 'ba_refused')
     const body = { idempotency_key: freshKey() }
@@ -143,14 +143,14 @@ describe('a payout', () => {
       processor_reference: null,
     })
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    const again = await payOut(own, to, body, WAIT)
-    expect([again.status, again.body.error.code]).toEqual([422, 'payout_refused'])
-    const unasked = await payOut(own, to, body)
-    expect([unasked.status, unasked.body.status]).toEqual([201, 'failed'])
+    const replayed = await payOut(own, to, body, WAIT)
+    expect([replayed.status, replayed.body.error.code]).toEqual([422, 'payout_refused'])
+    const without_wait = await payOut(own, to, body)
+    expect([without_wait.status, without_wait.body.status]).toEqual([201, 'failed'])
     expect(await payoutSummary(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
   })
 
-  test('that the bank does not find an account for has failed; one that comes back late is posted back', async ({
+  test('to a missing account fails, and a paid payout that is returned is posted back', async ({
     world,
     client,
   }) => {
@@ -172,16 +172,18 @@ describe('a payout', () => {
       postings: ['payout_paid -70', 'payout_returned 70'],
       events: ['created', 'failed', 'paid', 'processing'],
     })
-    const { body: moved } = await client.get(`/v1/wallet/transactions?subject_id=${late.body.id}`)
-    expect(moved).toMatchObject([
+    const { body: transactions } = await client.get(`/v1/wallet/transactions?subject_id=${late.body.id}`)
+    expect(transactions).toMatchObject([
       { kind: 'payout_returned', amount_minor: 70, subject_type: 'payout' },
       { kind: 'payout_paid', amount_minor: -70, subject_type: 'payout' },
     ])
   })
 })
 
-describe('is refused', () => {
-  test('for the recipient first, then for what they may be paid, then for the balance', async ({ world }) => {
+describe('a payout request is refused', () => {
+  test('for the recipient first, then for the currency and amount, then for the balance', async ({
+    world,
+  }) => {
     const own = await rich(world, 50)
     const other = await world.clientOf()
     const archived = await recipient(own, 'ba_success', { currency: 'eur' })
@@ -189,10 +191,10 @@ describe('is refused', () => {
     const rejected = await recipient(own)
     await world.sql`update recipients set kyc_status = 'rejected' where id = ${rejected}`
     const refusal = async (to: string, body = {}) => {
-      const answer = await payOut(own, to, { amount_minor: 1000, ...body })
-      return [answer.status, answer.body.error.code, answer.body.error.param]
+      const response = await payOut(own, to, { amount_minor: 1000, ...body })
+      return [response.status, response.body.error.code, response.body.error.param]
     }
-    expect(await refusal(NOBODY)).toEqual([404, 'recipient_not_found', 'recipient_id'])
+    expect(await refusal(UNKNOWN_ID)).toEqual([404, 'recipient_not_found', 'recipient_id'])
     expect(await refusal(await recipient(other))).toEqual([404, 'recipient_not_found', 'recipient_id'])
     expect(await refusal(archived)).toEqual([422, 'payout_invalid', 'recipient_id'])
     expect(await refusal(await recipient(own), { currency: 'eur' })).toEqual([
@@ -201,7 +203,7 @@ describe('is refused', () => {
       'currency',
     ])
     expect(await refusal(rejected)).toEqual([422, 'payout_invalid', 'recipient_id'])
-    // What the recipient forbids is said before what the amount does.
+    // An error of the recipient comes before an error of the amount.
     const kwd = { currency: 'kwd', amount_minor: 1001 }
     expect(await refusal(rejected, kwd)).toEqual([422, 'payout_invalid', 'currency'])
     expect(await refusal(await recipient(own, 'ba_success', { currency: 'kwd' }), kwd)).toEqual([
@@ -226,19 +228,19 @@ describe('is refused', () => {
         },
       ])
     }
-    // No verification says so, which the audit would find.
+    // Resets the status: the audit finds a rejected status without a verification.
     await world.sql`update recipients set kyc_status = 'none' where id = ${rejected}`
     const to = await recipient(own)
     const key = freshKey()
     const short = await payOut(own, to, { amount_minor: 51, idempotency_key: key })
     expect([short.status, short.body.error.code]).toEqual([422, 'insufficient_balance'])
     expect(short.body.error.context).toEqual({ available_minor: 50, requested_minor: 51, currency: 'usd' })
-    // A refusal is not remembered: the same key may try again, with other content too.
+    // A refusal is not stored: the key may be used again, also with another body.
     expect((await payOut(own, to, { amount_minor: 50, idempotency_key: key })).status).toBe(201)
     expect((await own.get('/v1/payouts')).body).toHaveLength(1)
   })
 
-  test('when the request is not well formed', async ({ client }) => {
+  test('when its body is invalid', async ({ client }) => {
     const to = await recipient(client)
     for (const body of [
       { amount_minor: 0 },
@@ -252,8 +254,8 @@ describe('is refused', () => {
       expect((await payOut(client, to, body)).body.error?.code).toBe('invalid_request')
   })
 
-  test('where it is of another tenant: it is not there', async ({ world, client }) => {
-    const { id } = await processing(client)
+  test('as not found for a payout of another tenant', async ({ world, client }) => {
+    const { id } = await createProcessing(client)
     const other = await world.clientOf()
     for (const answer of [
       await other.get(`/v1/payouts/${id}`),
@@ -299,10 +301,12 @@ test('payouts are listed newest first, by status, recipient, currency and time, 
 })
 
 describe('a cancellation', () => {
-  test('of a payout that has not left stops it at once, and it never leaves', async ({ world }) => {
+  test('of a payout that is not sent takes effect at once, and the payout is never sent', async ({
+    world,
+  }) => {
     const own = await rich(world, 100)
     const to = await recipient(own)
-    const { id } = await paused(world, async () => {
+    const { id } = await whilePaused(world, async () => {
       const { body } = await payOut(own, to)
       const canceled = await own.post(`/v1/payouts/${body.id}/cancel`)
       expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
@@ -314,16 +318,16 @@ describe('a cancellation', () => {
     expect((await jobOf(world, id)).state).toBe('failed')
     expect(await effectsOf(world, id)).toEqual([])
     expect(await payoutSummary(world, id)).toMatchObject({ postings: [], events: ['canceled', 'created'] })
-    const again = await own.post(`/v1/payouts/${id}/cancel`)
-    expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_cancelable'])
-    expect(again.body.error.message).toBe('The payout cannot be canceled: it is canceled.')
+    const repeated = await own.post(`/v1/payouts/${id}/cancel`)
+    expect([repeated.status, repeated.body.error.code]).toEqual([409, 'payout_not_cancelable'])
+    expect(repeated.body.error.message).toBe('The payout cannot be canceled: it is canceled.')
   })
 
-  test('of a payout that the processor has is done there, while it still lets go', async ({
+  test('of a processing payout is made at the processor, as long as the processor allows it', async ({
     world,
     client,
   }) => {
-    const { id } = await processing(client, 'ba_pending')
+    const { id } = await createProcessing(client, 'ba_pending')
     const key = freshKey()
     const canceled = await client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key })
     expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
@@ -337,7 +341,7 @@ describe('a cancellation', () => {
     })
   })
 
-  test('of a payout that never arrived at the processor is done once no call of it can arrive any more', async ({
+  test('of a payout that never reached the processor takes effect once no call can reach it any more', async ({
     world,
   }) => {
     const own = await rich(world, 100)
@@ -356,7 +360,7 @@ describe('a cancellation', () => {
       update jobs set first_sent_at = first_sent_at - interval '26 hours', last_sent_at = last_sent_at - interval '26 hours',
         run_at = now()
       where subject_id = ${body.id}`
-    // Absent twice, a minute apart.
+    // Two lookups find nothing, a minute apart.
     await eventually(async () => {
       const { count } = await world.sql`
         update jobs set absent_since = absent_since - interval '1 minute', run_at = now()
@@ -368,20 +372,23 @@ describe('a cancellation', () => {
     expect((await jobOf(world, body.id)).state).toBe('failed')
   })
 
-  test('before a failure by hand names the end, and the failure joins it', async ({ world, client }) => {
-    const { id } = await processing(client, 'ba_pending')
-    const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
+  test('before a manual failure decides the final status, and the failure joins it', async ({
+    world,
+    client,
+  }) => {
+    const { id } = await createProcessing(client, 'ba_pending')
+    const hold = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
     const canceling = client.post(`/v1/payouts/${id}/cancel`, {}, WAIT)
-    await held.hit()
-    const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
+    await hold.hit()
+    const failure = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
     await eventually(async () =>
       expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
         status: 'processing',
         failure: { message: 'too slow', manual: true },
       }),
     )
-    await held.release()
-    for (const answer of [await canceling, await failing]) {
+    await hold.release()
+    for (const answer of [await canceling, await failure]) {
       expect(answer.status).toBe(200)
       expect(answer.body).toMatchObject({ status: 'canceled', failure: null })
     }
@@ -390,31 +397,31 @@ describe('a cancellation', () => {
     expect((await payoutSummary(world, id)).events).toEqual(['canceled', 'created', 'processing'])
   })
 
-  test('after a failure by hand joins it, and the payout ends as failed', async ({ world, client }) => {
-    const { id } = await processing(client, 'ba_pending')
-    const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
-    const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
-    await held.hit()
+  test('after a manual failure joins it, and the final status is failed', async ({ world, client }) => {
+    const { id } = await createProcessing(client, 'ba_pending')
+    const hold = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
+    const failure = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
+    await hold.hit()
     const key = freshKey()
     const canceling = client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key }, WAIT)
     await eventually(async () =>
       expect(await world.sql`select from idempotency_keys where key = ${key}`).toHaveLength(1),
     )
-    await held.release()
-    for (const answer of [await canceling, await failing])
+    await hold.release()
+    for (const answer of [await canceling, await failure])
       expect([answer.status, answer.body.status]).toEqual([200, 'failed'])
     await world.drain()
-    // The second one asked for no second call.
+    // The cancellation makes no second call.
     const jobs = await world.sql`select from jobs where subject_id = ${id} and name = 'payout.cancel'`
     expect(jobs).toHaveLength(1)
     expect((await payoutSummary(world, id)).events).toEqual(['created', 'failed', 'processing'])
   })
 
-  test('that the processor refuses leaves the payout as it is', async ({ world, client }) => {
-    const payout = await processing(client, 'ba_manual')
+  test('refused by the processor leaves the payout unchanged', async ({ world, client }) => {
+    const payout = await createProcessing(client, 'ba_manual')
     for (const _time of [1, 2]) {
-      const kept = await client.post(`/v1/payouts/${payout.id}/cancel`)
-      expect([kept.status, kept.body.error]).toMatchObject([
+      const refused = await client.post(`/v1/payouts/${payout.id}/cancel`)
+      expect([refused.status, refused.body.error]).toMatchObject([
         409,
         { code: 'payout_not_cancelable', context: { payout_id: payout.id, status: 'processing' } },
       ])
@@ -426,17 +433,17 @@ describe('a cancellation', () => {
     expect(late.body.error.message).toBe('The payout cannot be canceled: it is paid.')
   })
 
-  test('while the call is under way is recorded, and follows it', async ({ world, client }) => {
+  test('during the call of the payout is recorded, and is made after the call', async ({ world, client }) => {
     const to = await recipient(client, 'ba_pending')
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
       fault: { hold: 'after' },
     })
     const { body } = await payOut(client, to)
-    await held.hit()
+    await hold.hit()
     const recorded = await client.post(`/v1/payouts/${body.id}/cancel`)
     expect([recorded.status, recorded.body.status]).toEqual([202, 'pending'])
-    await held.release()
+    await hold.release()
     await payoutIn(client, body.id, 'canceled')
     expect((await effectsOf(world, body.id)).map(({ effect }) => effect)).toEqual([
       'payout',
@@ -445,16 +452,16 @@ describe('a cancellation', () => {
   })
 })
 
-describe('a payout whose worker was killed before it began the call', () => {
+describe('a payout whose worker is killed before its call', () => {
   test.for([
     ['canceled', 'cancel', {}],
     ['failed', 'fail', { reason: 'too slow' }],
   ] as const)(
-    'is %s, and its job ends: nothing has left',
+    'is %s, and its job fails without a call',
     async ([status, action, body], { world, client }) => {
-      const { id } = await paused(world, async () => {
+      const { id } = await whilePaused(world, async () => {
         const { body: payout } = await payOut(client, await recipient(client))
-        // It was claimed, and its lease has lapsed.
+        // The job is claimed, and its lease is lapsed.
         await world.sql`
         update jobs set state = 'running', attempt = 1, worker = 'killed', started_at = now(), first_sent_at = now(),
           last_sent_at = now(), lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'
@@ -469,47 +476,47 @@ describe('a payout whose worker was killed before it began the call', () => {
   )
 })
 
-describe('a failure by hand', () => {
-  const BY_HAND = { code: 'failed_manually', manual: true }
-  /** How who waits for a failure is answered, by what the payout became. */
-  const answered = (status: 'failed' | 'paid', message: string) =>
+describe('a manual failure', () => {
+  const MANUAL_FAILURE = { code: 'failed_manually', manual: true }
+  /** The status and body of a waiting request to fail, by the final status of the payout. */
+  const responseFor = (status: 'failed' | 'paid', message: string) =>
     status === 'failed'
-      ? [200, { status, failure: { ...BY_HAND, message } }]
+      ? [200, { status, failure: { ...MANUAL_FAILURE, message } }]
       : [409, { error: { code: 'payout_not_failable', context: { status } } }]
-  const failing = (own: Client, id: string, reason = 'by hand', headers = {}) =>
+  const requestFailure = (own: Client, id: string, reason = 'by hand', headers = {}) =>
     own.post(`/v1/payouts/${id}/fail`, { reason }, headers)
 
   test.for([
-    ['taken', 'acct_success', { hold: 'after' }, 0, 'paid', ['created', 'fail_overtaken', 'paid']],
+    ['accepted', 'acct_success', { hold: 'after' }, 0, 'paid', ['created', 'fail_overtaken', 'paid']],
     ['refused', 'acct_refused', { hold: 'before' }, 100, 'failed', ['created', 'failed']],
   ] as const)(
-    'while its call is under way waits until that is %s',
-    async ([_became, destination, fencing, balance, status, events], { world, client }) => {
+    'during the call of the payout waits until the call is %s',
+    async ([_outcome, destination, call_fault, balance, status, events], { world, client }) => {
       const own = await rich(world, 100)
       const to = await recipient(own, destination)
-      const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: fencing })
+      const hold = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: call_fault })
       const { body } = await payOut(own, to)
-      await held.hit()
+      await hold.hit()
       const key = freshKey()
-      const ask = (headers = {}) =>
+      const requestFail = (headers = {}) =>
         own.post(`/v1/payouts/${body.id}/fail`, { reason: 'too slow', idempotency_key: key }, headers)
-      const accepted = await ask()
+      const accepted = await requestFail()
       expect([accepted.status, accepted.headers.get('location')]).toEqual([202, `/v1/payouts/${body.id}`])
       expect(accepted.body).toMatchObject({
         status: 'pending',
-        failure: { ...BY_HAND, message: 'too slow' },
+        failure: { ...MANUAL_FAILURE, message: 'too slow' },
         failed_at: null,
       })
       expect(accepted.body.fail_requested_at).not.toBeNull()
-      // Nothing is free that may leave.
+      // The amount stays reserved while the call may succeed.
       expect((await payOut(own, to)).body.error).toMatchObject({ code: 'insufficient_balance' })
       expect((await own.get('/v1/wallet/balances')).body).toMatchObject([
         { balance_minor: 100, pending_payouts_minor: 100, available_minor: 0 },
       ])
-      const waiting = ask(WAIT)
-      await held.release()
+      const waiting = requestFail(WAIT)
+      await hold.release()
       const waited = await waiting
-      expect([waited.status, waited.body]).toMatchObject(answered(status, 'too slow'))
+      expect([waited.status, waited.body]).toMatchObject(responseFor(status, 'too slow'))
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance, reserved: 0 })
       await world.drain()
       expect((await payoutSummary(world, body.id)).events).toEqual(events)
@@ -517,11 +524,13 @@ describe('a failure by hand', () => {
     },
   )
 
-  test('of a payout that has not left frees its amount, and it never leaves', async ({ world }) => {
+  test('of a payout that is not sent releases its amount, and the payout is never sent', async ({
+    world,
+  }) => {
     const own = await rich(world, 100)
     const to = await recipient(own)
     const key = freshKey()
-    const { id } = await paused(world, async () => {
+    const { id } = await whilePaused(world, async () => {
       const { body } = await payOut(own, to)
       const failed = await own.post(`/v1/payouts/${body.id}/fail`, {
         reason: 'asked twice',
@@ -543,15 +552,15 @@ describe('a failure by hand', () => {
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
     const reused = await own.post(`/v1/payouts/${id}/fail`, { reason: 'other', idempotency_key: key })
     expect(reused.body.error.code).toBe('idempotency_key_reused')
-    const again = await failing(own, id, 'again')
-    expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_failable'])
-    expect(again.body.error.message).toBe('The payout cannot be failed: it is failed.')
+    const repeated = await requestFailure(own, id, 'again')
+    expect([repeated.status, repeated.body.error.code]).toEqual([409, 'payout_not_failable'])
+    expect(repeated.body.error.message).toBe('The payout cannot be failed: it is failed.')
   })
 
   test.for([
     ['that were all refused', ['rate_limited_429']],
-    ['of which the last was refused for our credentials', ['rate_limited_429', 'refuse_401']],
-  ] as const)('after sendings %s takes effect at once', async ([_what, refusals], { world }) => {
+    ['with a last refusal of our credentials', ['rate_limited_429', 'refuse_401']],
+  ] as const)('after calls %s takes effect at once', async ([_what, refusals], { world }) => {
     const own = await rich(world, 100)
     const description = freshKey()
     for (const refusal of refusals) {
@@ -566,7 +575,7 @@ describe('a failure by hand', () => {
       expect(job!.attempt).toBeGreaterThanOrEqual(refusals.length)
     })
     const failed = await eventually(async () => {
-      const answer = await failing(own, body.id)
+      const answer = await requestFailure(own, body.id)
       expect(answer.status).not.toBe(202)
       return answer
     })
@@ -577,13 +586,15 @@ describe('a failure by hand', () => {
     expect(await effectsOf(world, body.id)).toEqual([])
   })
 
-  test('of a payout that the processor lets go of is done when it has, and asks it once', async ({
+  test('of a payout that the processor cancels takes effect after one cancellation at the processor', async ({
     world,
     client,
   }) => {
     const own = await rich(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_pending'), {}, WAIT)
-    const answers = await Promise.all(['one', 'other'].map((reason) => failing(own, payout.id, reason, WAIT)))
+    const answers = await Promise.all(
+      ['one', 'other'].map((reason) => requestFailure(own, payout.id, reason, WAIT)),
+    )
     for (const { status, body } of answers)
       expect([status, body.status, body.failure.manual]).toEqual([200, 'failed', true])
     expect(answers[0]!.body.failure).toEqual(answers[1]!.body.failure)
@@ -603,17 +614,17 @@ describe('a failure by hand', () => {
 
   test.for([
     ['fails', 'failed', 'failed', ['created', 'failed', 'processing']],
-    ['lets go of', 'canceled', 'failed', ['created', 'failed', 'processing']],
+    ['cancels', 'canceled', 'failed', ['created', 'failed', 'processing']],
     ['pays', 'paid', 'paid', ['created', 'fail_overtaken', 'paid', 'processing']],
   ] as const)(
-    'of a payout that the processor keeps waits until it %s it',
-    async ([_does, there, status, events], { world }) => {
+    'of a payout that the processor does not cancel at once waits until the processor %s it',
+    async ([_does, processor_status, status, events], { world }) => {
       const own = await rich(world, 100)
       const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
       const { id, processor_reference } = payout
-      const accepted = await failing(own, id, 'never arrived', { prefer: 'wait=1' })
+      const accepted = await requestFailure(own, id, 'never arrived', { prefer: 'wait=1' })
       expect([accepted.status, accepted.body.status]).toEqual([202, 'processing'])
-      expect(accepted.body.failure).toEqual({ ...BY_HAND, message: 'never arrived' })
+      expect(accepted.body.failure).toEqual({ ...MANUAL_FAILURE, message: 'never arrived' })
       await eventually(async () => expect((await jobOf(world, id, 'payout.cancel')).state).toBe('failed'))
       expect((await own.get(`/v1/payouts/${id}`)).body).toMatchObject({
         status: 'processing',
@@ -621,13 +632,13 @@ describe('a failure by hand', () => {
       })
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 100 })
       const key = freshKey()
-      const waiting = failing(own, id, 'second', { ...WAIT, 'idempotency-key': key })
+      const waiting = requestFailure(own, id, 'second', { ...WAIT, 'idempotency-key': key })
       await eventually(async () =>
         expect(await world.sql`select from idempotency_keys where key = ${key}`).toHaveLength(1),
       )
-      await settle(world, processor_reference, there)
+      await settle(world, processor_reference, processor_status)
       const waited = await waiting
-      expect([waited.status, waited.body]).toMatchObject(answered(status, 'never arrived'))
+      expect([waited.status, waited.body]).toMatchObject(responseFor(status, 'never arrived'))
       const failure = status === 'paid' ? null : { message: 'never arrived' }
       expect(await payoutIn(own, id, status)).toMatchObject({ failure })
       expect(await accountOf(world, own.tenant_id)).toEqual({
@@ -640,10 +651,10 @@ describe('a failure by hand', () => {
     },
   )
 
-  test('that was overtaken does not name what comes back later', async ({ world }) => {
+  test('that is overtaken by the payment does not mark a later return as manual', async ({ world }) => {
     const own = await rich(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
-    expect((await failing(own, payout.id)).status).toBe(202)
+    expect((await requestFailure(own, payout.id)).status).toBe(202)
     await settle(world, payout.processor_reference, 'paid')
     await payoutIn(own, payout.id, 'paid')
     await settle(world, payout.processor_reference, 'failed')
@@ -651,32 +662,35 @@ describe('a failure by hand', () => {
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
   })
 
-  test('while the call is under way is followed by a cancellation there', async ({ world, client }) => {
+  test('during the call of the payout is followed by a cancellation at the processor', async ({
+    world,
+    client,
+  }) => {
     const to = await recipient(client, 'ba_pending')
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
       fault: { hold: 'after' },
     })
     const { body } = await payOut(client, to)
-    await held.hit()
-    expect((await failing(client, body.id)).status).toBe(202)
-    await held.release()
-    expect((await payoutIn(client, body.id, 'failed')).failure).toMatchObject(BY_HAND)
+    await hold.hit()
+    expect((await requestFailure(client, body.id)).status).toBe(202)
+    await hold.release()
+    expect((await payoutIn(client, body.id, 'failed')).failure).toMatchObject(MANUAL_FAILURE)
     expect((await effectsOf(world, body.id)).map(({ effect }) => effect)).toEqual([
       'payout',
       'payout_canceled',
     ])
   })
 
-  test('is refused without a reason, and once it is paid', async ({ world, client }) => {
-    const payout = await processing(client)
+  test('is refused without a reason, and for a paid payout', async ({ world, client }) => {
+    const payout = await createProcessing(client)
     for (const body of [{}, { reason: '' }, { reason: 7 }])
       expect((await client.post(`/v1/payouts/${payout.id}/fail`, body)).body.error.code).toBe(
         'invalid_request',
       )
     await settle(world, payout.processor_reference, 'paid')
     await payoutIn(client, payout.id, 'paid')
-    const refused = await failing(client, payout.id, 'late')
+    const refused = await requestFailure(client, payout.id, 'late')
     expect([refused.status, refused.body.error.message]).toEqual([
       409,
       'The payout cannot be failed: it is paid.',
@@ -685,15 +699,15 @@ describe('a failure by hand', () => {
 })
 
 describe("where the platform's balance at the processor is too low", () => {
-  const broke = (world: World) =>
+  const refuseForBalance = (world: World) =>
     fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
       fault: { refuse_400: true, code: 'balance_insufficient' },
     })
 
-  test('the job is parked and the payout stays pending, until it is retried', async ({ world, client }) => {
+  test('the job is parked and the payout stays pending until a retry', async ({ world, client }) => {
     const to = await recipient(client)
-    const empty = await broke(world)
+    const empty = await refuseForBalance(world)
     const { body } = await payOut(client, to)
     await empty.hit()
     await eventually(async () =>
@@ -712,21 +726,21 @@ describe("where the platform's balance at the processor is too low", () => {
     expect(await effectsOf(world, body.id)).toEqual([{ effect: 'payout', amount: 100 }])
   })
 
-  const parked = async (world: World, own: Client) => {
+  const parkPayout = async (world: World, own: Client) => {
     const to = await recipient(own)
-    const empty = await broke(world)
+    const empty = await refuseForBalance(world)
     const { body } = await payOut(own, to)
     await empty.hit()
     await eventually(async () => expect((await jobOf(world, body.id)).run_at).toBe('infinity'))
     return body
   }
 
-  test('one command retries all that are parked; one that was canceled ends without a call', async ({
+  test('one command retries all parked jobs, and the job of a canceled payout fails without a call', async ({
     world,
   }) => {
     const own = await rich(world, 1000)
-    const payouts = [await parked(world, own), await parked(world, own)]
-    const canceled = await parked(world, own)
+    const payouts = [await parkPayout(world, own), await parkPayout(world, own)]
+    const canceled = await parkPayout(world, own)
     const { status, body } = await own.post(`/v1/payouts/${canceled.id}/cancel`)
     expect([status, body.status]).toEqual([200, 'canceled'])
     const command = async (...args: string[]) =>
@@ -745,15 +759,15 @@ describe("where the platform's balance at the processor is too low", () => {
   })
 })
 
-describe('an answer that is lost', () => {
-  const WAYS = { payouts: 'ba_success', transfers: 'acct_success' }
+describe('a lost response', () => {
+  const DESTINATIONS = { payouts: 'ba_success', transfers: 'acct_success' }
   test.concurrent.for(
     [
       ['before the effect', 'drop_before'],
       ['after the effect', 'drop_after'],
-      ['and stored as an error of the processor', 'error_500_after'],
-    ].flatMap(([when, lost]) => Object.entries(WAYS).map((way) => [when, ...way, lost] as const)),
-  )('%s pays once: %s', async ([_when, path, destination, lost], { world, client }) => {
+      ['with a stored error of the processor', 'error_500_after'],
+    ].flatMap(([when, lost]) => Object.entries(DESTINATIONS).map((entry) => [when, ...entry, lost] as const)),
+  )('%s leads to one payout: %s', async ([_when, path, destination, lost], { world, client }) => {
     const description = freshKey()
     await fault(world, {
       match: { method: 'POST', path: `/v1/${path}$`, contains: description },
@@ -764,17 +778,17 @@ describe('an answer that is lost', () => {
     expect(await effectsOf(world, body.id)).toHaveLength(1)
   })
 
-  test('to a payout that is canceled meanwhile is looked for, and not sent again', async ({
+  test('of a payout that is canceled meanwhile leads to a lookup, not to a second call', async ({
     world,
     client,
   }) => {
     const to = await recipient(client, 'ba_pending')
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
       fault: { delay_ms: 300, drop_after: true },
     })
     const { body } = await payOut(client, to)
-    await held.hit()
+    await hold.hit()
     await client.post(`/v1/payouts/${body.id}/cancel`, {}, { prefer: 'respond-async' })
     await payoutIn(client, body.id, 'canceled')
     const { id } = await jobOf(world, body.id)
@@ -782,9 +796,9 @@ describe('an answer that is lost', () => {
   })
 })
 
-describe('a payout of which nobody knows whether the processor has it', () => {
-  /** The processor remembers an error for its key, and shows nothing. */
-  async function unknown(
+describe('a payout with an unknown outcome at the processor', () => {
+  /** Creates a payout whose call got a stored error before its effect: lookups find nothing. */
+  async function createUnknownPayout(
     world: World,
     client: Client,
     destination = 'ba_manual',
@@ -796,12 +810,9 @@ describe('a payout of which nobody knows whether the processor has it', () => {
   }
   const act = (job_id: string) => ({ job_id, who: 'test', reason: 'asked the processor' })
 
-  test('stays pending and reserved, until an operator says that it never took effect', async ({
-    world,
-    client,
-  }) => {
+  test('stays pending and reserved, until an operator resolves it as failed', async ({ world, client }) => {
     const before = await accountOf(world, world.tenant_id)
-    const { id, job_id } = await unknown(world, client)
+    const { id, job_id } = await createUnknownPayout(world, client)
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
     expect(await world.sql.begin((tx) => resolveAsFailed(tx, act(job_id)))).toMatchObject({ after: 'failed' })
     expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
@@ -811,8 +822,8 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved)
   })
 
-  test('is settled by what an operator found there', async ({ world, client }) => {
-    const { id, job_id } = await unknown(world, client, 'ba_manual')
+  test('is settled with the reference that an operator finds at the processor', async ({ world, client }) => {
+    const { id, job_id } = await createUnknownPayout(world, client, 'ba_manual')
     const { url, api_key } = world.provider('stripe')
     const made = await fetch(`${url}/v1/payouts`, {
       method: 'POST',
@@ -824,12 +835,12 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
   })
 
-  test('that is failed by hand is never sent again, and keeps its amount until an operator has said what became of it', async ({
+  test('failed manually is never sent again, and stays reserved until an operator resolves it', async ({
     world,
     client,
   }) => {
     const before = await accountOf(world, world.tenant_id)
-    const { id, job_id } = await unknown(world, client)
+    const { id, job_id } = await createUnknownPayout(world, client)
     expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(202)
     await retryJob(world.sql, act(job_id))
     await eventually(async () => expect((await jobOf(world, id)).state).toBe('unknown'))
@@ -847,7 +858,7 @@ describe('a payout of which nobody knows whether the processor has it', () => {
   })
 })
 
-test('a payout whose call was refused for our credentials is canceled at once: nothing has left', async ({
+test('a payout whose call is refused for our credentials is canceled at once, without a payout at the processor', async ({
   world,
   client,
 }) => {
@@ -865,10 +876,7 @@ test('a payout whose call was refused for our credentials is canceled at once: n
   expect(await effectsOf(world, body.id)).toEqual([])
 })
 
-test('the audit notices a payout that is not posted as it says, and an event that is missing', async ({
-  world,
-  client,
-}) => {
+test('the audit reports a payout whose postings differ and a missing event', async ({ world, client }) => {
   const { body } = await payOut(client, await recipient(client, 'acct_success'), {}, WAIT)
   const problems = async () =>
     (await auditEverything(world.sql)).problems.flatMap(({ subject_id, problem, off_by }) =>
@@ -888,7 +896,7 @@ test('the audit notices a payout that is not posted as it says, and an event tha
   expect(await problems()).toEqual([])
 })
 
-test('in the end all books agree', async ({ world }) => {
+test('all invariants hold at the end', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
 }, 180_000)

@@ -1,5 +1,5 @@
-// The faults of postgres.js that `core/postgres` heals, each shown on the bare driver. When one of these tests fails after an
-// update, the driver was mended: delete the fault's file, its patch and its row here.
+// Tests that each fault of postgres.js that `core/postgres` works around exists in the bare driver. If a test fails after an
+// update, the driver was fixed: delete the fault's file, its patch and its entry here.
 import { once } from 'node:events'
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -15,39 +15,39 @@ import { startProxy } from '#test/proxy.ts'
 
 type Options = NonNullable<Parameters<typeof postgres>[1]> & { socket?: () => Promise<Socket> }
 type Queue = { push(item: unknown): void; shift(): unknown; remove(item: unknown): void }
-/** The driver, as it is installed or from a copy that a patch has mended. */
+/** The driver as it is installed, or a patched copy. */
 type Driver = { open: (url: string, options?: Options) => postgres.Sql; Queue: () => Queue }
-/** `name`: of its file in `core/postgres`, and of its patch. */
+/** `name`: the name of the fault's file in `core/postgres` and of its patch. */
 type Fault = {
   name: string
   title: string
   has_patch?: false
-  /** Whether a driver has the fault. */
-  isIn: (driver: Driver, url: string) => Promise<boolean>
+  /** True if a driver has the fault. */
+  isPresent: (driver: Driver, url: string) => Promise<boolean>
 }
 
 const APPLICATION = 'driver'
 const INSTALLED = join(dirname(createRequire(import.meta.url).resolve('postgres')), '../../src')
 const PATCHES = new URL('../src/core/postgres/upstream/', import.meta.url)
-/** A statement that is not answered by then is not answered at all. */
-const NO_ANSWER_MS = 2_500
+/** A statement without a response after this time counts as unanswered. */
+const MAX_RESPONSE_MS = 2_500
 
 const FAULTS: Fault[] = [
   {
     name: 'stuck-writes',
     title: 'a connection that closes while a write is scheduled never writes again',
-    async isIn({ open }, url) {
+    async isPresent({ open }, url) {
       const sockets: Socket[] = []
       const socket = async () => {
         const { hostname, port } = new URL(url)
-        const made = connect({ host: hostname, port: Number(port) })
-        await once(made, 'connect')
-        sockets.push(made)
-        return made
+        const opened = connect({ host: hostname, port: Number(port) })
+        await once(opened, 'connect')
+        sockets.push(opened)
+        return opened
       }
       const sql = open(url, { connect_timeout: 1, backoff: () => 0.1, socket })
       await sql`select 1`
-      // Two connections close at once, the last one first, and a statement is sent in between.
+      // Two connections close at once, the later one first, and a statement is sent in between.
       const other = await socket()
       const unsent = once(other, 'close').then(() => sql`select 2`.catch(codeOf))
       sockets[0]!.destroy()
@@ -59,20 +59,21 @@ const FAULTS: Fault[] = [
   {
     name: 'late-writes',
     title: 'a write to a connection that has closed ends the process',
-    async isIn({ open }, url) {
+    async isPresent({ open }, url) {
       const sql = open(url)
       await sql`select 1`
       const reserved = await sql.reserve()
       await terminate(open, url, reserved)
       return (
-        (await uncaughtBy('uncaughtException', () => reserved`select 1`.catch(() => {}))) instanceof TypeError
+        (await captureUncaught('uncaughtException', () => reserved`select 1`.catch(() => {}))) instanceof
+        TypeError
       )
     },
   },
   {
     name: 'row-holes',
-    title: 'the answer after one that failed half-way begins with holes',
-    async isIn({ open }, url) {
+    title: 'the result after a statement that fails half-way begins with holes',
+    async isPresent({ open }, url) {
       const sql = open(url)
       const failing = sql`select 1 / (3 - n) from generate_series(1, 5) n`.catch(codeOf)
       const next = sql`select n from generate_series(1, 3) n`
@@ -82,8 +83,8 @@ const FAULTS: Fault[] = [
   },
   {
     name: 'growing-queues',
-    title: 'a queue of connections that is never empty never forgets any',
-    async isIn({ Queue }) {
+    title: 'a queue of connections that is never empty grows without limit',
+    async isPresent({ Queue }) {
       const queue = Queue()
       queue.push('first')
       for (let n = 0; n < 10_000; n++) {
@@ -100,7 +101,7 @@ const FAULTS: Fault[] = [
   {
     name: 'lost-connections',
     title: 'a pool that ends while it connects loses the connection',
-    async isIn({ open }, url) {
+    async isPresent({ open }, url) {
       const proxy = await startProxy(url)
       onTestFinished(() => proxy.close())
       const sql = open(proxy.url, { backoff: () => 0.3 })
@@ -120,41 +121,41 @@ const FAULTS: Fault[] = [
   {
     name: 'array-types',
     title: 'types that cannot be fetched end the process',
-    async isIn({ open }, url) {
+    async isPresent({ open }, url) {
       const proxy = await startProxy(url)
       onTestFinished(() => proxy.close())
       proxy.swallow('typcategory')
       const sql = open(proxy.url, { fetch_types: true })
       const query = sql`select 1`.catch(codeOf)
       await sleep(300)
-      const rejection = await uncaughtBy('unhandledRejection', () => sql.end({ timeout: 0 }))
+      const rejection = await captureUncaught('unhandledRejection', () => sql.end({ timeout: 0 }))
       expect(await query).toBe('CONNECTION_DESTROYED')
       return rejection !== undefined
     },
   },
   {
     name: 'reserve',
-    title: 'reserving a new connection is never answered',
-    async isIn({ open }, url) {
+    title: 'a reservation of a new connection never resolves',
+    async isPresent({ open }, url) {
       return await isUnanswered(open(url).reserve())
     },
   },
   {
     name: 'tls-refusals',
-    title: 'a server that refuses TLS is not understood',
-    async isIn({ open }, url) {
+    title: 'the error of a server that refuses TLS does not show the reason',
+    async isPresent({ open }, url) {
       const error = await open(url, { ssl: 'require' })`select 1`.catch((error: unknown) => error)
       return isTlsUnsupported(error)
     },
   },
   {
     name: 'silence',
-    title: 'a connection that goes silent is never given up',
+    title: 'a connection without traffic is never closed',
     has_patch: false,
-    async isIn({ open }, url) {
+    async isPresent({ open }, url) {
       const proxy = await startProxy(url)
       onTestFinished(() => proxy.close())
-      // Every limit that the driver has.
+      // All time limits of the driver are set.
       const sql = open(proxy.url, { connect_timeout: 1, idle_timeout: 1, max_lifetime: 1, keep_alive: 1 })
       await sql`select 1`
       proxy.freeze()
@@ -171,23 +172,23 @@ afterAll(async () => {
   await database?.drop()
 })
 
-describe.each(FAULTS)('postgres.js: $title', ({ name, has_patch = true, isIn }) => {
-  test('the fault is there', async () => {
-    expect(await isIn(await driverIn(INSTALLED), database.url)).toBe(true)
+describe.each(FAULTS)('postgres.js: $title', ({ name, has_patch = true, isPresent }) => {
+  test('the installed driver has the fault', async () => {
+    expect(await isPresent(await loadDriver(INSTALLED), database.url)).toBe(true)
   })
 
   if (!has_patch) return
-  test('the patch mends it', async () => {
+  test('the patch fixes the fault', async () => {
     const copy = await makeFolder('driver')
     onTestFinished(() => copy.remove())
     await cp(INSTALLED, join(copy.path, 'src'), { recursive: true })
     await writeFile(join(copy.path, 'package.json'), '{ "type": "module" }')
     await applyPatch(copy.path, await readFile(new URL(`${name}.patch`, PATCHES), 'utf8'))
-    expect(await isIn(await driverIn(join(copy.path, 'src')), database.url)).toBe(false)
+    expect(await isPresent(await loadDriver(join(copy.path, 'src')), database.url)).toBe(false)
   })
 })
 
-async function driverIn(folder: string): Promise<Driver> {
+async function loadDriver(folder: string): Promise<Driver> {
   const [{ default: driver }, { default: Queue }] = await Promise.all([
     import(join(folder, 'index.js')) as Promise<{ default: typeof postgres }>,
     import(join(folder, 'queue.js')) as Promise<{ default: Driver['Queue'] }>,
@@ -203,17 +204,17 @@ async function driverIn(folder: string): Promise<Driver> {
   }
 }
 
-/** Applies a unified diff of one file, each hunk where its old lines are. */
+/** Applies a unified diff of one file. Each hunk is located by its old lines. */
 async function applyPatch(folder: string, patch: string): Promise<void> {
   const file = join(folder, /^\+\+\+ b\/(.+)$/m.exec(patch)![1]!)
   let text = await readFile(file, 'utf8')
   for (const hunk of patch.split(/^@@.*@@.*\n/m).slice(1)) {
     const lines = hunk.trimEnd().split('\n')
-    const backlogsOf = (kinds: string) =>
+    const linesOf = (kinds: string) =>
       lines.filter((line) => kinds.includes(line[0] ?? ' ')).map((line) => `${line.slice(1)}\n`)
-    const old = backlogsOf(' -').join('')
+    const old = linesOf(' -').join('')
     expect(text.split(old)).toHaveLength(2)
-    text = text.replace(old, () => backlogsOf(' +').join(''))
+    text = text.replace(old, () => linesOf(' +').join(''))
   }
   await writeFile(file, text)
 }
@@ -227,18 +228,18 @@ async function isUnanswered(answer: PromiseLike<unknown>): Promise<boolean> {
     () => true,
     () => true,
   )
-  return !(await Promise.race([answered, sleep(NO_ANSWER_MS, false)]))
+  return !(await Promise.race([answered, sleep(MAX_RESPONSE_MS, false)]))
 }
 
-/** Ends a connection on the server, and returns when the driver has noticed. */
+/** Ends a connection on the server and waits until the driver has noticed. */
 async function terminate(open: Driver['open'], url: string, sql: postgres.Sql): Promise<void> {
   const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
   await open(url)`select pg_terminate_backend(${row!.pid})`
   await sleep(200)
 }
 
-/** The first error that nobody caught during `work` and for a moment after. */
-async function uncaughtBy(
+/** The first uncaught error during `work` and the 200 ms after it. */
+async function captureUncaught(
   event: 'uncaughtException' | 'unhandledRejection',
   work: () => Promise<unknown>,
 ): Promise<unknown> {
@@ -247,7 +248,7 @@ async function uncaughtBy(
   process.removeAllListeners(event)
   process.on(event, (error: unknown) => errors.push(error))
   try {
-    // A statement that is written to nothing is never answered.
+    // A statement on a closed connection never resolves.
     void work()
     await sleep(200)
   } finally {

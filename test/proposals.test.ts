@@ -1,4 +1,4 @@
-// What one operator proposes and another confirms: corrections of the ledger, and payouts that are failed by force.
+// Proposals that a second operator confirms: corrections of the ledger and forced failures of payouts.
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -31,7 +31,7 @@ test.beforeAll(async ({ world }) => {
 
 const settle = (world: World, reference: string, status: string) =>
   world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
-const ledger = async (world: World, ...args: string[]) =>
+const runLedger = async (world: World, ...args: string[]) =>
   await runCommand('src/commands/ledger.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
 const slugOf = async (world: World, tenant_id: string) =>
   (await world.sql`select slug from tenants where id = ${tenant_id}`)[0]!['slug'] as string
@@ -48,17 +48,17 @@ const failure = (shop: { tenant_id: string }, payout_id: string) => ({
   payout_id,
   reason: 'the bank lost it',
 })
-const proposeAs = async (operator: Operator, proposed: object): Promise<any> => {
-  const { status, body } = await operator.post('/api/ops/proposals', proposed)
+const proposeAs = async (operator: Operator, proposal: object): Promise<any> => {
+  const { status, body } = await operator.post('/api/ops/proposals', proposal)
   expect([status, body.state]).toEqual([201, 'open'])
   return body
 }
 const confirm = (operator: Browser, id: string) => operator.post(`/api/ops/proposals/${id}/confirm`)
 const reject = (operator: Browser, id: string) => operator.post(`/api/ops/proposals/${id}/reject`)
-const stateOf = async (id: string) => (await ada.get(`/api/ops/proposals/${id}`)).body
-const reaches = async (id: string, state: string): Promise<any> =>
+const readProposal = async (id: string) => (await ada.get(`/api/ops/proposals/${id}`)).body
+const awaitState = async (id: string, state: string): Promise<any> =>
   await eventually(async () => {
-    const proposal = await stateOf(id)
+    const proposal = await readProposal(id)
     expect(proposal).toMatchObject({ state })
     return proposal
   })
@@ -66,20 +66,18 @@ const transactionsOf = async (shop: Client): Promise<any[]> =>
   (await shop.get('/v1/wallet/transactions?kind=correction')).body
 
 describe('a correction', () => {
-  test('is proposed by command, changes nothing until another operator confirms it, and is posted once', async ({
-    world,
-  }) => {
+  test('is proposed by command and posted once, after another operator confirms it', async ({ world }) => {
     const shop = await rich(world, 1000)
     const slug = await slugOf(world, shop.tenant_id)
     const args = ['--tenant', slug, '--currency', 'usd', '--amount=-300', '--reason', 'posted twice']
-    const proposed = await ledger(world, 'correct', ...args, '--by', ada.email)
-    expect(proposed).toMatchObject({ code: 0 })
-    expect(proposed.stdout).toMatch(/ open {2}correct USD -3\.00 {2}/)
-    const id = /^\S+/.exec(proposed.stdout)![0]
-    expect((await ledger(world, 'list', '--state', 'open')).stdout).toContain(id)
+    const proposal = await runLedger(world, 'correct', ...args, '--by', ada.email)
+    expect(proposal).toMatchObject({ code: 0 })
+    expect(proposal.stdout).toMatch(/ open {2}correct USD -3\.00 {2}/)
+    const id = /^\S+/.exec(proposal.stdout)![0]
+    expect((await runLedger(world, 'list', '--state', 'open')).stdout).toContain(id)
     expect(await transactionsOf(shop)).toEqual([])
 
-    // Every operator learns of it from the overview.
+    // The overview shows the proposal to every operator.
     const carol = await signedInAs(world, { role: 'owner', is_operator: true })
     const attention = async () => (await carol.get('/api/overview')).body.attention
     expect(await attention()).toContainEqual(
@@ -87,12 +85,12 @@ describe('a correction', () => {
     )
     const own = await confirm(ada, id)
     expect([own.status, own.body.error.code]).toEqual([403, 'forbidden'])
-    expect((await stateOf(id)).state).toBe('open')
+    expect((await readProposal(id)).state).toBe('open')
     expect((await confirm(bob, id)).status).toBe(200)
-    await reaches(id, 'done')
+    await awaitState(id, 'done')
     expect(await attention()).not.toContainEqual(expect.objectContaining({ kind: 'proposal_undecided' }))
-    const again = await confirm(bob, id)
-    expect([again.status, again.body.error.code]).toEqual([409, 'conflict'])
+    const second_confirm = await confirm(bob, id)
+    expect([second_confirm.status, second_confirm.body.error.code]).toEqual([409, 'conflict'])
     expect(await transactionsOf(shop)).toMatchObject([
       {
         kind: 'correction',
@@ -118,7 +116,7 @@ describe('a correction', () => {
     })
   })
 
-  test('of a tenant without money opens its account, and may leave less than nothing', async ({ world }) => {
+  test('opens the account of a tenant without money, and its balance may be negative', async ({ world }) => {
     const shop = await world.clientOf()
     await agreed(world, { ...correction(shop, 250), currency: 'EUR' })
     await agreed(world, { ...correction(shop, -400), currency: 'eur' })
@@ -127,30 +125,30 @@ describe('a correction', () => {
     ])
   })
 
-  test('that workers carry out at the same moment is posted once', async ({ world }) => {
+  test('that several workers carry out at the same time is posted once', async ({ world }) => {
     const shop = await world.clientOf()
     const ids = await Promise.all([1, 2, 3].map((amount) => agree(world, correction(shop, amount * 100))))
     await Promise.all(Array.from({ length: 12 }, () => carryOutNextProposal(world.sql)))
-    for (const id of ids) await reaches(id, 'done')
+    for (const id of ids) await awaitState(id, 'done')
     expect(await transactionsOf(shop)).toHaveLength(3)
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 600, reserved: 0 })
   })
 
-  test('by command needs an operator, a tenant, a currency, a whole amount and a reason', async ({
+  test('by command requires an operator, a tenant, a currency, an amount in minor units and a reason', async ({
     world,
   }) => {
-    const whole = {
+    const valid = {
       tenant: await slugOf(world, world.tenant_id),
       currency: 'usd',
       amount: '500',
       reason: 'posted twice',
       by: ada.email,
     }
-    const tried = async (change: Partial<Record<keyof typeof whole, string | null>>) => {
-      const given = Object.entries({ ...whole, ...change }).filter(([, value]) => value !== null)
-      return await ledger(world, 'correct', ...given.map(([name, value]) => `--${name}=${value}`))
+    const correctWith = async (change: Partial<Record<keyof typeof valid, string | null>>) => {
+      const options = Object.entries({ ...valid, ...change }).filter(([, value]) => value !== null)
+      return await runLedger(world, 'correct', ...options.map(([name, value]) => `--${name}=${value}`))
     }
-    for (const [change, says] of [
+    for (const [change, message] of [
       [{ by: null }, '--by is missing'],
       [{ by: 'nobody@example.com' }, 'is not an operator'],
       [{ tenant: 'nobody' }, 'There is no tenant'],
@@ -160,17 +158,17 @@ describe('a correction', () => {
       [{ amount: '9999999999999' }, '--amount'],
       [{ reason: null }, '--reason'],
     ] as const) {
-      const { code, stderr } = await tried(change)
-      expect([code, stderr]).toEqual([1, expect.stringContaining(says)])
+      const { code, stderr } = await correctWith(change)
+      expect([code, stderr]).toEqual([1, expect.stringContaining(message)])
       expect(stderr).not.toContain('    at ')
     }
-    expect((await ledger(world, '--help')).stdout).toContain('npm run ledger -- correct')
+    expect((await runLedger(world, '--help')).stdout).toContain('npm run ledger -- correct')
   }, 180_000)
 
-  test('that was posted without two operators is found by the audit', async ({ world }) => {
+  test('without a confirmed proposal is found by the audit', async ({ world }) => {
     const shop = await world.clientOf()
     const id = await agree(world, correction(shop, 100))
-    await reaches(id, 'done')
+    await awaitState(id, 'done')
     const problems = async () =>
       (await auditEverything(world.sql)).problems.flatMap(({ tenant_id, problem, off_by }) =>
         tenant_id === shop.tenant_id ? [`${problem} ${off_by}`] : [],
@@ -183,7 +181,7 @@ describe('a correction', () => {
 })
 
 describe('a proposal', () => {
-  test('that is rejected, taken back or expired is not carried out, and cannot be confirmed any more', async ({
+  test('that is rejected, withdrawn or expired is not carried out and cannot be confirmed', async ({
     world,
   }) => {
     const shop = await world.clientOf()
@@ -195,13 +193,13 @@ describe('a proposal', () => {
     ]
     expect((await reject(bob, rejected.id)).body.state).toBe('rejected')
     expect((await reject(ada, canceled.id)).body.state).toBe('canceled')
-    const others = await ledger(world, 'cancel', by_command.id, '--by', bob.email)
-    expect([others.code, others.stderr]).toEqual([1, expect.stringContaining(ada.email)])
-    expect(await ledger(world, 'cancel', by_command.id, '--by', ada.email)).toMatchObject({ code: 0 })
+    const foreign_cancel = await runLedger(world, 'cancel', by_command.id, '--by', bob.email)
+    expect([foreign_cancel.code, foreign_cancel.stderr]).toEqual([1, expect.stringContaining(ada.email)])
+    expect(await runLedger(world, 'cancel', by_command.id, '--by', ada.email)).toMatchObject({ code: 0 })
     await world.sql`
       update proposals set created_at = now() - interval '73 hours', expires_at = now() - interval '1 hour'
       where id = ${expired.id}`
-    expect((await stateOf(expired.id)).state).toBe('expired')
+    expect((await readProposal(expired.id)).state).toBe('expired')
     for (const { id } of [rejected, canceled, by_command, expired]) {
       const answer = await confirm(bob, id)
       expect([answer.status, answer.body.error.code]).toEqual([409, 'conflict'])
@@ -212,22 +210,26 @@ describe('a proposal', () => {
     expect((await entriesOf(world, ada)).slice(-1)).toMatchObject([{ action: 'proposals.cancel' }])
   })
 
-  test('that the database refuses is refused with its words, and holds up no other', async ({ world }) => {
+  test('refused by the database shows the text of the database and does not delay other proposals', async ({
+    world,
+  }) => {
     const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
     const { body: payout } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
-    // Less is reserved than is to be freed.
+    // The reserved amount is less than the amount to free.
     await world.sql`
       update ledger_accounts set reserved_minor = 50 where tenant_id = ${shop.tenant_id} and name = 'available'`
     const refused = await agree(world, failure(shop, payout.id))
     await agreed(world, correction(other, 5))
-    expect((await reaches(refused, 'refused')).refused).toMatch(/^The database refused it: .+ledger_accounts/)
+    expect((await awaitState(refused, 'refused')).refused).toMatch(
+      /^The database refused it: .+ledger_accounts/,
+    )
     await world.sql`
       update ledger_accounts set reserved_minor = 100 where tenant_id = ${shop.tenant_id} and name = 'available'`
     await agreed(world, failure(shop, payout.id))
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
   })
 
-  test('whose account stays locked is passed over, says so, and is carried out later', async ({ world }) => {
+  test('with a locked account is skipped with an error and carried out later', async ({ world }) => {
     const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
     const release = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
@@ -241,20 +243,20 @@ describe('a proposal', () => {
     try {
       await agreed(world, correction(other, 5))
       const { error } = await eventually(async () => {
-        const proposal = await stateOf(id)
+        const proposal = await readProposal(id)
         expect(proposal).toMatchObject({ state: 'confirmed', error: expect.stringContaining('lock timeout') })
         return proposal
       })
-      expect((await ledger(world, 'list', '--state', 'confirmed')).stdout).toContain(error)
+      expect((await runLedger(world, 'list', '--state', 'confirmed')).stdout).toContain(error)
     } finally {
       release.resolve()
       await holder
     }
-    expect(await reaches(id, 'done')).toMatchObject({ error: null, refused: null })
+    expect(await awaitState(id, 'done')).toMatchObject({ error: null, refused: null })
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 995, reserved: 0 })
   })
 
-  test('is for operators only, and of something that is there', async ({ world }) => {
+  test('requires an operator and an existing tenant and payout', async ({ world }) => {
     const shop = await rich(world, 100)
     const owner = await signedInAs(world, { role: 'owner' })
     const { id } = await proposeAs(ada, correction(shop, 1))
@@ -265,19 +267,19 @@ describe('a proposal', () => {
       await reject(owner, id),
     ])
       expect(status).toBe(403)
-    for (const proposed of [
+    for (const proposal of [
       { ...correction(shop, 1), tenant_id: newId() },
       failure(shop, newId()),
       failure(world, newId()),
     ])
-      expect((await ada.post('/api/ops/proposals', proposed)).status).toBe(404)
-    for (const proposed of [{ ...correction(shop, 0) }, { ...correction(shop, 1.5) }, { kind: 'gift' }])
-      expect((await ada.post('/api/ops/proposals', proposed)).status).toBe(400)
+      expect((await ada.post('/api/ops/proposals', proposal)).status).toBe(404)
+    for (const proposal of [{ ...correction(shop, 0) }, { ...correction(shop, 1.5) }, { kind: 'gift' }])
+      expect((await ada.post('/api/ops/proposals', proposal)).status).toBe(400)
     expect((await confirm(ada, newId())).status).toBe(404)
     expect((await reject(bob, id)).status).toBe(200)
   })
 
-  test('needs two people also where a process asks the database by itself', async ({ world }) => {
+  test('requires two operators also in the database', async ({ world }) => {
     const shop = await world.clientOf()
     const { id } = await proposeAs(ada, correction(shop, 1))
     const dashboard = connectDatabase(urlAs('dashboard', world.config.DATABASE_URL!), {
@@ -296,7 +298,7 @@ describe('a proposal', () => {
     }
   })
 
-  test('is refused while 100 wait for a decision', async ({ world }) => {
+  test('is refused while 100 proposals are undecided', async ({ world }) => {
     const shop = await world.clientOf()
     const { id } = await proposeAs(ada, correction(shop, 1))
     await world.sql`
@@ -313,15 +315,15 @@ describe('a proposal', () => {
   })
 })
 
-describe('a payout that operators fail by force', () => {
-  const drifts = async (shop: Client): Promise<any[]> => (await shop.get('/v1/reconciliation')).body
+describe('a forced failure of a payout', () => {
+  const listDrifts = async (shop: Client): Promise<any[]> => (await shop.get('/v1/reconciliation')).body
   const reconcile = async (world: World, id: string): Promise<boolean> => {
-    const asked = await lookUpLater(world, 'payout', id)
+    const requested = await lookUpLater(world, 'payout', id)
     await world.drain()
-    return asked
+    return requested
   }
 
-  test('has failed and is free at once, a drift says so, and a payment all the same is posted', async ({
+  test('frees the amount at once, opens a drift, and a later payment by the processor is posted', async ({
     world,
   }) => {
     const shop = await rich(world, 100)
@@ -330,15 +332,15 @@ describe('a payout that operators fail by force', () => {
     const requested = await shop.post(`/v1/payouts/${payout.id}/fail`, { reason: 'never arrived' })
     expect(requested.status).toBe(202)
     const { id } = await proposeAs(ada, failure(shop, payout.id))
-    const twice = await bob.post('/api/ops/proposals', failure(shop, payout.id))
-    expect([twice.status, twice.body.error.code]).toEqual([409, 'conflict'])
+    const duplicate = await bob.post('/api/ops/proposals', failure(shop, payout.id))
+    expect([duplicate.status, duplicate.body.error.code]).toEqual([409, 'conflict'])
     expect((await confirm(bob, id)).status).toBe(200)
-    await reaches(id, 'done')
+    await awaitState(id, 'done')
     expect((await shop.get(`/v1/payouts/${payout.id}`)).body).toMatchObject({
       status: 'failed',
       failure: { code: 'failed_manually', message: 'the bank lost it', manual: true },
     })
-    expect(await drifts(shop)).toMatchObject([
+    expect(await listDrifts(shop)).toMatchObject([
       {
         subject_id: payout.id,
         state: 'differs',
@@ -347,14 +349,14 @@ describe('a payout that operators fail by force', () => {
       },
     ])
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    // What it freed is used for another one.
+    // Another payout uses the freed amount.
     expect((await payOut(shop, await recipient(shop), {}, WAIT)).status).toBe(201)
     await settle(world, payout.processor_reference, 'paid')
     await eventually(async () =>
       expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: -100, reserved: 0 }),
     )
     await eventually(async () =>
-      expect(await drifts(shop)).toMatchObject([
+      expect(await listDrifts(shop)).toMatchObject([
         {
           detail: 'the payout has failed here, but the processor has paid it',
           theirs: { status: 'paid' },
@@ -367,94 +369,96 @@ describe('a payout that operators fail by force', () => {
       events: ['created', 'failed', 'processing'],
     })
     await settle(world, payout.processor_reference, 'failed')
-    await eventually(async () => expect(await drifts(shop)).toEqual([]))
-    // The drift is not closed before what came back is posted.
+    await eventually(async () => expect(await listDrifts(shop)).toEqual([]))
+    // The returned amount is posted before the drift is closed.
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 0, reserved: 0 })
   })
 
-  test('is asked about until the processor is done with it', async ({ world }) => {
+  test('is looked up until the payout is final at the processor', async ({ world }) => {
     const shop = await rich(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     await agreed(world, failure(shop, body.id))
     expect(await reconcile(world, body.id)).toBe(true)
-    expect(await drifts(shop)).toMatchObject([{ theirs: { status: 'processing' } }])
+    expect(await listDrifts(shop)).toMatchObject([{ theirs: { status: 'processing' } }])
     await settle(world, body.processor_reference, 'failed')
     await reconcile(world, body.id)
-    await eventually(async () => expect(await drifts(shop)).toEqual([]))
+    await eventually(async () => expect(await listDrifts(shop)).toEqual([]))
     expect(await reconcile(world, body.id)).toBe(false)
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
   })
 
-  test('while its call is under way has a drift until it is known what that came to', async ({ world }) => {
+  test('during the call of the payout has a drift until the outcome of the call is known', async ({
+    world,
+  }) => {
     const shop = await rich(world, 200)
-    const outcome = async (destination: string) => {
+    const failDuringCall = async (destination: string) => {
       const to = await recipient(shop, destination)
-      const held = await fault(world, {
+      const hold = await fault(world, {
         match: { method: 'POST', path: '/v1/transfers$' },
         fault: { hold: destination === 'acct_success' ? 'after' : 'before' },
       })
       const { body } = await payOut(shop, to)
-      await held.hit()
+      await hold.hit()
       await agreed(world, failure(shop, body.id))
-      expect((await drifts(shop)).filter((each) => each.subject_id === body.id)).toMatchObject([
+      expect((await listDrifts(shop)).filter((each) => each.subject_id === body.id)).toMatchObject([
         { state: 'differs', ours: { status: 'failed' }, theirs: null },
       ])
-      return { id: body.id, release: () => held.release() }
+      return { id: body.id, release: () => hold.release() }
     }
-    const { id: paid, ...sent } = await outcome('acct_success')
+    const { id: paid, ...sent } = await failDuringCall('acct_success')
     await sent.release()
-    const { id: refused, ...unsent } = await outcome('acct_refused')
-    // Nothing is settled without it.
-    const closes = `new.subject_id = '${refused}' and new.resolved_at is not null`
-    const closed = await loseFirstWrite(world.sql, 'update', 'drifts', closes)
+    const { id: refused, ...unsent } = await failDuringCall('acct_refused')
+    // Loses the write that closes the drift, and the settlement with it.
+    const condition = `new.subject_id = '${refused}' and new.resolved_at is not null`
+    const expectWriteLost = await loseFirstWrite(world.sql, 'update', 'drifts', condition)
     await unsent.release()
-    // So it is found out again, by two lookups long after the call.
+    // Two lookups long after the call settle the payout instead.
     for (const interval of ['11 minutes', '1 minute'])
       await eventually(async () => {
-        const aged = await world.sql`
+        const updated = await world.sql`
           update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), wakeup_sent_at = null,
             last_sent_at = last_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
             absent_since = absent_since - ${interval}::interval
           where subject_id = ${refused} and state = 'unknown' and (absent_since is null) = ${interval === '11 minutes'}
           returning id`
-        expect(aged).toHaveLength(1)
+        expect(updated).toHaveLength(1)
       })
     await eventually(async () =>
-      expect(await drifts(shop)).toMatchObject([{ subject_id: paid, theirs: { status: 'paid' } }]),
+      expect(await listDrifts(shop)).toMatchObject([{ subject_id: paid, theirs: { status: 'paid' } }]),
     )
-    await closed()
+    await expectWriteLost()
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
     expect((await payoutSummary(world, refused)).events).toEqual(['created', 'failed'])
   })
 
-  test('that the processor pays at the same moment is a drift all the same', async ({ world }) => {
+  test('and a payment by the processor at the same time give a drift', async ({ world }) => {
     const shop = await rich(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     const { id, processor_reference } = body
-    // The statement of the worker that fails it and then that of the one that settles it wait for the row.
-    const proposal = await world.sql.begin(async (tx) => {
-      // The proposal names the row, which may be read for that.
+    // The failing statement and then the settling statement wait for the lock of the row.
+    const proposal_id = await world.sql.begin(async (tx) => {
+      // This lock allows the foreign key check of the proposal.
       await tx`select from payouts where id = ${id} for no key update`
-      const proposed = await agree(world, failure(shop, id))
+      const proposed_id = await agree(world, failure(shop, id))
       await waitingForLocks(world.sql, 1)
       await settle(world, processor_reference, 'paid')
       await waitingForLocks(world.sql, 2)
-      return proposed
+      return proposed_id
     })
-    await reaches(proposal, 'done')
+    await awaitState(proposal_id, 'done')
     await eventually(async () =>
-      expect(await drifts(shop)).toMatchObject([
+      expect(await listDrifts(shop)).toMatchObject([
         { subject_id: id, ours: { status: 'failed' }, theirs: { status: 'paid' } },
       ]),
     )
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 900, reserved: 0 })
   })
 
-  test('that never left has no drift; one that has ended meanwhile is refused', async ({ world }) => {
+  test('of an unsent payout has no drift, and of a final payout is refused', async ({ world }) => {
     const shop = await rich(world, 1000)
     await pauseJobs(world.sql, { queue: 'payouts' })
     const { body: waiting } = await payOut(shop, await recipient(shop))
-    const proposed = await ledger(
+    const proposal = await runLedger(
       world,
       'fail-payout',
       waiting.id,
@@ -463,13 +467,13 @@ describe('a payout that operators fail by force', () => {
       '--by',
       ada.email,
     )
-    expect(proposed.stdout).toContain('fail payout')
-    const id = /^\S+/.exec(proposed.stdout)![0]
+    expect(proposal.stdout).toContain('fail payout')
+    const id = /^\S+/.exec(proposal.stdout)![0]
     expect((await confirm(bob, id)).status).toBe(200)
-    await reaches(id, 'done')
+    await awaitState(id, 'done')
     await resumeJobs(world.sql, { queue: 'payouts' })
     await world.drain()
-    expect(await drifts(shop)).toEqual([])
+    expect(await listDrifts(shop)).toEqual([])
     expect((await payoutSummary(world, waiting.id)).events).toEqual(['created', 'failed'])
 
     const { body: paid } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
@@ -477,14 +481,14 @@ describe('a payout that operators fail by force', () => {
     await settle(world, paid.processor_reference, 'paid')
     await payoutIn(shop, paid.id, 'paid')
     expect((await confirm(bob, late.id)).status).toBe(200)
-    expect(await reaches(late.id, 'refused')).toMatchObject({
+    expect(await awaitState(late.id, 'refused')).toMatchObject({
       refused: 'The payout has become final in the meantime.',
     })
     expect((await ada.post('/api/ops/proposals', failure(shop, paid.id))).status).toBe(409)
   })
 })
 
-test('in the end all books agree', async ({ world }) => {
+test('the books balance and agree with the processor after all tests', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
 }, 180_000)

@@ -1,4 +1,4 @@
-// What the HTTP client of providers believes of an answer, whoever sends it.
+// Tests the HTTP client of providers with malformed and long responses.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => new Promise((closed) => server.close(closed)))
 
-async function answered(text: string, options?: { max_response_bytes: number }) {
+async function receive(text: string, options?: { max_response_bytes: number }) {
   body = text
   const http = openHttp(url, options)
   try {
@@ -23,18 +23,18 @@ async function answered(text: string, options?: { max_response_bytes: number }) 
   }
 }
 
-test('what no database can store is removed, and all else is left as it is', async () => {
-  expect(await answered(String.raw`{"a\u0000":"b\u0000","half":"\ud83d","whole":"\ud83d\ude00"}`)).toEqual({
+test('characters that a database cannot store are removed from a response, and all others are kept', async () => {
+  expect(await receive(String.raw`{"a\u0000":"b\u0000","half":"\ud83d","whole":"\ud83d\ude00"}`)).toEqual({
     a: 'b',
     half: '\ufffd',
     whole: '😀',
   })
 })
 
-test('an answer that is too long for its provider is not read', async () => {
+test('a response above the limit of its provider is refused', async () => {
   const text = JSON.stringify({ a: 'a'.repeat(1000) })
-  expect(await answered(text, { max_response_bytes: 1100 })).toEqual({ a: 'a'.repeat(1000) })
-  await expect(answered(text, { max_response_bytes: 900 })).rejects.toThrow(
+  expect(await receive(text, { max_response_bytes: 1100 })).toEqual({ a: 'a'.repeat(1000) })
+  await expect(receive(text, { max_response_bytes: 900 })).rejects.toThrow(
     'the answer is longer than 900 bytes',
   )
 })

@@ -1,4 +1,4 @@
-// What a payment processor's connection can do to us, byte by byte, and what each of it must come to.
+// Connections to a payment processor: the outcome of each fault and answer, byte by byte.
 import { execFile } from 'node:child_process'
 import { createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close()
 })
 
-/** A server that does with the socket what the script says, once for each request that came in whole. */
+/** A server that runs the script on the socket for each complete request. */
 async function serve(script: Script): Promise<{ api_base: string; received: Received[] }> {
   const received: Received[] = []
   const sockets = new Set<Socket>()
@@ -127,25 +127,25 @@ const UNREADABLE: [string, Script][] = [
   ['200 with a list', answer(200, '[]')],
   ['200 without a body', answer(200, '')],
   ['200 with HTML', answer(200, '<html>Sign in to the airport</html>')],
-  ['200 with an error that is no object', answer(200, { error: true })],
-  ['200 with an error that is a word', answer(200, { error: 'nope' })],
+  ['200 with a boolean as error', answer(200, { error: true })],
+  ['200 with text as error', answer(200, { error: 'nope' })],
   ['204', (socket) => void socket.write('HTTP/1.1 204 No Content\r\n\r\n')],
   ['a redirect', answer(302, '', { location: 'http://127.0.0.1:1/' })],
-  ['a redirect that says it in JSON', answer(302, { message: 'over there' })],
-  ['404 from something in between', answer(404, { message: 'no Route matched' })],
-  ['401 from something in between', answer(401, { message: 'Unauthorized' })],
-  ['429 from something in between', answer(429, '<html>slow down</html>')],
-  ['502 from something in between', answer(502, { message: 'upstream' })],
+  ['a redirect in JSON', answer(302, { message: 'over there' })],
+  ['404 from a proxy', answer(404, { message: 'no Route matched' })],
+  ['401 from a proxy', answer(401, { message: 'Unauthorized' })],
+  ['429 from a proxy', answer(429, '<html>slow down</html>')],
+  ['502 from a proxy', answer(502, { message: 'upstream' })],
   ['503 in HTML', answer(503, '<html>Back soon</html>', { 'content-type': 'text/html' })],
-  ['404 over a whole payment', answer(404, INTENT)],
+  ['404 with a complete payment', answer(404, INTENT)],
   ['500 in JSON', failure(500, { type: 'api_error' })],
-  ['409 that is not about the key', failure(409, { type: 'api_error', code: 'something_else' })],
-  ['400 of a type that is not in the table', failure(400, { type: 'api_error' })],
-  ['the id of something else', answer(200, { ...INTENT, id: 'ch_1' })],
-  ['an id that is a prefix only', answer(200, { ...INTENT, id: 'pi_' })],
+  ['409 with an unknown code', failure(409, { type: 'api_error', code: 'something_else' })],
+  ['400 with an unexpected type', failure(400, { type: 'api_error' })],
+  ['the id of another kind of object', answer(200, { ...INTENT, id: 'ch_1' })],
+  ['an id that is only a prefix', answer(200, { ...INTENT, id: 'pi_' })],
   ['another object', answer(200, { ...INTENT, object: 'charge' })],
-  ['a status that is new to us', answer(200, { ...INTENT, status: 'requires_patience' })],
-  ['an amount that is text', answer(200, { ...INTENT, amount: '1099' })],
+  ['an unknown status', answer(200, { ...INTENT, status: 'requires_patience' })],
+  ['an amount as text', answer(200, { ...INTENT, amount: '1099' })],
   ['a cut body', (socket) => socket.end(http(200, JSON.stringify(INTENT)).slice(0, -20))],
   [
     'a cut chunked body',
@@ -161,7 +161,7 @@ const UNREADABLE: [string, Script][] = [
     'a reset after the headers',
     (socket) => socket.write(http(200, '{}').slice(0, -2), () => socket.resetAndDestroy()),
   ],
-  ['bytes that are no HTTP', (socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n')],
+  ['bytes that are not HTTP', (socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n')],
   ['an answer without end', (socket) => flood(socket)],
 ]
 
@@ -175,20 +175,20 @@ function flood(socket: Socket): void {
   more()
 }
 
-test.each(UNREADABLE)('%s leaves it ambiguous, and it was sent once', async (_name, script) => {
+test.each(UNREADABLE)('a call with %s is ambiguous and sent once', async (_name, script) => {
   const { outcome, received } = await authorizeAgainst(script)
   expect(outcome).toMatchObject({ kind: 'ambiguous', replayed: false })
   expect(received).toHaveLength(1)
 })
 
-test('an answer that is not a JSON object is refused before the SDK sees it', async () => {
+test('an answer that is not a JSON object is refused before the SDK reads it', async () => {
   for (const body of ['"ok"', '1', 'null', '[]', '', '<html>']) {
     const { outcome } = await authorizeAgainst(answer(200, body))
     expect(outcome).toMatchObject({ reason: 'unreadable answer: 200 without a JSON object' })
   }
 })
 
-test('no answer within the deadline leaves it ambiguous', async () => {
+test('a call without an answer within the deadline is ambiguous', async () => {
   const { outcome, received } = await authorizeAgainst(() => {}, { deadline_ms: 150 })
   expect(outcome).toEqual({
     kind: 'ambiguous',
@@ -205,7 +205,7 @@ const drip: Script = (socket) => {
   socket.on('close', () => clearInterval(timer))
 }
 
-test('an answer that comes byte by byte is given up at the deadline, although it is never idle', async () => {
+test('an answer that arrives byte by byte is aborted at the deadline', async () => {
   const { outcome } = await authorizeAgainst(drip, { deadline_ms: 300 })
   expect(outcome).toMatchObject({ kind: 'ambiguous', reason: 'no answer within 300 ms' })
 })
@@ -217,30 +217,30 @@ test('a stored 500 is marked as a replay', async () => {
   expect(outcome).toMatchObject({ kind: 'ambiguous', replayed: true })
 })
 
-test('a key that is in use says that an earlier request may have an effect', async () => {
+test('a key in use is ambiguous: an earlier request may have an effect', async () => {
   const error = { type: 'idempotency_error', code: 'idempotency_key_in_use' }
   const reason = '409 idempotency_error idempotency_key_in_use'
   const { outcome } = await authorizeAgainst(failure(409, error))
   expect(outcome).toEqual({ kind: 'ambiguous', reason, replayed: false })
-  const patient = await authorizeAgainst(failure(409, error, { 'Retry-After': '7' }))
-  expect(patient.outcome).toMatchObject({ kind: 'ambiguous', after_ms: 7000 })
+  const with_retry_after = await authorizeAgainst(failure(409, error, { 'Retry-After': '7' }))
+  expect(with_retry_after.outcome).toMatchObject({ kind: 'ambiguous', after_ms: 7000 })
 })
 
-test('a rate limit may be tried again', async () => {
+test('a rate-limited call is a retry after the requested delay, at most an hour', async () => {
   const limited = await authorizeAgainst(
     failure(429, { type: 'invalid_request_error', code: 'rate_limit' }, { 'Retry-After': '7' }),
   )
   expect(limited.outcome).toMatchObject({ kind: 'retry', after_ms: 7000 })
-  const endless = await authorizeAgainst(
+  const too_long = await authorizeAgainst(
     failure(429, { type: 'api_error' }, { 'Retry-After': '99999999999' }),
   )
-  expect(endless.outcome).toMatchObject({ kind: 'retry', after_ms: 3_600_000 })
-  const mumbling = await authorizeAgainst(failure(429, { type: 'api_error' }, { 'Retry-After': 'soon' }))
-  expect(mumbling.outcome).toEqual({ kind: 'retry', reason: '429 api_error' })
+  expect(too_long.outcome).toMatchObject({ kind: 'retry', after_ms: 3_600_000 })
+  const unreadable = await authorizeAgainst(failure(429, { type: 'api_error' }, { 'Retry-After': 'soon' }))
+  expect(unreadable.outcome).toEqual({ kind: 'retry', reason: '429 api_error' })
   expect(limited.received).toHaveLength(1)
 })
 
-test('refused credentials are misconfigured, and the reason does not repeat them', async () => {
+test('refused credentials are misconfigured, and the reason does not contain them', async () => {
   for (const status of [401, 403]) {
     const { outcome } = await authorizeAgainst(
       failure(status, { type: 'invalid_request_error', message: 'Invalid API Key provided: sk_test_1' }),
@@ -249,7 +249,7 @@ test('refused credentials are misconfigured, and the reason does not repeat them
   }
 })
 
-test('a declined card is declined, with the words of the bank', async () => {
+test('a declined card is declined with the message and code of the bank', async () => {
   const error = {
     type: 'card_error',
     code: 'card_declined',
@@ -275,7 +275,7 @@ test.each([
   [400, 'invalid_request_error', 'amount_too_small', 'payment_invalid'],
   [404, 'invalid_request_error', 'resource_missing', 'payment_invalid'],
   [400, 'idempotency_error', undefined, 'processor_error'],
-])('%i %s %s is definitive', async (status, type, code, expected) => {
+])('%i %s %s is a final decline', async (status, type, code, expected) => {
   const { outcome } = await authorizeAgainst(failure(status, { type, code }))
   expect(outcome).toEqual({
     kind: 'declined',
@@ -283,27 +283,27 @@ test.each([
   })
 })
 
-function tried(api_base: string, options?: Partial<StripeOptions>) {
+function authorizeOnce(api_base: string, options?: Partial<StripeOptions>) {
   return processor(api_base, options).authorize(REQUEST, 'key-1')
 }
 
-test('a call that was never sent may be tried again', async () => {
+test('a call that is not sent is a retry', async () => {
   const silent = await serve(() => {})
   const noTls = silent.api_base.replace('http:', 'https:')
-  expect(await tried(noTls, { deadline_ms: 150 })).toEqual({
+  expect(await authorizeOnce(noTls, { deadline_ms: 150 })).toEqual({
     kind: 'retry',
     reason: 'no answer within 150 ms',
   })
   for (const close of closing.splice(0)) await close()
-  expect(await tried(silent.api_base)).toEqual({ kind: 'retry', reason: 'not sent: ECONNREFUSED' })
-  expect(await tried('http://nowhere.invalid')).toEqual({
+  expect(await authorizeOnce(silent.api_base)).toEqual({ kind: 'retry', reason: 'not sent: ECONNREFUSED' })
+  expect(await authorizeOnce('http://nowhere.invalid')).toEqual({
     kind: 'retry',
     reason: expect.stringMatching(/^not sent: (ENOTFOUND|EAI_AGAIN)/),
   })
   expect(silent.received).toHaveLength(0)
 })
 
-test('a connection that the processor closed while it was idle does not lose or repeat a call', async () => {
+test('a call on a connection that the processor has closed is neither lost nor repeated', async () => {
   const { api_base, received } = await serve((socket) => {
     socket.write(http(200, JSON.stringify(INTENT)), () => setTimeout(() => socket.end(), 5))
   })
@@ -322,24 +322,24 @@ const run = (code: string) =>
     cwd: `${import.meta.dirname}/..`,
   })
 
-test('a JSON string as the answer ends a process that uses the bare SDK, and not one that uses our client', async () => {
+test('a JSON string as the answer ends a process with the bare SDK, but not a process with our client', async () => {
   const { api_base } = await serve(answer(200, '"ok"'))
-  const ours = await run(`
+  const with_client = await run(`
     const { stripeProcessor } = await import('./src/providers/stripe/payments.ts')
     const outcome = await stripeProcessor({ secret_key: 'sk_test_1', api_base: '${api_base}' }).findPayment('pi_1')
     console.log(outcome.kind)
     process.exit()`)
-  expect(ours.stdout.trim()).toBe('ambiguous')
-  const plain = run(`
+  expect(with_client.stdout.trim()).toBe('ambiguous')
+  const with_sdk = run(`
     const { Stripe } = await import('stripe')
     const stripe = new Stripe('sk_test_1', { host: '127.0.0.1', port: ${new URL(api_base).port}, protocol: 'http' })
     await stripe.paymentIntents.retrieve('pi_1').catch(() => console.log('caught'))`)
-  await expect(plain).rejects.toMatchObject({ code: 1, stdout: '' })
+  await expect(with_sdk).rejects.toMatchObject({ code: 1, stdout: '' })
 })
 
-test("an authorization tells what was held, until when, and keeps the buyer's secret for the buyer", async () => {
-  const held = await authorizeAgainst(answer(200, INTENT))
-  expect(held.outcome).toEqual({
+test("an authorization returns its amount and deadline, and the buyer's secret only while the buyer must act", async () => {
+  const authorized = await authorizeAgainst(answer(200, INTENT))
+  expect(authorized.outcome).toEqual({
     kind: 'done',
     value: {
       reference: 'pi_1',
@@ -376,7 +376,7 @@ test("an authorization tells what was held, until when, and keeps the buyer's se
   })
 })
 
-test('the same request under the same key is the same bytes', async () => {
+test('a repeated request with the same key has the same bytes', async () => {
   const { api_base, received } = await serve(answer(200, INTENT))
   const stripe = processor(api_base)
   await stripe.authorize(REQUEST, 'key-1')
@@ -402,7 +402,7 @@ test('the same request under the same key is the same bytes', async () => {
   })
 })
 
-test('each writing call carries its key and says what it means', async () => {
+test('each writing call has its key and its parameters', async () => {
   const { api_base, received } = await serve((socket, request) =>
     answer(200, request.line.includes('/refunds') ? REFUND : INTENT)(socket, request),
   )
@@ -465,7 +465,7 @@ test('each writing call carries its key and says what it means', async () => {
   })
 })
 
-test('a writing call without a key is never sent', async () => {
+test('a writing call without a key is not sent', async () => {
   const { api_base, received } = await serve(answer(200, INTENT))
   expect(await processor(api_base).capture({ reference: 'pi_1', amount_minor: 1 }, '')).toMatchObject({
     kind: 'ambiguous',
@@ -476,7 +476,7 @@ test('a writing call without a key is never sent', async () => {
 const find = async (script: Script): Promise<Outcome<unknown>> =>
   processor((await serve(script)).api_base).findPayment('pi_1')
 
-test('a payment is unknown to the processor only if the processor says so', async () => {
+test('a payment is missing only if the processor answers resource_missing', async () => {
   expect(await find(failure(404, { type: 'invalid_request_error', code: 'resource_missing' }))).toEqual({
     kind: 'done',
     value: null,
@@ -497,7 +497,7 @@ const search = async (data: unknown): Promise<Outcome<unknown>> => {
   return outcome
 }
 
-test('a search prefers the payment that got furthest; an answer that is not a list is ambiguous', async () => {
+test('a search prefers the payment with the most progress; an answer that is not a list is ambiguous', async () => {
   const metadata = { sluice_payment_id: "pay-1'" }
   const data = [
     { ...INTENT, id: 'pi_declined', status: 'requires_payment_method', metadata },
@@ -522,7 +522,7 @@ const page = (id: string, refund_id: string, has_more: boolean) => ({
   data: [{ ...REFUND, id, metadata: { sluice_refund_id: refund_id } }],
 })
 
-test('a refund is looked for on every page, within one deadline', async () => {
+test('a refund is searched on every page, within one deadline', async () => {
   const { api_base, received } = await serve((socket, request) => {
     answer(
       200,
@@ -538,56 +538,56 @@ test('a refund is looked for on every page, within one deadline', async () => {
   expect(received).toHaveLength(2)
   expect(await processor(api_base).searchRefund('pi_1', 'ref-3')).toEqual({ kind: 'done', value: null })
 
-  const endless = await serve(answer(200, page('re_1', 'ref-1', true)))
-  expect(await processor(endless.api_base, { deadline_ms: 200 }).searchRefund('pi_1', 'ref-3')).toMatchObject(
-    { kind: 'ambiguous' },
-  )
+  const without_end = await serve(answer(200, page('re_1', 'ref-1', true)))
+  expect(
+    await processor(without_end.api_base, { deadline_ms: 200 }).searchRefund('pi_1', 'ref-3'),
+  ).toMatchObject({ kind: 'ambiguous' })
 })
 
-test.each(['ba_1', 'acct_1'])(
-  'a payout to %s is found beside records that we cannot read',
-  async (destination) => {
-    const transfer = destination === 'acct_1'
-    const ours = {
-      id: transfer ? 'tr_2' : 'po_2',
-      object: transfer ? 'transfer' : 'payout',
-      status: 'paid',
-      reversed: false,
-      amount_reversed: 0,
-      amount: 500,
-      currency: 'usd',
-      metadata: { sluice_payout_id: 'x' },
-    }
-    // Stripe takes what an account owes it from the bank account.
-    const negative = { ...ours, id: transfer ? 'tr_1' : 'po_1', amount: -700, automatic: true, metadata: {} }
-    const { api_base, received } = await serve((socket, request) => {
-      const last = request.line.includes(`starting_after=${negative.id}`)
-      const data = last ? [{ ...negative, metadata: null }, ours] : [negative]
-      const date = new Date().toUTCString()
-      answer(200, { object: 'list', has_more: !last, data }, { date })(socket, request)
+test.each(['ba_1', 'acct_1'])('a payout to %s is found among unreadable records', async (destination) => {
+  const transfer = destination === 'acct_1'
+  const wanted = {
+    id: transfer ? 'tr_2' : 'po_2',
+    object: transfer ? 'transfer' : 'payout',
+    status: 'paid',
+    reversed: false,
+    amount_reversed: 0,
+    amount: 500,
+    currency: 'usd',
+    metadata: { sluice_payout_id: 'x' },
+  }
+  // A negative payout debits the bank account.
+  const negative = { ...wanted, id: transfer ? 'tr_1' : 'po_1', amount: -700, automatic: true, metadata: {} }
+  const { api_base, received } = await serve((socket, request) => {
+    const last = request.line.includes(`starting_after=${negative.id}`)
+    const data = last ? [{ ...negative, metadata: null }, wanted] : [negative]
+    const date = new Date().toUTCString()
+    answer(200, { object: 'list', has_more: !last, data }, { date })(socket, request)
+  })
+  const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
+  closing.push(() => payouts.close())
+  const searchPayout = (payout_id: string) =>
+    payouts.searchPayout({
+      payout_id,
+      destination,
+      from_s: 0,
+      to_s: Date.now() / 1000,
+      now_s: Date.now() / 1000,
     })
-    const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
-    closing.push(() => payouts.close())
-    const look = (payout_id: string) =>
-      payouts.searchPayout({
-        payout_id,
-        destination,
-        from_s: 0,
-        to_s: Date.now() / 1000,
-        now_s: Date.now() / 1000,
-      })
-    expect(await look('x')).toMatchObject({ kind: 'done', value: { reference: ours.id, amount_minor: 500 } })
-    expect(received).toHaveLength(2)
-    expect(await look('y')).toEqual({ kind: 'done', value: null })
-  },
-)
+  expect(await searchPayout('x')).toMatchObject({
+    kind: 'done',
+    value: { reference: wanted.id, amount_minor: 500 },
+  })
+  expect(received).toHaveLength(2)
+  expect(await searchPayout('y')).toEqual({ kind: 'done', value: null })
+})
 
 test.each([
   [1_795_478_400, '2026-11-24'],
   [253_402_300_799, '9999-12-31'],
   [253_402_300_800, null],
   [Number.MAX_SAFE_INTEGER, null],
-])('a payout that arrives at %i has the day %s', async (arrival_date, day) => {
+])('a payout with the arrival time %i has the arrival date %s', async (arrival_date, day) => {
   const payout = { id: 'po_1', object: 'payout', status: 'in_transit', amount: 5, currency: 'usd' }
   const { api_base } = await serve(answer(200, { ...payout, arrival_date }))
   const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
@@ -620,7 +620,7 @@ describe('a dispute', () => {
     evidence_details: { due_by: 0 },
     balance_transactions: [],
   }
-  const moved = (id: string, amount: number, created: number, currency = 'eur') => ({
+  const balanceTransaction = (id: string, amount: number, created: number, currency = 'eur') => ({
     id,
     object: 'balance_transaction',
     amount,
@@ -629,7 +629,7 @@ describe('a dispute', () => {
     fee: 1500,
     net: amount - 1500,
   })
-  const found = async (changes: object) => {
+  const findDispute = async (changes: object) => {
     const { api_base } = await serve(answer(200, { ...DISPUTE, ...changes }))
     return await processor(api_base).findDispute('dp_1')
   }
@@ -645,8 +645,8 @@ describe('a dispute', () => {
     ['warning_under_review', 'warning', false],
     ['warning_closed', 'warning', true],
     ['prevented', 'warning', true],
-  ])('that is %s there is %s here', async (theirs, status, closed) => {
-    expect(await found({ status: theirs })).toMatchObject({
+  ])('with the status %s of the processor is %s', async (processor_status, status, closed) => {
+    expect(await findDispute({ status: processor_status })).toMatchObject({
       kind: 'done',
       value: {
         reference: 'dp_1',
@@ -658,10 +658,14 @@ describe('a dispute', () => {
     })
   })
 
-  test('moves what it takes and gives back, oldest first and without fees', async () => {
-    const balance_transactions = [moved('txn_2', 600, 20), moved('txn_1', -1000, 10), moved('txn_0', 0, 5)]
+  test('has its withdrawals and reinstatements, oldest first and without fees', async () => {
+    const balance_transactions = [
+      balanceTransaction('txn_2', 600, 20),
+      balanceTransaction('txn_1', -1000, 10),
+      balanceTransaction('txn_0', 0, 5),
+    ]
     expect(
-      await found({ id: 'dp_1', balance_transactions, evidence_details: { due_by: 1_790_000_001 } }),
+      await findDispute({ id: 'dp_1', balance_transactions, evidence_details: { due_by: 1_790_000_001 } }),
     ).toMatchObject({
       value: {
         evidence_due_by: '2026-09-21T14:13:21.000Z',
@@ -671,20 +675,22 @@ describe('a dispute', () => {
         ],
       },
     })
-    // The account settles in another currency than the buyer paid in.
-    expect(await found({ balance_transactions: [moved('txn_1', -1100, 10, 'usd')] })).toMatchObject({
+    // The currency of the account differs from the currency of the payment.
+    expect(
+      await findDispute({ balance_transactions: [balanceTransaction('txn_1', -1100, 10, 'usd')] }),
+    ).toMatchObject({
       value: { movements: [{ kind: 'dispute_withdrawn', amount_minor: 1000 }] },
     })
   })
 
   test.each([
-    ['of another kind', { object: 'charge' }],
-    ['of another id', { id: 'dp_2' }],
-    ['that is no dispute by its id', { id: 're_1' }],
-    ['in a status of tomorrow', { status: 'pondering' }],
-    ['that does not say what moved', { balance_transactions: null }],
-    ['of nothing', { amount: 0 }],
-  ])('%s is not believed', async (_name, changes) => {
-    expect(await found(changes)).toMatchObject({ kind: 'ambiguous' })
+    ['with another object type', { object: 'charge' }],
+    ['with another id', { id: 'dp_2' }],
+    ['with the id of a refund', { id: 're_1' }],
+    ['with an unknown status', { status: 'pondering' }],
+    ['without balance transactions', { balance_transactions: null }],
+    ['with an amount of 0', { amount: 0 }],
+  ])('%s is ambiguous', async (_name, changes) => {
+    expect(await findDispute(changes)).toMatchObject({ kind: 'ambiguous' })
   })
 })

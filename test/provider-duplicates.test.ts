@@ -1,5 +1,5 @@
-// Duplicates at the provider: a call was made again under a new key, and what it made first shows up after all. What can be
-// undone is canceled by itself.
+// Duplicates at the provider: a call is repeated under a new key, and the resource of its first call appears later.
+// Duplicates that can be undone are canceled automatically.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
@@ -16,19 +16,19 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-async function askStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
+async function callStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
   const { url, api_key } = world.provider('stripe')
-  const answer = await fetch(`${url}/v1${path}`, {
+  const response = await fetch(`${url}/v1${path}`, {
     method,
     headers: { authorization: `Bearer ${api_key}` },
     ...(fields !== undefined && { body: new URLSearchParams(fields) }),
   })
-  return await answer.json()
+  return await response.json()
 }
 
-/** The processor has made another one of this payment, as if late. */
-async function madeLate(payment_id: string, capture_method: 'manual' | 'automatic'): Promise<string> {
-  const made = await askStripe('POST', '/payment_intents', {
+/** Creates another payment intent of this payment at the processor, like a late effect of its first call. */
+async function createLateIntent(payment_id: string, capture_method: 'manual' | 'automatic'): Promise<string> {
+  const made = await callStripe('POST', '/payment_intents', {
     amount: '1000',
     currency: 'usd',
     capture_method,
@@ -43,11 +43,11 @@ async function madeLate(payment_id: string, capture_method: 'manual' | 'automati
   return made.id
 }
 
-const lateHold = (payment_id: string) => madeLate(payment_id, 'manual')
-const lateCharge = (payment_id: string) => madeLate(payment_id, 'automatic')
+const createLateHold = (payment_id: string) => createLateIntent(payment_id, 'manual')
+const createLateCharge = (payment_id: string) => createLateIntent(payment_id, 'automatic')
 
-/** A payment whose first call met a stored error before its effect, three minutes ago. */
-async function unknownPayment(description = freshKey()): Promise<{ id: string; description: string }> {
+/** Creates a payment whose first call got a stored error before its effect, three minutes ago. */
+async function createUnknownPayment(description = freshKey()): Promise<{ id: string; description: string }> {
   await fault(world, {
     match: { method: 'POST', contains: description },
     times: 2,
@@ -63,24 +63,24 @@ async function unknownPayment(description = freshKey()): Promise<{ id: string; d
   return { id: body.id, description }
 }
 
-const dueNow = async (payment_id: string) =>
+const makeDue = async (payment_id: string) =>
   await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${payment_id} and state = 'unknown'`
 
-const statusAt = async (reference: string): Promise<string> =>
-  (await askStripe('GET', `/payment_intents/${reference}`)).status
+const stripeStatusOf = async (reference: string): Promise<string> =>
+  (await callStripe('GET', `/payment_intents/${reference}`)).status
 
 const drifts = async () => (await client.get('/v1/reconciliation')).body
 
-async function isCanceled(reference: string): Promise<void> {
-  await eventually(async () => expect(await statusAt(reference)).toBe('canceled'))
+async function awaitCanceled(reference: string): Promise<void> {
+  await eventually(async () => expect(await stripeStatusOf(reference)).toBe('canceled'))
 }
 
-test('a hold that shows up beside the one that was made again is released, under a stored key', async () => {
-  const { id } = await unknownPayment()
-  await dueNow(id)
+test('a late hold in addition to the repeated one is released, under a stored key', async () => {
+  const { id } = await createUnknownPayment()
+  await makeDue(id)
   const { processor_reference } = await paymentIn(client, id, 'authorized')
-  const late = await lateHold(id)
-  await isCanceled(late)
+  const late = await createLateHold(id)
+  await awaitCanceled(late)
   await world.drain()
   const jobs = await world.sql`
     select state, key, generation from jobs where subject_id = ${id} and name = 'payment.cancel_duplicate'`
@@ -95,51 +95,51 @@ test('a hold that shows up beside the one that was made again is released, under
   expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a hold that shows up while the call is made again is taken, and the second one is released', async () => {
-  const { id, description } = await unknownPayment()
-  const held = await fault(world, {
+test('a late hold that appears during the repeated call is accepted, and the second hold is released', async () => {
+  const { id, description } = await createUnknownPayment()
+  const hold = await fault(world, {
     match: { method: 'POST', contains: description },
     fault: 'hold',
   })
-  await dueNow(id)
-  await held.hit()
-  const late = await lateHold(id)
+  await makeDue(id)
+  await hold.hit()
+  const late = await createLateHold(id)
   expect(await paymentIn(client, id, 'authorized')).toMatchObject({ processor_reference: late })
-  await held.release()
+  await hold.release()
   const all = await eventually(async () => {
-    const { data } = await askStripe('GET', '/payment_intents?limit=100')
+    const { data } = await callStripe('GET', '/payment_intents?limit=100')
     const found = data.filter((each: any) => each.metadata.sluice_payment_id === id)
     expect(found).toHaveLength(2)
     return found
   })
-  await isCanceled(all.find((each: any) => each.id !== late).id)
+  await awaitCanceled(all.find((each: any) => each.id !== late).id)
   await world.drain()
-  expect(await statusAt(late)).toBe('requires_capture')
+  expect(await stripeStatusOf(late)).toBe('requires_capture')
   expect(await drifts()).toEqual([])
 })
 
-test('a release that meets stored errors of its own ends all the same', async () => {
-  const { id } = await unknownPayment()
-  await dueNow(id)
+test('a release with stored errors of its own succeeds in the end', async () => {
+  const { id } = await createUnknownPayment()
+  await makeDue(id)
   await paymentIn(client, id, 'authorized')
   const failing = await fault(world, {
     match: { method: 'POST', path: '/cancel$' },
     times: 3,
     fault: 'error_500_before',
   })
-  const late = await lateHold(id)
+  const late = await createLateHold(id)
   await failing.hit(3)
-  await isCanceled(late)
+  await awaitCanceled(late)
   await world.drain()
   expect(await drifts()).toEqual([])
 })
 
-test('a duplicate that the provider does not know is unknown, and not over: it may be of another account', async () => {
-  const { id } = await unknownPayment()
-  await dueNow(id)
+test('a duplicate that the provider does not find stays unknown, since it may be of another account', async () => {
+  const { id } = await createUnknownPayment()
+  await makeDue(id)
   await paymentIn(client, id, 'authorized')
   const failing = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: 'drop_before' })
-  const late = await lateHold(id)
+  const late = await createLateHold(id)
   await failing.hit()
   const name = 'payment.cancel_duplicate'
   await eventually(async () => {
@@ -156,83 +156,83 @@ test('a duplicate that the provider does not know is unknown, and not over: it m
   await world.sql`
     update jobs set request = jsonb_build_object('reference', ${late}::text), run_at = now(), wakeup_sent_at = null
     where subject_id = ${id} and name = ${name}`
-  await isCanceled(late)
+  await awaitCanceled(late)
 })
 
-test('a hold that shows up although the second call was refused is released: the payment has failed', async () => {
-  const { id, description } = await unknownPayment()
+test('a late hold of a payment that failed by its second call is released', async () => {
+  const { id, description } = await createUnknownPayment()
   await fault(world, { match: { method: 'POST', contains: description }, fault: 'refuse_400' })
-  await dueNow(id)
+  await makeDue(id)
   await paymentIn(client, id, 'failed')
-  await isCanceled(await lateHold(id))
+  await awaitCanceled(await createLateHold(id))
   await world.drain()
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'failed' })
 })
 
-/** The payment whose late hold was canceled. It has no drift. */
-async function releasedFrom(payment_id: string, late: string): Promise<any> {
-  await isCanceled(late)
+/** Waits for the cancellation of a late hold. Expects no drift, and returns the payment. */
+async function awaitReleased(payment_id: string, late: string): Promise<any> {
+  await awaitCanceled(late)
   await world.drain()
   expect((await drifts()).filter((each: any) => each.subject_id === payment_id)).toEqual([])
   return (await client.get(`/v1/payments/${payment_id}`)).body
 }
 
-const STAYS = { status: 'canceled', processor_reference: null }
+const CANCELED = { status: 'canceled', processor_reference: null }
 
-test('a hold that shows up after its payment was canceled without another call is released', async () => {
-  const { id } = await unknownPayment()
+test('a late hold of a payment that was canceled without another call is released', async () => {
+  const { id } = await createUnknownPayment()
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
-  await dueNow(id)
+  await makeDue(id)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
-  expect(await releasedFrom(id, await lateHold(id))).toMatchObject(STAYS)
+  expect(await awaitReleased(id, await createLateHold(id))).toMatchObject(CANCELED)
 })
 
-/** A payment that is being canceled without another call, and what the processor tells of meanwhile. */
-async function reportedWhileCanceled(
+/** Cancels a payment without another call while the processor reports what `make` creates. */
+async function reportDuringCancellation(
   make: (payment_id: string) => Promise<string>,
 ): Promise<{ id: string; late: string }> {
-  const { id } = await unknownPayment()
+  const { id } = await createUnknownPayment()
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
   const late = await world.sql.begin(async (tx) => {
     await tx`select from payments where id = ${id} for update`
-    await dueNow(id)
+    await makeDue(id)
     await waitingForLocks(world.sql, 1)
-    // The notification reads the payment as it was, and is settled after the cancellation.
+    // The notification reads the payment before the cancellation and is settled after it.
     const reference = await make(id)
-    const asked = { method: 'GET', path: `/v1/payment_intents/${reference}` }
-    await eventually(async () => expect(await world.provider('stripe').requests(asked)).not.toHaveLength(0))
+    const lookup = { method: 'GET', path: `/v1/payment_intents/${reference}` }
+    await eventually(async () => expect(await world.provider('stripe').requests(lookup)).not.toHaveLength(0))
     await waitingForLocks(world.sql, 2)
     return reference
   })
   return { id, late }
 }
 
-test('a hold that shows up while its payment is being canceled without another call is released', async () => {
-  const { id, late } = await reportedWhileCanceled(lateHold)
-  expect(await releasedFrom(id, late)).toMatchObject(STAYS)
+test('a late hold that appears during a cancellation without another call is released', async () => {
+  const { id, late } = await reportDuringCancellation(createLateHold)
+  expect(await awaitReleased(id, late)).toMatchObject(CANCELED)
 })
 
-test('it is released also when the first look at it is lost: nothing is settled without it', async () => {
-  const found = await loseFirstWrite(
+test('a late hold that appears during a cancellation is released also when the first write of its lookup is lost', async () => {
+  const awaitLostWrite = await loseFirstWrite(
     world.sql,
     'insert',
     'notifications',
     `new.event_id like 'lookup:%:duplicate'`,
   )
-  const { id, late } = await reportedWhileCanceled(lateHold)
-  expect(await releasedFrom(id, late)).toMatchObject(STAYS)
-  await found()
+  const { id, late } = await reportDuringCancellation(createLateHold)
+  expect(await awaitReleased(id, late)).toMatchObject(CANCELED)
+  await awaitLostWrite()
 })
 
-test('a copy of a payment that was called once may be of another program: it is left alone, and shown', async () => {
+test('a copy of a payment with a single call is kept and shown as a drift', async () => {
   const { id } = await heldPayment(client)
-  const other = await lateHold(id)
+  const other = await createLateHold(id)
   await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: id, state: 'differs' }]))
-  expect(await statusAt(other)).toBe('requires_capture')
+  expect(await stripeStatusOf(other)).toBe('requires_capture')
 })
 
-test('money that shows up while its payment is being canceled without another call is shown', async () => {
-  const { id, late } = await reportedWhileCanceled(lateCharge)
+test('a late charge that appears during a cancellation without another call is shown as a drift', async () => {
+  const { id, late } = await reportDuringCancellation(createLateCharge)
   await eventually(async () =>
     expect((await drifts()).filter((each: any) => each.subject_id === id)).toMatchObject([
       { state: 'differs', ours: { status: 'canceled' }, theirs: { processor_reference: late } },
@@ -240,19 +240,19 @@ test('money that shows up while its payment is being canceled without another ca
   )
 })
 
-test('a payment that was canceled while its call was unknown is not held: it ends without another call', async () => {
-  const { id } = await unknownPayment()
+test('a payment that is canceled while its call is unknown is canceled without another call', async () => {
+  const { id } = await createUnknownPayment()
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
-  await dueNow(id)
+  await makeDue(id)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
   expect(await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': id })).toEqual([])
   const jobs = await world.sql`select name, state, generation from jobs where subject_id = ${id}`
   expect(jobs).toMatchObject([{ name: 'payment.authorize', state: 'failed', generation: 2 }])
 })
 
-/** The provider has another session for this verification, as if it had made it late. */
-async function lateSession(kyc_id: string): Promise<string> {
-  const made = await askStripe('POST', '/identity/verification_sessions', {
+/** Creates another session of this verification at the provider, like a late effect of its first call. */
+async function createLateSession(kyc_id: string): Promise<string> {
+  const made = await callStripe('POST', '/identity/verification_sessions', {
     type: 'document',
     client_reference_id: kyc_id,
     'metadata[sluice_kyc_id]': kyc_id,
@@ -262,30 +262,30 @@ async function lateSession(kyc_id: string): Promise<string> {
   return made.id
 }
 
-/** The match of a verification's call, whose first answer is a stored error before its effect. */
-async function failingOnce() {
+/** Prepares a verification whose first call gets a stored error before its effect. `match` matches its calls. */
+async function failFirstCall() {
   const mark = freshKey()
-  const of = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
+  const request = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
   const match = { method: 'POST', path: '/verification_sessions$', contains: mark }
   await fault(world, { match, times: 2, fault: 'error_500_before' })
-  return { of, match }
+  return { request, match }
 }
 
-const sessionIsCanceled = async (reference: string) =>
+const awaitSessionCanceled = async (reference: string) =>
   await eventually(async () =>
     expect(await askProvider(world, 'GET', `/${reference}`)).toMatchObject({ status: 'canceled' }),
   )
 
-test('a session that shows up while another is opened is canceled, and the verification keeps its own', async () => {
-  const { of, match } = await failingOnce()
-  const held = await fault(world, { match, fault: 'hold' })
-  const { body } = await startVerification(client, of, ASYNC)
-  await held.hit()
-  const late = await lateSession(body.id)
-  await held.release()
+test('a late session that appears while another is opened is canceled, and the verification keeps its own', async () => {
+  const { request, match } = await failFirstCall()
+  const hold = await fault(world, { match, fault: 'hold' })
+  const { body } = await startVerification(client, request, ASYNC)
+  await hold.hit()
+  const late = await createLateSession(body.id)
+  await hold.release()
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   expect(provider_reference).not.toBe(late)
-  await sessionIsCanceled(late)
+  await awaitSessionCanceled(late)
   await world.drain()
   expect((await client.get(`/v1/compliance/kyc/${body.id}`)).body).toMatchObject({
     status: 'requires_input',
@@ -293,16 +293,16 @@ test('a session that shows up while another is opened is canceled, and the verif
   })
 })
 
-test('the end of a duplicate is not the end of the verification, also when the first write of that is lost', async () => {
-  const { of, match } = await failingOnce()
-  const held = await fault(world, { match, fault: 'hold' })
-  const { body } = await startVerification(client, of, ASYNC)
-  await held.hit()
-  const late = await lateSession(body.id)
-  const written = await loseFirstWrite(world.sql, 'update', 'verifications', `new.id = '${body.id}'`)
-  await held.release()
-  await sessionIsCanceled(late)
-  await written()
+test('the cancellation of a duplicate session does not end the verification, also when its first write is lost', async () => {
+  const { request, match } = await failFirstCall()
+  const hold = await fault(world, { match, fault: 'hold' })
+  const { body } = await startVerification(client, request, ASYNC)
+  await hold.hit()
+  const late = await createLateSession(body.id)
+  const awaitLostUpdate = await loseFirstWrite(world.sql, 'update', 'verifications', `new.id = '${body.id}'`)
+  await hold.release()
+  await awaitSessionCanceled(late)
+  await awaitLostUpdate()
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   expect(provider_reference).not.toBe(late)
   const settle = { status: 'verified' }
@@ -310,40 +310,40 @@ test('the end of a duplicate is not the end of the verification, also when the f
   await verificationIn(client, body.id, 'approved')
 })
 
-test('a session that is canceled by hand while the call is made again does not end the verification', async () => {
-  const { of, match } = await failingOnce()
-  const held = await fault(world, { match, fault: 'hold' })
-  const { body } = await startVerification(client, of, ASYNC)
-  await held.hit()
-  const late = await lateSession(body.id)
-  await askStripe('POST', `/identity/verification_sessions/${late}/cancel`, {})
+test('a late session that is manually canceled during the repeated call does not end the verification', async () => {
+  const { request, match } = await failFirstCall()
+  const hold = await fault(world, { match, fault: 'hold' })
+  const { body } = await startVerification(client, request, ASYNC)
+  await hold.hit()
+  const late = await createLateSession(body.id)
+  await callStripe('POST', `/identity/verification_sessions/${late}/cancel`, {})
   await eventually(async () =>
     expect(await world.sql`select state from notifications where object_id = ${late}`).toContainEqual({
       state: 'parked',
     }),
   )
-  await held.release()
+  await hold.release()
   expect((await verificationIn(client, body.id, 'requires_input')).provider_reference).not.toBe(late)
 })
 
-test('a session that shows up after another was opened is canceled too', async () => {
-  const { of } = await failingOnce()
-  const { body } = await startVerification(client, of, ASYNC)
+test('a late session that appears after another is opened is canceled', async () => {
+  const { request } = await failFirstCall()
+  const { body } = await startVerification(client, request, ASYNC)
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   await world.drain()
-  await sessionIsCanceled(await lateSession(body.id))
-  const { body: still } = await client.get(`/v1/compliance/kyc/${body.id}`)
-  expect(still).toMatchObject({ status: 'requires_input', provider_reference })
+  await awaitSessionCanceled(await createLateSession(body.id))
+  const { body: verification } = await client.get(`/v1/compliance/kyc/${body.id}`)
+  expect(verification).toMatchObject({ status: 'requires_input', provider_reference })
 })
 
-test('a session that shows up although the second call was refused is canceled: the verification is rejected', async () => {
-  const { of, match } = await failingOnce()
+test('a late session of a verification that was rejected by its second call is canceled', async () => {
+  const { request, match } = await failFirstCall()
   await fault(world, { match, fault: 'refuse_400' })
-  const { body } = await startVerification(client, of, ASYNC)
+  const { body } = await startVerification(client, request, ASYNC)
   await verificationIn(client, body.id, 'rejected')
-  await sessionIsCanceled(await lateSession(body.id))
+  await awaitSessionCanceled(await createLateSession(body.id))
   await world.drain()
-  const { body: still } = await client.get(`/v1/compliance/kyc/${body.id}`)
-  expect(still).toMatchObject({ status: 'rejected', decided_by: null })
+  const { body: verification } = await client.get(`/v1/compliance/kyc/${body.id}`)
+  expect(verification).toMatchObject({ status: 'rejected', decided_by: null })
   expect((await drifts()).filter((each: any) => each.subject_id === body.id)).toEqual([])
 })

@@ -1,4 +1,4 @@
-// Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
+// Faults of the processor: each operation ends with the right status and one effect.
 import { describe, expect } from 'vitest'
 import { requireVariable } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
@@ -20,28 +20,28 @@ import {
 } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
-// No news from outside: each job has to find out by itself.
+// Without notifications, each job finds the outcome by its own lookups.
 const test = testIn({ notifications: false })
 
-/** What the processor may do to a request that then takes effect once, all the same. */
-const TRAPS: [name: string, script: unknown][] = [
+/** Faults of a request after which the operation still takes effect once. */
+const FAULTS: [name: string, script: unknown][] = [
   ['an empty object with 200, after the effect', 'empty_200'],
   ['an empty object with 200, without the effect', { empty_200: 'before' }],
   ['a string with 200, after the effect', 'string_ok'],
   ['a string with 200, without the effect', { string_ok: 'before' }],
-  ['a page with 503, without the effect', 'html_503'],
-  ['a page with 503, after the effect', { html_503: 'after' }],
+  ['an HTML page with 503, without the effect', 'html_503'],
+  ['an HTML page with 503, after the effect', { html_503: 'after' }],
   ['a body cut in the middle, after the effect', 'cut_body'],
   ['a body cut in the middle, without the effect', { cut_body: 'before' }],
   ['a connection lost after the effect', 'drop_after'],
-  ['a connection lost before it', 'drop_before'],
-  ['409, the key is in use', 'conflict_409'],
+  ['a connection lost before the effect', 'drop_before'],
+  ['409 for a key in use', 'conflict_409'],
   ['429', 'rate_limited_429'],
   ['429 with Retry-After', { rate_limited_429: true, retry_after_s: 1 }],
   ['an error 500 that is not stored', 'error_500_unstored'],
 ]
 
-/** The provider calls of what a payment asked for, and the requests that were made under their keys. */
+/** The provider calls of an operation of the payment, each with the requests under its key. */
 async function callsOf(world: World, payment_id: string, operation: string) {
   const calls = await world.sql<{ generation: number; key: string; outcome: string | null; state: string }[]>`
     select c.generation, c.key, c.outcome, j.state from jobs j join all_provider_calls c on c.job_id = j.id
@@ -58,10 +58,10 @@ async function callsOf(world: World, payment_id: string, operation: string) {
   return calls.map((call, index) => ({ ...call, requests: requests[index]! }))
 }
 
-/** Asserts one call, under one key, that was made several times and took effect once. */
+/** Asserts one call with one key that was sent several times and took effect once. */
 async function expectOneKey(world: World, payment_id: string, operation: string): Promise<void> {
-  const [call, ...more] = await callsOf(world, payment_id, operation)
-  expect(more).toEqual([])
+  const [call, ...others] = await callsOf(world, payment_id, operation)
+  expect(others).toEqual([])
   expect(call).toMatchObject({ generation: 1, outcome: 'done', state: 'succeeded' })
   expect(call!.requests.length).toBeGreaterThan(1)
 }
@@ -70,12 +70,12 @@ async function effectNames(world: World, processor_reference: string): Promise<s
   return (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
 }
 
-describe.concurrent.for(TRAPS)('%s', ([, script]) => {
+describe.concurrent.for(FAULTS)('%s', ([, script]) => {
   test('on an authorization', async ({ world, client }) => {
     const description = freshKey()
-    const trap = await fault(world, { match: { contains: description }, fault: script })
+    const scripted_fault = await fault(world, { match: { contains: description }, fault: script })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
-    await trap.hit()
+    await scripted_fault.hit()
     expect([status, body.status]).toEqual([201, 'authorized'])
     await expectOneKey(world, body.id, 'authorize')
     expect(await effectNames(world, body.processor_reference)).toEqual(['authorize'])
@@ -88,14 +88,14 @@ describe.concurrent.for(TRAPS)('%s', ([, script]) => {
     ['a cancellation', 'cancel', 'canceled'],
   ])('on %s', async ([, operation, state], { world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
-    const trap = await fault(world, {
+    const scripted_fault = await fault(world, {
       match: { method: 'POST', path: `${processor_reference}/${operation}` },
       fault: script,
     })
     const { status, body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, {
       prefer: 'wait=30',
     })
-    await trap.hit()
+    await scripted_fault.hit()
     expect([status, body.status]).toEqual([200, state])
     await expectOneKey(world, id, operation!)
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', operation])
@@ -103,24 +103,24 @@ describe.concurrent.for(TRAPS)('%s', ([, script]) => {
 
   test('on a refund', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
-    const trap = await fault(world, {
+    const scripted_fault = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
       fault: script,
     })
     const { status, body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
-    await trap.hit()
+    await scripted_fault.hit()
     expect([status, body.status]).toEqual([201, 'succeeded'])
     await expectOneKey(world, id, 'refund')
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 })
 
-describe.concurrent('a stored error 500, which its key repeats for ever', () => {
+describe.concurrent('a stored error 500 that its key repeats', () => {
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
   ])(
-    'before a %s: the payment is unchanged, so a new key is used',
+    'before a %s is retried with a new key, because the payment is unchanged',
     async ([operation, state], { world, client }) => {
       const { id, processor_reference } = await heldPayment(client)
       await fault(world, {
@@ -148,7 +148,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     ['capture', 'captured'],
     ['cancel', 'canceled'],
   ])(
-    'after a %s: it is found to be done, and no new key is used',
+    'after a %s needs no new key, because a lookup finds the effect',
     async ([operation, state], { world, client }) => {
       const { id, processor_reference } = await heldPayment(client)
       await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_after' })
@@ -159,7 +159,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     },
   )
 
-  test('after an authorization: it is found by our own id', async ({ world, client }) => {
+  test('after an authorization is resolved by a search for our own id', async ({ world, client }) => {
     const description = freshKey()
     await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
     const { body } = await createPayment(client, { description }, { prefer: 'wait=30' })
@@ -169,7 +169,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect(effects.map(({ effect }: any) => effect)).toEqual(['authorize'])
   })
 
-  test('after a refund: it is found among the refunds of the payment, and not sent again', async ({
+  test('after a refund is resolved by the list of refunds, without another request', async ({
     world,
     client,
   }) => {
@@ -184,7 +184,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 
-  test('before a refund: its effect is unknown for ten minutes, in which it is looked up and not sent again', async ({
+  test('before a refund leaves it unknown for ten minutes, with lookups and without another request', async ({
     world,
     client,
   }) => {
@@ -195,14 +195,14 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     })
     const { status, body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
     expect([status, body.status]).toEqual([202, 'pending'])
-    await expectNeverSentAgain(world, id, 'refund')
+    await expectLookupsOnly(world, id, 'refund')
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
     expect((await client.get(`/v1/refunds/${body.id}`)).body).toMatchObject({ status: 'pending' })
-    // What may still exist stays reserved.
+    // The amount stays reserved while the refund may exist.
     expect((await refund(client, id, { amount_minor: 701 })).status).toBe(422)
   })
 
-  test('before an authorization: its effect is unknown for two minutes, in which it is looked up and not sent again', async ({
+  test('before an authorization leaves it unknown for two minutes, with lookups and without another request', async ({
     world,
     client,
   }) => {
@@ -210,50 +210,55 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     await fault(world, { match: { contains: description }, fault: 'error_500_before' })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
     expect([status, body.status]).toEqual([202, 'pending'])
-    await expectNeverSentAgain(world, body.id, 'authorize')
+    await expectLookupsOnly(world, body.id, 'authorize')
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
   })
 
-  test.for<[name: string, script: unknown, least_s: number, most_s: number]>([
-    ['brings no answer', 'html_503', 0, 600],
-    ['is turned away for a while', { rate_limited_429: true, retry_after_s: 700 }, 700, 701],
-    ['is refused our credentials', 'refuse_401', 30, 31],
-  ])('and a look that %s is soon tried again', async ([, script, least_s, most_s], { world, client }) => {
-    const { id, processor_reference } = await capturedPayment(client)
-    await fault(world, {
-      match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
-      fault: 'error_500_before',
-    })
-    await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
-    const misconfigured = async () => (await metrics.misconfigured.get()).values[0]?.value ?? 0
-    const before = await misconfigured()
-    const failing = await fault(world, {
-      match: { path: '^/v1/refunds', method: 'GET', contains: processor_reference },
-      times: 1000,
-      fault: script,
-    })
-    const [due] = await world.sql`
+  test.for<[name: string, script: unknown, min_delay_s: number, max_delay_s: number]>([
+    ['gets no valid response', 'html_503', 0, 600],
+    ['is rate limited', { rate_limited_429: true, retry_after_s: 700 }, 700, 701],
+    ['has refused credentials', 'refuse_401', 30, 31],
+  ])(
+    'is followed by a lookup that is retried soon when it %s',
+    async ([, script, min_delay_s, max_delay_s], { world, client }) => {
+      const { id, processor_reference } = await capturedPayment(client)
+      await fault(world, {
+        match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+        fault: 'error_500_before',
+      })
+      await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
+      const misconfigured = async () => (await metrics.misconfigured.get()).values[0]?.value ?? 0
+      const count_before = await misconfigured()
+      const failing = await fault(world, {
+        match: { path: '^/v1/refunds', method: 'GET', contains: processor_reference },
+        times: 1000,
+        fault: script,
+      })
+      const [due_job] = await world.sql`
       update jobs set unknown_since = now() - interval '121 minutes', run_at = now()
       where subject_id = ${id} and state = 'unknown' returning attempt`
-    const job = await eventually(async () => {
-      const [now] = await world.sql<{ attempt: number; after_s: number; outcome: string }[]>`
+      const job = await eventually(async () => {
+        const [current] = await world.sql<{ attempt: number; after_s: number; outcome: string }[]>`
         select j.state, j.attempt, extract(epoch from j.run_at - a.ended_at)::float8 as after_s, a.outcome
         from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
         where j.subject_id = ${id} and j.name = 'refund.create'`
-      expect(now).toMatchObject({ state: 'unknown' })
-      expect(now!.attempt).toBeGreaterThan(due!.attempt)
-      return now!
-    })
-    expect(job.after_s).toBeGreaterThan(least_s - 1)
-    expect(job.after_s).toBeLessThan(most_s)
-    expect(job.outcome).toBe(script === 'refuse_401' ? 'misconfigured' : 'retry')
-    const counted = script === 'refuse_401' ? 1 : 0
-    await eventually(async () => expect((await misconfigured()) - before).toBeGreaterThanOrEqual(counted))
-    await failing.remove()
-  })
+        expect(current).toMatchObject({ state: 'unknown' })
+        expect(current!.attempt).toBeGreaterThan(due_job!.attempt)
+        return current!
+      })
+      expect(job.after_s).toBeGreaterThan(min_delay_s - 1)
+      expect(job.after_s).toBeLessThan(max_delay_s)
+      expect(job.outcome).toBe(script === 'refuse_401' ? 'misconfigured' : 'retry')
+      const min_increase = script === 'refuse_401' ? 1 : 0
+      await eventually(async () =>
+        expect((await misconfigured()) - count_before).toBeGreaterThanOrEqual(min_increase),
+      )
+      await failing.remove()
+    },
+  )
 
-  /** Makes the next look due at once, twice, and asserts that looking is all that is done. */
-  async function expectNeverSentAgain(world: World, payment_id: string, operation: string): Promise<void> {
+  /** Makes the next lookup due twice and asserts that no request is sent. */
+  async function expectLookupsOnly(world: World, payment_id: string, operation: string): Promise<void> {
     const sent = (await callsOf(world, payment_id, operation)).map(({ key, requests }) => [
       key,
       requests.length,
@@ -275,10 +280,10 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
   }
 })
 
-test('an unknown authorization that appears later is found and settled', async ({ world, client }) => {
+test('an unknown authorization is settled when the processor shows it later', async ({ world, client }) => {
   const description = freshKey()
-  // Neither the search nor the list shows it while they fail; our key repeats the error.
-  const looks = await fault(world, {
+  // The search and the list fail, and the key repeats its error.
+  const failing_lookups = await fault(world, {
     match: { method: 'GET', path: '/payment_intents(/search)?$' },
     times: 1000,
     fault: 'html_503',
@@ -286,33 +291,33 @@ test('an unknown authorization that appears later is found and settled', async (
   await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
   const { body } = await createPayment(client, { description }, { prefer: 'wait=1' })
   expect(body).toMatchObject({ status: 'pending' })
-  await looks.hit(2)
+  await failing_lookups.hit(2)
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
-  await looks.remove()
+  await failing_lookups.remove()
   await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${body.id}`
   await paymentIn(client, body.id, 'authorized')
 })
 
-test('sending other parameters under a used key does not fail a payment that exists', async ({
+test('a request with other parameters under a used key does not fail an existing payment', async ({
   world,
   client,
 }) => {
   const description = freshKey()
-  const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
+  const hold = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
-  await held.hit()
-  // As if the worker had died with the answer, and the next one were of a version that writes another request.
+  await hold.hit()
+  // Simulates a worker that died with the response, and a successor of a version with another request format.
   await world.sql`
     update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
   await world.sql`
     update jobs set request = request || '{"description":"other words"}' where subject_id = ${body.id}`
-  await held.remove()
+  await hold.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
 })
 
-test('a refund whose key was used otherwise is unknown, and keeps what it reserved: what that made may be ours', async ({
+test('a refund with a key that was used for another request is unknown and keeps its reservation', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -337,10 +342,14 @@ test('a refund whose key was used otherwise is unknown, and keeps what it reserv
 })
 
 describe('after 23 hours a key is never sent again', () => {
-  /** Asks while the tenant's jobs are paused, ages the call, and lets it go. */
-  async function aged(world: World, ask: () => Promise<string>, operation: string): Promise<string> {
+  /** Sends the request while the tenant's jobs are paused, ages its call, and resumes the jobs. */
+  async function requestAndAge(
+    world: World,
+    request: () => Promise<string>,
+    operation: string,
+  ): Promise<string> {
     await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
-    const payment_id = await ask()
+    const payment_id = await request()
     await world.sql`
       update jobs set first_sent_at = now() - interval '24 hours'
       where subject_id = ${payment_id} and operation = ${operation}`
@@ -348,9 +357,9 @@ describe('after 23 hours a key is never sent again', () => {
     return payment_id
   }
 
-  test('a refund is only looked for, and stays unknown while it is not found', async ({ world, client }) => {
+  test('a refund is only looked up and stays unknown until a lookup finds it', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
-    await aged(
+    await requestAndAge(
       world,
       async () => {
         await refund(client, id, { amount_minor: 300 }, ASYNC)
@@ -365,23 +374,27 @@ describe('after 23 hours a key is never sent again', () => {
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('an authorization is only looked for, and stays unknown while it is not found', async ({
+  test('an authorization is only looked up and stays unknown until a lookup finds it', async ({
     world,
     client,
   }) => {
-    const id = await aged(world, async () => (await createPayment(client, {}, ASYNC)).body.id, 'authorize')
+    const id = await requestAndAge(
+      world,
+      async () => (await createPayment(client, {}, ASYNC)).body.id,
+      'authorize',
+    )
     await eventually(async () =>
       expect(await callsOf(world, id, 'authorize')).toMatchObject([{ state: 'unknown' }]),
     )
     expect(await callsOf(world, id, 'authorize')).toMatchObject([{ requests: [] }])
   })
 
-  test('a capture is looked up, and if the hold is unchanged it is sent with a new key', async ({
+  test('a capture with an unchanged hold is sent with a new key after a lookup', async ({
     world,
     client,
   }) => {
     const { id, processor_reference } = await heldPayment(client)
-    await aged(
+    await requestAndAge(
       world,
       async () => {
         await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
@@ -397,9 +410,9 @@ describe('after 23 hours a key is never sent again', () => {
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('a capture that took effect meanwhile without our call is found', async ({ world, client }) => {
+  test('a capture that took effect without our call is found by a lookup', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
-    await aged(
+    await requestAndAge(
       world,
       async () => {
         await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
@@ -415,14 +428,18 @@ describe('after 23 hours a key is never sent again', () => {
   })
 })
 
-test('with refused credentials the job waits, loses nothing, and goes on when they are corrected', async ({
+test('a job with refused credentials waits without losing an attempt and continues when they are corrected', async ({
   world,
   client,
 }) => {
   const description = freshKey()
-  const wrong = await fault(world, { match: { contains: description }, times: 1000, fault: 'refuse_401' })
+  const refused_credentials = await fault(world, {
+    match: { contains: description },
+    times: 1000,
+    fault: 'refuse_401',
+  })
   const { body } = await createPayment(client, { description }, ASYNC)
-  await wrong.hit()
+  await refused_credentials.hit()
   const job = async () =>
     (
       await world.sql`
@@ -439,59 +456,59 @@ test('with refused credentials the job waits, loses nothing, and goes on when th
     }),
   )
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
-  await wrong.remove()
+  await refused_credentials.remove()
   await world.sql`update jobs set run_at = now() where subject_id = ${body.id}`
   await paymentIn(client, body.id, 'authorized')
 })
 
-describe('however often it was tried', () => {
-  /** Asks while the tenant's jobs are paused, changes what was asked for, and lets it go. */
-  async function changed(
+describe('after many attempts', () => {
+  /** Sends the request while the tenant's jobs are paused, changes its job, and resumes the jobs. */
+  async function requestAndChange(
     world: World,
-    ask: () => Promise<string>,
+    request: () => Promise<string>,
     change: (payment_id: string) => Promise<unknown>,
   ) {
     await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
-    const payment_id = await ask()
+    const payment_id = await request()
     await change(payment_id)
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     return payment_id
   }
-  /** As if it had been turned away for as long, or for a day. */
-  const refusedFor = (world: World, ask: () => Promise<string>, hours = 25) =>
-    changed(
+  /** Sends a request whose job has been refused for these hours. Default: 25. */
+  const requestWithRefusals = (world: World, request: () => Promise<string>, hours = 25) =>
+    requestAndChange(
       world,
-      ask,
+      request,
       (payment_id) => world.sql`
         update jobs set refused_since = now() - ${hours} * interval '1 hour'
         where subject_id = ${payment_id} and finished_at is null`,
     )
-  const atItsLastAttempt = (world: World, ask: () => Promise<string>) =>
-    changed(
+  const requestAtLastAttempt = (world: World, request: () => Promise<string>) =>
+    requestAndChange(
       world,
-      ask,
+      request,
       (payment_id) => world.sql`
         update jobs set attempt = max_attempts - 1 where subject_id = ${payment_id} and finished_at is null`,
     )
-  const dueNow = (world: World, payment_id: string) => world.sql`
+  const makeDue = (world: World, payment_id: string) => world.sql`
     update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${payment_id} and state = 'ready'`
 
   test.for(['rate_limited_429', 'refuse_401', 'drop_after', 'error_500_unstored'])(
-    'a call whose key is still valid is sent again under it, whatever happened to earlier attempts: %s',
+    'a call with a valid key is sent again under the key after failed attempts: %s',
     async (script, { world, client }) => {
       const description = freshKey()
-      const trap = await fault(world, { match: { contains: description }, times: 3, fault: script })
-      const id = await atItsLastAttempt(
+      const scripted_fault = await fault(world, { match: { contains: description }, times: 3, fault: script })
+      const id = await requestAtLastAttempt(
         world,
         async () => (await createPayment(client, { description }, ASYNC)).body.id,
       )
       for (const times of [1, 2, 3]) {
-        await trap.hit(times)
+        await scripted_fault.hit(times)
         await eventually(async () => {
           const [job] = await world.sql`select state from jobs where subject_id = ${id}`
           expect(job!.state).toBe('ready')
         })
-        await dueNow(world, id)
+        await makeDue(world, id)
       }
       const { processor_reference } = await paymentIn(client, id, 'authorized')
       expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
@@ -499,17 +516,17 @@ describe('however often it was tried', () => {
     },
   )
 
-  test('a call that was certainly never sent is sent at any age', async ({ world, client }) => {
+  test('a call that was never sent is sent at any age', async ({ world, client }) => {
     const description = freshKey()
-    const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
+    const refused_credentials = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
     const { body } = await createPayment(client, { description }, ASYNC)
-    await wrong.hit()
+    await refused_credentials.hit()
     await eventually(async () => {
       const [call] = await world.sql`
         select first_sent_at from jobs where subject_id = ${body.id} and state = 'ready'`
       expect(call).toEqual({ first_sent_at: null })
     })
-    // Eight days later the credentials are mended, and the first answer is 429.
+    // Eight days later the credentials are corrected, and the first response is 429.
     await fault(world, { match: { contains: description }, fault: 'rate_limited_429' })
     await world.sql`
       update jobs set created_at = now() - interval '8 days', run_at = now() where subject_id = ${body.id}`
@@ -517,7 +534,7 @@ describe('however often it was tried', () => {
     await expectOneKey(world, body.id, 'authorize')
   })
 
-  test('a call that an attempt may have sent stays in doubt, even if the next attempt certainly sent nothing', async ({
+  test('a call that an attempt may have sent stays uncertain, also if the next attempt sends nothing', async ({
     world,
     client,
   }) => {
@@ -534,7 +551,7 @@ describe('however often it was tried', () => {
     })
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     await lost.hit()
-    await dueNow(world, id)
+    await makeDue(world, id)
     await refused.hit()
     const call = await eventually(async () => {
       const [row] = await world.sql`
@@ -545,17 +562,17 @@ describe('however often it was tried', () => {
     })
     expect(call.first_sent_at).not.toBeNull()
     expect(call.first_sent_at < call.last_sent_at).toBe(true)
-    // A day later it may only be looked for.
+    // After a day only lookups are allowed.
     await world.sql`
       update jobs set first_sent_at = now() - interval '25 hours' where subject_id = ${id} and operation = 'refund'`
-    await dueNow(world, id)
+    await makeDue(world, id)
     await eventually(async () =>
       expect(await callsOf(world, id, 'refund')).toMatchObject([{ state: 'unknown' }]),
     )
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('an authorization that was refused for a whole day fails', async ({ world, client }) => {
+  test('an authorization that is refused for a day fails', async ({ world, client }) => {
     const idempotency_key = freshKey()
     const description = freshKey()
     const busy = await fault(world, {
@@ -563,16 +580,16 @@ describe('however often it was tried', () => {
       times: 1000,
       fault: 'rate_limited_429',
     })
-    const ask = () => createPayment(client, { description, idempotency_key }, ASYNC)
-    const id = await refusedFor(world, async () => (await ask()).body.id)
+    const request = () => createPayment(client, { description, idempotency_key }, ASYNC)
+    const id = await requestWithRefusals(world, async () => (await request()).body.id)
     expect(await paymentIn(client, id, 'failed')).toMatchObject({ failure: { code: 'processor_error' } })
     await busy.remove()
-    const again = await createPayment(client, { description, idempotency_key })
-    expect([again.status, again.body.error.code]).toEqual([502, 'processor_error'])
+    const replayed = await createPayment(client, { description, idempotency_key })
+    expect([replayed.status, replayed.body.error.code]).toEqual([502, 'processor_error'])
     expect((await callsOf(world, id, 'authorize'))[0]!.requests).toHaveLength(1)
   })
 
-  test('an authorization that may have been sent is unknown after a day, and found when the processor answers again', async ({
+  test('an authorization that may have been sent is unknown after a day and found when the processor recovers', async ({
     world,
     client,
   }) => {
@@ -585,7 +602,7 @@ describe('however often it was tried', () => {
     await world.sql`
       update jobs set first_sent_at = first_sent_at - interval '23 hours' where subject_id = ${id}`
     await eventually(async () => {
-      await dueNow(world, id)
+      await makeDue(world, id)
       expect(await callsOf(world, id, 'authorize')).toMatchObject([{ state: 'unknown' }])
     })
     await search.hit()
@@ -596,7 +613,7 @@ describe('however often it was tried', () => {
     expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
   })
 
-  test('a capture that was refused for a whole day leaves the hold, and can be asked for again', async ({
+  test('a capture that is refused for a day leaves the hold and can be requested again', async ({
     world,
     client,
   }) => {
@@ -606,7 +623,7 @@ describe('however often it was tried', () => {
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(world, async () => {
+    await requestWithRefusals(world, async () => {
       await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
       return id
     })
@@ -623,7 +640,7 @@ describe('however often it was tried', () => {
     })
   })
 
-  test('a cancellation that was refused for a whole day leaves no reason on the payment', async ({
+  test('a cancellation that is refused for a day leaves no reason on the payment', async ({
     world,
     client,
   }) => {
@@ -633,7 +650,7 @@ describe('however often it was tried', () => {
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(world, async () => {
+    await requestWithRefusals(world, async () => {
       await client.post(`/v1/payments/${id}/cancel`, { reason: 'fraudulent' }, ASYNC)
       return id
     })
@@ -647,7 +664,7 @@ describe('however often it was tried', () => {
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
   })
 
-  test('a refund that was refused for a whole day fails and frees what it reserved', async ({
+  test('a refund that is refused for a day fails and frees its reserved amount', async ({
     world,
     client,
   }) => {
@@ -657,7 +674,7 @@ describe('however often it was tried', () => {
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(world, async () => {
+    await requestWithRefusals(world, async () => {
       await refund(client, id, {}, ASYNC)
       return id
     })
@@ -670,7 +687,7 @@ describe('however often it was tried', () => {
     expect((await refund(client, id)).status).toBe(201)
   })
 
-  test('a cancellation that comes too late for a buyer who paid meanwhile leaves a hold that can be captured', async ({
+  test('a failed cancellation of a payment that the buyer has paid leaves a hold that can be captured', async ({
     world,
     client,
   }) => {
@@ -681,7 +698,7 @@ describe('however often it was tried', () => {
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(world, async () => {
+    await requestWithRefusals(world, async () => {
       await client.post(`/v1/payments/${id}/cancel`, undefined, ASYNC)
       await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/confirm`, {
         payment_method: 'pm_card_visa',
@@ -709,33 +726,30 @@ describe('however often it was tried', () => {
   }
 })
 
-test('a refused authorization proves nothing when an earlier attempt may have authorized', async ({
+test('a refused authorization is not final when an earlier attempt may have authorized', async ({
   world,
   client,
 }) => {
   const description = freshKey()
-  const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
+  const hold = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
-  await held.hit()
+  await hold.hit()
   const vault = createVault(requireVariable(world.config, 'ENCRYPTION_KEY'))
   const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
   const declined = vault.seal('pm_card_chargeDeclined', paymentMethodContext(world.tenant_id, job!.id))
-  // As if the worker had died with the answer, and the processor had forgotten the key and its bank the buyer.
+  // Simulates a worker that died with the response, a processor that lost the key, and a bank that now declines the card.
   await world.sql`
     update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
   await world.sql`
     update jobs set key = key || ':forgotten', request = jsonb_set(request, '{sealed,payment_method}', to_jsonb(${declined}::text))
     where subject_id = ${body.id}`
-  await held.remove()
+  await hold.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
 })
 
-test('an authorization whose decline was lost on the way is found to be declined', async ({
-  world,
-  client,
-}) => {
+test('an authorization with a lost decline is found to be declined', async ({ world, client }) => {
   const description = freshKey()
   await fault(world, { match: { contains: description }, fault: 'drop_after' })
   const declined = await createPayment(
@@ -752,38 +766,35 @@ test('an authorization whose decline was lost on the way is found to be declined
   })
 })
 
-test('a capture that the processor is still working on is looked up until it has ended', async ({
-  world,
-  client,
-}) => {
+test('a capture in progress at the processor is looked up until it is final', async ({ world, client }) => {
   const { id, processor_reference } = await heldPayment(client)
-  const working = await fault(world, {
+  const still_processing = await fault(world, {
     match: { path: processor_reference },
     times: 1000,
     fault: 'still_processing',
   })
   const { status, body } = await client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=1' })
   expect([status, body.status]).toEqual([202, 'capturing'])
-  await working.hit(4)
+  await still_processing.hit(4)
   expect(await callsOf(world, id, 'capture')).toMatchObject([{ generation: 1, outcome: null }])
-  await working.remove()
+  await still_processing.remove()
   await paymentIn(client, id, 'captured')
   await expectOneKey(world, id, 'capture')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
 })
 
-test('an authorization that the processor is still working on is looked up until it has ended', async ({
+test('an authorization in progress at the processor is looked up until it is final', async ({
   world,
   client,
 }) => {
   const description = freshKey()
-  // Its key answers the same for ever.
-  const working = await fault(world, {
+  // The key repeats its response.
+  const still_processing = await fault(world, {
     match: { contains: description },
     times: 1000,
     fault: 'still_processing',
   })
-  const looked = await fault(world, {
+  const lookup_processing = await fault(world, {
     match: { method: 'GET', path: 'payment_intents/pi_' },
     times: 1000,
     fault: 'still_processing',
@@ -798,66 +809,63 @@ test('an authorization that the processor is still working on is looked up until
     { prefer: 'wait=1' },
   )
   expect([status, body.status]).toEqual([202, 'pending'])
-  await working.hit()
-  await looked.hit(2)
+  await still_processing.hit()
+  await lookup_processing.hit(2)
   expect(await callsOf(world, body.id, 'authorize')).toMatchObject([{ generation: 1, outcome: null }])
   const canceled = await client.post(`/v1/payments/${body.id}/cancel`, undefined, ASYNC)
   expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
-  await looked.remove()
+  await lookup_processing.remove()
   await paymentIn(client, body.id, 'canceled')
   await expectOneKey(world, body.id, 'authorize')
 })
 
-test('a refusal of an authorization that may exist is final once the search must have caught up', async ({
+test('a refusal of an authorization that may exist is final after the delay of the search index', async ({
   world,
   client,
 }) => {
   const description = freshKey()
   const idempotency_key = freshKey()
-  const ask = () =>
+  const request = () =>
     createPayment(client, { description, idempotency_key, payment_method: 'pm_nonsense' }, ASYNC)
   const lost = await fault(world, { match: { contains: description }, fault: 'drop_before' })
-  const { body } = await ask()
+  const { body } = await request()
   await lost.hit()
-  const looking = async (refused_at_least_s: number) =>
+  const readLookupState = async (refused_at_least_s: number) =>
     await eventually(async () => {
       const [job] = await world.sql`
         select state, unknown_since, refused_since <= now() - ${refused_at_least_s} * interval '1 second' as refused,
-          run_at > now() + interval '30 seconds' as patient
+          run_at > now() + interval '30 seconds' as is_delayed
         from jobs where subject_id = ${body.id}`
       expect(job).toMatchObject({ state: 'ready', unknown_since: null, refused: true })
-      return job!.patient as boolean
+      return job!.is_delayed as boolean
     })
-  /** As if the looks until then had been made. */
-  const refusedFor = (seconds: number) =>
+  /** Simulates the lookups of this period. */
+  const setRefusedFor = (seconds: number) =>
     world.sql`
       update jobs set refused_since = now() - ${seconds} * interval '1 second', run_at = now(), wakeup_sent_at = null
       where subject_id = ${body.id} and state = 'ready'`
-  expect(await looking(0)).toBe(false)
-  await refusedFor(6)
-  await eventually(async () => expect(await looking(6)).toBe(true))
+  expect(await readLookupState(0)).toBe(false)
+  await setRefusedFor(6)
+  await eventually(async () => expect(await readLookupState(6)).toBe(true))
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
-  await refusedFor(301)
+  await setRefusedFor(301)
   expect(await paymentIn(client, body.id, 'failed')).toMatchObject({ failure: { code: 'payment_invalid' } })
-  const again = await ask()
-  expect([again.status, again.body.error.code]).toEqual([422, 'payment_invalid'])
+  const replayed = await request()
+  expect([replayed.status, replayed.body.error.code]).toEqual([422, 'payment_invalid'])
 })
 
-test('attempts that were given back untouched do not make the next failure wait longer', async ({
-  world,
-  client,
-}) => {
+test('returned attempts do not lengthen the delay after the next failure', async ({ world, client }) => {
   const description = freshKey()
-  const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
+  const refused_credentials = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
   const { body } = await createPayment(client, { description }, ASYNC)
-  await wrong.hit()
+  await refused_credentials.hit()
   const failing = await fault(world, { match: { contains: description }, fault: 'error_500_unstored' })
-  // As after an hour of refused credentials.
+  // Simulates an hour of refused credentials.
   await eventually(async () => {
-    const aged = await world.sql`
+    const updated = await world.sql`
       update jobs set attempt = 120, max_attempts = 145, run_at = now(), wakeup_sent_at = null
       where subject_id = ${body.id} and state = 'ready' returning id`
-    expect(aged).toHaveLength(1)
+    expect(updated).toHaveLength(1)
   })
   await failing.hit()
   const payment = await paymentIn(client, body.id, 'authorized')
@@ -879,13 +887,13 @@ test('Retry-After: 0 does not shorten the usual delay', async ({ world, client }
       from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
       where j.subject_id = ${body.id} and j.attempt >= 4`
     expect(job).toMatchObject({ state: 'ready' })
-    // A tenth of 250 ms, doubled four times, at least.
+    // The minimum is a tenth of 250 ms, doubled four times.
     expect(job!.gap_ms).toBeGreaterThan(350)
   })
   await busy.remove()
   await paymentIn(client, body.id, 'authorized')
 })
 
-test('after all of these traps the books balance and agree with the processor', async ({ world }) => {
+test('the books balance and agree with the processor after all faults', async ({ world }) => {
   expect(await findRemainingProblems(world)).toEqual([])
 })

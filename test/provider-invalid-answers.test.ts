@@ -1,5 +1,4 @@
-// Providers that answer what no provider should: whoever waits and whoever does not gets an answer of ours that is in the
-// catalogue, never a 500, and no job ends in an exception.
+// Invalid answers of providers: each request still gets an answer of the error catalogue, and no job ends in an exception.
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
@@ -16,7 +15,7 @@ type Http = { status?: number; type?: string; body: string } | 'not http' | 'cut
 const json = (body: unknown, status = 200): Http => ({ status, body: JSON.stringify(body) })
 const LONG = 'x'.repeat(200_000)
 const ODD = 'NUL \u0000 and half \ud83d'
-/** Each answers with another. */
+/** The id of an SMS. Each invalid answer uses another digit. */
 const sid = (digit: string) => `SM${digit.repeat(32)}`
 
 const HTTP: Record<string, Http> = {
@@ -66,60 +65,61 @@ const SMTP: Record<string, (socket: Socket) => void> = {
   odd_500: (socket) => void socket.write('554\r\n'),
 }
 
-/** What is asked with this text in it is answered with that nonsense. */
+/** The text that makes the server answer a request with this invalid answer. */
 const marker = (kind: string) => `nonsense-${kind.replaceAll('_', '-')}-x`
-/** It makes what it is asked to, and answers with one id for all that is of one kind. */
+/** The provider creates the object, but answers with the same id for all objects of one kind. */
 const TWIN = 'twin'
-const has_sluice_ids = new Map<string, string>(
+const kinds_by_marker = new Map<string, string>(
   [...Object.keys(HTTP), TWIN].map((kind) => [marker(kind), kind]),
 )
-const kindOf = (asked: string) => [...has_sluice_ids].find(([mark]) => asked.includes(mark))?.[1]
+const kindOf = (request: string) => [...kinds_by_marker].find(([mark]) => request.includes(mark))?.[1]
 
-let emulators: (path: string) => string | undefined = () => undefined
+let emulatorUrlOf: (path: string) => string | undefined = () => undefined
 
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await text(request)
   const kind = kindOf(`${request.url}\n${decodeURIComponent(body.replaceAll('+', ' '))}`)
   if (kind === undefined || kind === TWIN) {
     const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers
-    const passed = await fetch(emulators(request.url!)!, {
+    const proxied = await fetch(emulatorUrlOf(request.url!)!, {
       method: request.method!,
       headers: headers as Record<string, string>,
       ...(body !== '' && { body }),
     })
-    const reported = await passed.text()
+    const response_text = await proxied.text()
     const is_twin = kind === TWIN && request.method === 'POST'
     response
-      .writeHead(passed.status, { 'content-type': 'application/json' })
+      .writeHead(proxied.status, { 'content-type': 'application/json' })
       .end(
-        is_twin ? reported.replace(/"(id|sid)":"([a-z]+_|SM)\w+"/i, `"$1":"$2${'7'.repeat(32)}"`) : reported,
+        is_twin
+          ? response_text.replace(/"(id|sid)":"([a-z]+_|SM)\w+"/i, `"$1":"$2${'7'.repeat(32)}"`)
+          : response_text,
       )
     return
   }
-  const nonsense = HTTP[kind]!
-  if (nonsense === 'cut')
-    return void request.socket.end('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"id":')
-  if (nonsense === 'not http') return void request.socket.end('* OK IMAP4 ready\r\n')
-  const { status = 200, type = 'application/json', body: reported } = nonsense
-  response.writeHead(status, { 'content-type': type, location: 'https://other.example/' }).end(reported)
+  const invalid = HTTP[kind]!
+  if (invalid === 'cut') return void request.socket.end('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"id":')
+  if (invalid === 'not http') return void request.socket.end('* OK IMAP4 ready\r\n')
+  const { status = 200, type = 'application/json', body: invalid_body } = invalid
+  response.writeHead(status, { 'content-type': type, location: 'https://other.example/' }).end(invalid_body)
 }
 
-/** An SMTP server that takes everything up to the text, and then answers as the recipient's name says. */
+/** An SMTP session that accepts everything before the text, and then answers as the recipient's address demands. */
 function converse(socket: Socket): void {
   let kind = ''
   let in_data = false
   socket.on('error', () => {})
   socket.write('220 nonsense\r\n')
   socket.on('data', (chunk) => {
-    const reported = chunk.toString()
+    const received = chunk.toString()
     if (in_data) {
-      if (!reported.endsWith('\r\n.\r\n')) return
+      if (!received.endsWith('\r\n.\r\n')) return
       in_data = false
       return SMTP[kind]!(socket)
     }
-    for (const line of reported.split('\r\n').filter((each) => each !== '')) {
-      const named = /^RCPT TO:<nonsense-([a-z0-9-]+)-x@/i.exec(line)?.[1]
-      if (named !== undefined) kind = named.replaceAll('-', '_')
+    for (const line of received.split('\r\n').filter((each) => each !== '')) {
+      const kind_of_recipient = /^RCPT TO:<nonsense-([a-z0-9-]+)-x@/i.exec(line)?.[1]
+      if (kind_of_recipient !== undefined) kind = kind_of_recipient.replaceAll('-', '_')
       in_data = line.toUpperCase() === 'DATA'
       socket.write(in_data ? '354 go on\r\n' : line.toUpperCase() === 'QUIT' ? '221 bye\r\n' : '250 ok\r\n')
     }
@@ -129,7 +129,7 @@ function converse(socket: Socket): void {
 let world: World
 let client: Client
 const servers: Server[] = []
-async function listening(server: Server): Promise<number> {
+async function listen(server: Server): Promise<number> {
   servers.push(server)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return (server.address() as AddressInfo).port
@@ -139,8 +139,8 @@ beforeAll(async () => {
   const server = createHttpServer((request, response) => {
     answer(request, response).catch(() => request.socket.destroy())
   })
-  const url = `http://127.0.0.1:${await listening(server)}`
-  const smtp_port = await listening(createServer(converse))
+  const url = `http://127.0.0.1:${await listen(server)}`
+  const smtp_port = await listen(createServer(converse))
   world = await createWorld({
     notifications: false,
     env: {
@@ -150,7 +150,7 @@ beforeAll(async () => {
       SMTP_URL: `smtp://127.0.0.1:${smtp_port}`,
     },
   })
-  emulators = (path) => {
+  emulatorUrlOf = (path) => {
     const [, name, rest] = /^\/(stripe|twilio|ai)(\/.*)$/.exec(path) ?? []
     return name === undefined ? undefined : `${world.provider(name as 'stripe').url}${rest}`
   }
@@ -161,30 +161,42 @@ afterAll(async () => {
   for (const server of servers) server.close()
 })
 
-type Ask = (kind: string, headers: Record<string, string>) => Promise<Answer>
+type SendRequest = (kind: string, headers: Record<string, string>) => Promise<Answer>
 
-async function asks(): Promise<Record<string, Ask>> {
+async function requestsByResource(): Promise<Record<string, SendRequest>> {
   let next = 2_300_000
   await fund(client, 100_000)
   const to = await recipient(client, 'ba_manual')
   const keyed = () => ({ idempotency_key: freshKey() })
-  /** All that is asked of the payment from now on is answered with nonsense. */
-  const spoilt = ({ id, processor_reference }: { id: string; processor_reference: string }, kind: string) => {
-    has_sluice_ids.set(processor_reference, kind)
+  /** Makes the server answer all requests about the payment with the invalid answer. Returns the payment's id. */
+  const invalidateAnswers = (
+    { id, processor_reference }: { id: string; processor_reference: string },
+    kind: string,
+  ) => {
+    kinds_by_marker.set(processor_reference, kind)
     return id
   }
   return {
     payment: (kind, headers) => createPayment(client, { description: marker(kind) }, headers),
     capture: async (kind, headers) =>
       await client.post(
-        `/v1/payments/${spoilt(await heldPayment(client), kind)}/capture`,
+        `/v1/payments/${invalidateAnswers(await heldPayment(client), kind)}/capture`,
         undefined,
         headers,
       ),
     cancel: async (kind, headers) =>
-      await client.post(`/v1/payments/${spoilt(await heldPayment(client), kind)}/cancel`, undefined, headers),
+      await client.post(
+        `/v1/payments/${invalidateAnswers(await heldPayment(client), kind)}/cancel`,
+        undefined,
+        headers,
+      ),
     refund: async (kind, headers) =>
-      await refund(client, spoilt(await capturedPayment(client), kind), { amount_minor: 100 }, headers),
+      await refund(
+        client,
+        invalidateAnswers(await capturedPayment(client), kind),
+        { amount_minor: 100 },
+        headers,
+      ),
     top_up: (kind, headers) => topUp(client, { description: marker(kind) }, headers),
     payout: (kind, headers) => payOut(client, to, { description: marker(kind) }, headers),
     verification: async (kind, headers) => {
@@ -204,42 +216,43 @@ async function asks(): Promise<Record<string, Ask>> {
   }
 }
 
-test('nonsense of a provider is never an internal error, and ends no job in an exception', async () => {
-  const all = await asks()
-  const strange: unknown[] = []
-  const told = async (what: string, kind: string, headers: Record<string, string>) => {
-    const { status, body } = await all[what]!(kind, headers)
-    const known = [200, 201, 202, 402, 409, 422, 502].includes(status)
-    if (!known && body?.error?.code !== 'email_send_failed') strange.push([what, kind, headers, status, body])
+test('an invalid answer of a provider is not an internal error, and ends no job in an exception', async () => {
+  const send = await requestsByResource()
+  const unexpected: unknown[] = []
+  const check = async (resource: string, kind: string, headers: Record<string, string>) => {
+    const { status, body } = await send[resource]!(kind, headers)
+    const is_documented = [200, 201, 202, 402, 409, 422, 502].includes(status)
+    if (!is_documented && body?.error?.code !== 'email_send_failed')
+      unexpected.push([resource, kind, headers, status, body])
     if (status >= 300) return
-    // What was accepted can be read.
-    const read = await client.get(PATHS[what]!(body.id))
-    if (read.status !== 200) strange.push([what, kind, headers, read.status, read.body])
+    // An accepted resource can be read.
+    const read = await client.get(PATHS[resource]!(body.id))
+    if (read.status !== 200) unexpected.push([resource, kind, headers, read.status, read.body])
   }
   await Promise.all(
-    Object.keys(all).flatMap((what) => {
-      const kinds = Object.keys(what === 'email' ? SMTP : HTTP)
-      const waited = CHANGES.has(what) ? kinds.filter((kind) => FEW.has(kind)) : kinds
-      // Who does not wait is answered before the provider is asked.
-      const left = kinds.filter((kind) => FEW.has(kind))
+    Object.keys(send).flatMap((resource) => {
+      const kinds = Object.keys(resource === 'email' ? SMTP : HTTP)
+      const kinds_with_wait = ACTIONS.has(resource) ? kinds.filter((kind) => SELECTED_KINDS.has(kind)) : kinds
+      // A request that does not wait is answered before the call of the provider.
+      const kinds_without_wait = kinds.filter((kind) => SELECTED_KINDS.has(kind))
       return [
-        ...waited.map((kind) => told(what, kind, { prefer: 'wait=1' })),
-        ...left.map((kind) => told(what, kind, { prefer: 'respond-async' })),
+        ...kinds_with_wait.map((kind) => check(resource, kind, { prefer: 'wait=1' })),
+        ...kinds_without_wait.map((kind) => check(resource, kind, { prefer: 'respond-async' })),
       ]
     }),
   )
-  expect(strange).toEqual([])
-  const threw = await world.sql`
+  expect(unexpected).toEqual([])
+  const exceptions = await world.sql`
     select name, last_error from jobs where last_error ->> 'message' ~ '^[A-Za-z]*Error: |^threw'`
-  expect([...threw]).toEqual([])
+  expect([...exceptions]).toEqual([])
 }, 180_000)
 
-test('the id of another object is not believed: an SMS has left, and what else was asked for is looked for', async () => {
-  const all = await asks()
+test('the id of another object is not accepted: an SMS counts as sent, and other resources are looked up', async () => {
+  const send = await requestsByResource()
   const wait = { prefer: 'wait=20' }
-  const read = async (what: string, id: string) => (await client.get(PATHS[what]!(id))).body
-  const first = await all['sms']!(TWIN, wait)
-  const second = await all['sms']!(TWIN, wait)
+  const read = async (resource: string, id: string) => (await client.get(PATHS[resource]!(id))).body
+  const first = await send['sms']!(TWIN, wait)
+  const second = await send['sms']!(TWIN, wait)
   expect(first.body).toMatchObject({ status: 'sent', provider_reference: sid('7') })
   expect(second.body).toMatchObject({ status: 'sent', provider_reference: null })
   const sent = await fetch(
@@ -247,25 +260,25 @@ test('the id of another object is not believed: an SMS has left, and what else w
   )
   expect(await sent.json()).toHaveLength(1)
 
-  const seconds: [string, string][] = []
-  for (const what of ['payment', 'refund', 'payout', 'top_up', 'verification']) {
-    await all[what]!(TWIN, wait)
-    seconds.push([what, (await all[what]!(TWIN, wait)).body.id])
+  const duplicates: [string, string][] = []
+  for (const resource of ['payment', 'refund', 'payout', 'top_up', 'verification']) {
+    await send[resource]!(TWIN, wait)
+    duplicates.push([resource, (await send[resource]!(TWIN, wait)).body.id])
   }
-  const ids = seconds.map(([, id]) => id)
+  const ids = duplicates.map(([, id]) => id)
   const unknown = await world.sql`
-    select count(*)::int as count, last_error ->> 'message' as why from jobs
+    select count(*)::int as count, last_error ->> 'message' as reason from jobs
     where (subject_id in ${world.sql(ids)} or payload ->> 'refund_id' in ${world.sql(ids)}) and state = 'unknown'
     group by 2`
-  expect([...unknown]).toEqual([{ count: 5, why: 'the provider answered with the id of another object' }])
-  for (const [what, id] of seconds)
+  expect([...unknown]).toEqual([{ count: 5, reason: 'the provider answered with the id of another object' }])
+  for (const [resource, id] of duplicates)
     await eventually(async () => {
       await world.sql`
         update jobs set run_at = now(), wakeup_sent_at = null
         where (subject_id = ${id} or payload ->> 'refund_id' = ${id}) and state = 'unknown'`
-      const { processor_reference, provider_reference } = await read(what, id)
-      expect([what, processor_reference ?? provider_reference]).toEqual([
-        what,
+      const { processor_reference, provider_reference } = await read(resource, id)
+      expect([resource, processor_reference ?? provider_reference]).toEqual([
+        resource,
         expect.stringMatching(/^[a-z]+_(?!7777)\w+$/),
       ])
     })
@@ -273,8 +286,8 @@ test('the id of another object is not believed: an SMS has left, and what else w
   expect(problems).toEqual([])
 }, 180_000)
 
-const CHANGES = new Set(['capture', 'cancel', 'refund'])
-const FEW = new Set(['page', 'strange', 'long_error'])
+const ACTIONS = new Set(['capture', 'cancel', 'refund'])
+const SELECTED_KINDS = new Set(['page', 'strange', 'long_error'])
 const PATHS: Record<string, (id: string) => string> = {
   payment: (id) => `/v1/payments/${id}`,
   capture: (id) => `/v1/payments/${id}`,

@@ -1,4 +1,4 @@
-// A provider that answers with stored errors: every call ends by itself, once. Its lists decide what never took effect.
+// Tests calls that a provider answers with stored errors: each takes effect once, and lists show which took no effect.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -21,7 +21,7 @@ import { createWorld, type World } from '#test/world.ts'
 let world: World
 let client: Client
 beforeAll(async () => {
-  // Only lookups may find out.
+  // Without notifications only lookups can find the result.
   world = await createWorld({ notifications: false })
   client = world.client
 })
@@ -53,8 +53,8 @@ async function unknownJob(subject_id: string, name: string): Promise<Job> {
   })
 }
 
-/** So much time passes since the call was sent, and it is looked up now. */
-async function later(job_id: string, interval: string): Promise<void> {
+/** Moves the times of an unknown job into the past by `interval` and makes its lookup due. */
+async function advanceJob(job_id: string, interval: string): Promise<void> {
   await eventually(async () => {
     const moved = await world.sql`
       update jobs set first_sent_at = first_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
@@ -67,8 +67,8 @@ async function later(job_id: string, interval: string): Promise<void> {
   })
 }
 
-/** Another lookup ends, after the given attempt. */
-async function lookedUp({ id, attempt }: Job): Promise<Job> {
+/** Waits until a lookup after the given attempt has ended. */
+async function awaitLookup({ id, attempt }: Job): Promise<Job> {
   return await eventually(async () => {
     const [job] = await world.sql<{ subject_id: string; name: string; attempt: number; state: string }[]>`
       select subject_id, name, attempt, state from jobs where id = ${id}`
@@ -79,13 +79,13 @@ async function lookedUp({ id, attempt }: Job): Promise<Job> {
 }
 
 const stripe = () => world.provider('stripe')
-const has_sluice_ids =
+const hasSluiceId =
   (name: string, id: string) =>
   ({ metadata }: any) =>
     metadata[name] === id
 
-/** Asks the processor as another program of the same account would. */
-async function askStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
+/** Sends a request to the processor as another program of the same account. */
+async function requestStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
   const { url, api_key } = stripe()
   const answer = await fetch(`${url}/v1${path}`, {
     method,
@@ -95,19 +95,19 @@ async function askStripe(method: string, path: string, fields?: Record<string, s
   return await answer.json()
 }
 
-/** How often a list was asked for. */
-const listed = async (path: string): Promise<number> =>
+/** The count of requests of a list. */
+const countLists = async (path: string): Promise<number> =>
   (await stripe().requests({})).filter((sent) => sent.method === 'GET' && sent.path === path).length
 
 const advance = async (advance_ms: number) => await stripe().control('POST', '/clock', { advance_ms })
 
-const effectsNaming = async (name: string, id: string): Promise<string[]> =>
+const effectsWithId = async (name: string, id: string): Promise<string[]> =>
   (await stripe().effects({ [`metadata[sluice_${name}_id]`]: id })).map(({ effect }) => effect)
 
-/** A fault, or several that come one after the other. */
+/** A fault, or several faults in order. */
 type Script = string | object | (string | object)[]
 
-async function spoil(match: object, script: Script, times: number): Promise<void> {
+async function injectFaults(match: object, script: Script, times: number): Promise<void> {
   for (const each of [script].flat()) await fault(world, { match, times, fault: each })
 }
 
@@ -115,39 +115,39 @@ type Kind = {
   name: string
   job: string
   resource: string
-  /** Asks for it while the provider stores an error for the call, and answers the id and the row that its job has. */
-  ask: (script: Script, times?: number) => Promise<{ id: string; subject_id: string; owner: Client }>
-  ends: (owner: Client, id: string) => Promise<unknown>
+  /** Requests the resource while the provider stores an error for the call. Returns its id, its job's subject and its tenant. */
+  request: (script: Script, times?: number) => Promise<{ id: string; subject_id: string; owner: Client }>
+  awaitResult: (owner: Client, id: string) => Promise<unknown>
   effect: string
 }
 
-async function askedPayment(script: Script, times = 1) {
+async function requestPayment(script: Script, times = 1) {
   const description = freshKey()
-  await spoil({ method: 'POST', contains: description }, script, times)
+  await injectFaults({ method: 'POST', contains: description }, script, times)
   const { body } = await createPayment(client, { description }, ASYNC)
   return { id: body.id as string, subject_id: body.id as string, owner: client }
 }
 
-async function askedRefund(script: Script, times = 1) {
+async function requestRefund(script: Script, times = 1) {
   const { id, processor_reference } = await capturedPayment(client)
-  await spoil({ method: 'POST', contains: `payment_intent=${processor_reference}` }, script, times)
+  await injectFaults({ method: 'POST', contains: `payment_intent=${processor_reference}` }, script, times)
   const { body } = await refund(client, id, { amount_minor: 300 }, ASYNC)
   return { id: body.id as string, subject_id: id as string, owner: client }
 }
 
-async function askedTopUp(script: Script, times = 1) {
+async function requestTopUp(script: Script, times = 1) {
   const description = freshKey()
-  await spoil({ contains: description, method: 'POST' }, script, times)
+  await injectFaults({ contains: description, method: 'POST' }, script, times)
   const { body } = await topUp(client, { description, source: 'src_manual' })
   return { id: body.id as string, subject_id: body.id as string, owner: client }
 }
 
-const askedPayout =
+const requestPayout =
   (destination: string) =>
   async (script: Script, times = 1) => {
     const owner = await rich(world, 1000)
     const description = freshKey()
-    await spoil({ contains: description, method: 'POST' }, script, times)
+    await injectFaults({ contains: description, method: 'POST' }, script, times)
     const { body } = await payOut(owner, await recipient(owner, destination), { description })
     return { id: body.id as string, subject_id: body.id as string, owner }
   }
@@ -156,8 +156,8 @@ const HOLD: Kind = {
   name: 'a hold',
   job: 'payment.authorize',
   resource: 'payment',
-  ask: askedPayment,
-  ends: (owner, id) => paymentIn(owner, id, 'authorized'),
+  request: requestPayment,
+  awaitResult: (owner, id) => paymentIn(owner, id, 'authorized'),
   effect: 'authorize',
 }
 const MONEY: Kind[] = [
@@ -165,8 +165,8 @@ const MONEY: Kind[] = [
     name: 'a refund',
     job: 'refund.create',
     resource: 'refund',
-    ask: askedRefund,
-    ends: async (owner, id) =>
+    request: requestRefund,
+    awaitResult: async (owner, id) =>
       await eventually(async () =>
         expect((await owner.get(`/v1/refunds/${id}`)).body).toMatchObject({ status: 'succeeded' }),
       ),
@@ -176,8 +176,8 @@ const MONEY: Kind[] = [
     name: 'a top-up',
     job: 'top_up.create',
     resource: 'top_up',
-    ask: askedTopUp,
-    ends: async (owner, id) =>
+    request: requestTopUp,
+    awaitResult: async (owner, id) =>
       await eventually(async () =>
         expect((await owner.get(`/v1/wallet/top_ups/${id}`)).body).toMatchObject({
           processor_reference: expect.any(String),
@@ -189,161 +189,165 @@ const MONEY: Kind[] = [
     name: 'a payout',
     job: 'payout.create',
     resource: 'payout',
-    ask: askedPayout('ba_manual'),
-    ends: (owner, id) => payoutIn(owner, id, 'processing'),
+    request: requestPayout('ba_manual'),
+    awaitResult: (owner, id) => payoutIn(owner, id, 'processing'),
     effect: 'payout',
   },
   {
     name: 'a transfer',
     job: 'payout.create',
     resource: 'payout',
-    ask: askedPayout('acct_success'),
-    ends: (owner, id) => payoutIn(owner, id, 'paid'),
+    request: requestPayout('acct_success'),
+    awaitResult: (owner, id) => payoutIn(owner, id, 'paid'),
     effect: 'transfer',
   },
 ]
 
-const effectsOf = async ({ resource, effect }: Kind, id: string): Promise<number> =>
+const findEffectCount = async ({ resource, effect }: Kind, id: string): Promise<number> =>
   resource === 'top_up'
-    ? (await askStripe('GET', '/topups?limit=100')).data.filter(has_sluice_ids('sluice_top_up_id', id)).length
-    : (await effectsNaming(resource, id)).filter((each) => each === effect).length
-/** How often it happened, once it has. */
-const happened = async (kind: Kind, id: string): Promise<number> =>
+    ? (await requestStripe('GET', '/topups?limit=100')).data.filter(hasSluiceId('sluice_top_up_id', id))
+        .length
+    : (await effectsWithId(resource, id)).filter((each) => each === effect).length
+/** Waits for the first effect; returns the count of effects. */
+const awaitEffects = async (kind: Kind, id: string): Promise<number> =>
   await eventually(async () => {
-    const count = await effectsOf(kind, id)
+    const count = await findEffectCount(kind, id)
     expect(count).toBeGreaterThan(0)
     return count
   })
 
 describe('a stored error before the effect', () => {
-  test('of a hold: two minutes after the last sending it is made under a new key', async () => {
-    const { id } = await askedPayment('error_500_before')
+  test('of a hold: the hold is retried with a new key two minutes after the last sending', async () => {
+    const { id } = await requestPayment('error_500_before')
     const first = await unknownJob(id, HOLD.job)
-    await later(first.id, '110 seconds')
-    const early = await lookedUp(first)
+    await advanceJob(first.id, '110 seconds')
+    const early = await awaitLookup(first)
     expect(early).toMatchObject({ state: 'unknown', generation: 1 })
-    // It is looked up when it counts, not by the schedule of lookups.
+    // The next lookup is at the end of the two minutes, not by the schedule of lookups.
     expect(early.next_after_s).toBeLessThan(125)
-    expect(await effectsOf(HOLD, id)).toBe(0)
-    await later(first.id, '15 seconds')
+    expect(await findEffectCount(HOLD, id)).toBe(0)
+    await advanceJob(first.id, '15 seconds')
     await paymentIn(client, id, 'authorized')
     expect(await jobOf(id, HOLD.job)).toMatchObject({ state: 'succeeded', generation: 2, unknown: false })
-    expect(await happened(HOLD, id)).toBe(1)
+    expect(await awaitEffects(HOLD, id)).toBe(1)
   })
 
-  test.each(MONEY)('of $name: it is made again after ten minutes, absent twice', async (kind) => {
-    const { id, subject_id, owner } = await kind.ask('error_500_before')
+  test.each(MONEY)('of $name: it is retried after ten minutes and two absences', async (kind) => {
+    const { id, subject_id, owner } = await kind.request('error_500_before')
     const first = await unknownJob(subject_id, kind.job)
-    await later(first.id, '9 minutes')
-    const early = await lookedUp(first)
+    await advanceJob(first.id, '9 minutes')
+    const early = await awaitLookup(first)
     expect(early).toMatchObject({ state: 'unknown', generation: 1 })
     expect(early.next_after_s).toBeLessThan(605)
-    await later(first.id, '70 seconds')
-    const once = await lookedUp(early)
-    expect(once).toMatchObject({ state: 'unknown', generation: 1 })
-    expect(once.next_after_s).toBeLessThan(700)
-    expect(await effectsOf(kind, id)).toBe(0)
-    await later(first.id, '1 minute')
-    await kind.ends(owner, id)
+    await advanceJob(first.id, '70 seconds')
+    const absent_once = await awaitLookup(early)
+    expect(absent_once).toMatchObject({ state: 'unknown', generation: 1 })
+    expect(absent_once.next_after_s).toBeLessThan(700)
+    expect(await findEffectCount(kind, id)).toBe(0)
+    await advanceJob(first.id, '1 minute')
+    await kind.awaitResult(owner, id)
     expect(await jobOf(subject_id, kind.job)).toMatchObject({ generation: 2, unknown: false })
-    expect(await happened(kind, id)).toBe(1)
+    expect(await awaitEffects(kind, id)).toBe(1)
   })
 
-  test('of a hold whose key is too old: it is made again at once', async () => {
-    const { id, subject_id, owner } = await HOLD.ask('error_500_before')
+  test('of a hold with an expired key: the hold is retried at once', async () => {
+    const { id, subject_id, owner } = await HOLD.request('error_500_before')
     const job = await unknownJob(subject_id, HOLD.job)
-    await later(job.id, '26 hours')
-    await HOLD.ends(owner, id)
-    expect(await happened(HOLD, id)).toBe(1)
+    await advanceJob(job.id, '26 hours')
+    await HOLD.awaitResult(owner, id)
+    expect(await awaitEffects(HOLD, id)).toBe(1)
   })
 
-  test.each(MONEY)('of $name whose key is too old: it is made again, absent twice', async (kind) => {
-    const { id, subject_id, owner } = await kind.ask('error_500_before')
+  test.each(MONEY)('of $name with an expired key: it is retried after two absences', async (kind) => {
+    const { id, subject_id, owner } = await kind.request('error_500_before')
     const job = await unknownJob(subject_id, kind.job)
-    await later(job.id, '26 hours')
-    const once = await lookedUp(job)
-    expect(once).toMatchObject({ state: 'unknown', generation: 1 })
-    // Somebody who retries it does not make the second absence.
-    await later(job.id, '0 seconds')
-    expect(await lookedUp(once)).toMatchObject({ state: 'unknown', generation: 1 })
-    await later(job.id, '1 minute')
-    await kind.ends(owner, id)
-    expect(await happened(kind, id)).toBe(1)
+    await advanceJob(job.id, '26 hours')
+    const absent_once = await awaitLookup(job)
+    expect(absent_once).toMatchObject({ state: 'unknown', generation: 1 })
+    // An earlier lookup by an operator does not count as the second absence.
+    await advanceJob(job.id, '0 seconds')
+    expect(await awaitLookup(absent_once)).toMatchObject({ state: 'unknown', generation: 1 })
+    await advanceJob(job.id, '1 minute')
+    await kind.awaitResult(owner, id)
+    expect(await awaitEffects(kind, id)).toBe(1)
   })
 
   test.each([HOLD, ...MONEY])('of $name, sent with other credentials: it stays unknown', async (kind) => {
-    const { id, subject_id } = await kind.ask('error_500_before')
+    const { id, subject_id } = await kind.request('error_500_before')
     let job = await unknownJob(subject_id, kind.job)
     await world.sql`update jobs set sent_with = 'another ' || sent_with where id = ${job.id}`
     for (const _lookup of [1, 2, 3]) {
-      await later(job.id, '1 hour')
-      job = await lookedUp(job)
+      await advanceJob(job.id, '1 hour')
+      job = await awaitLookup(job)
       expect(job).toMatchObject({ state: 'unknown', generation: 1 })
     }
     expect(job.reason).toContain('another account')
-    expect(await effectsOf(kind, id)).toBe(0)
+    expect(await findEffectCount(kind, id)).toBe(0)
   })
 
-  test.each([HOLD, ...MONEY])('of $name, under each of three keys: it ends all the same', async (kind) => {
-    // A key is sent twice before its answer is known to be a stored one, and both use up the fault.
-    const { id, subject_id, owner } = await kind.ask('error_500_before', 5)
-    for (const generation of [1, 2, 3]) {
-      const job = await eventually(async () => {
-        const now = await unknownJob(subject_id, kind.job)
-        expect(now.generation).toBe(generation)
-        return now
-      })
-      await later(job.id, '11 minutes')
-      const next = await lookedUp(job)
-      if (next.state === 'unknown' && next.generation === generation) await later(job.id, '1 minute')
-    }
-    await kind.ends(owner, id)
-    expect((await jobOf(subject_id, kind.job)).generation).toBe(4)
-    expect(await happened(kind, id)).toBe(1)
-  })
+  test.each([HOLD, ...MONEY])(
+    'of $name, with each of three keys: it succeeds with the fourth',
+    async (kind) => {
+      // A key is sent twice before its response is recognized as stored, and each sending uses up the fault.
+      const { id, subject_id, owner } = await kind.request('error_500_before', 5)
+      for (const generation of [1, 2, 3]) {
+        const job = await eventually(async () => {
+          const current = await unknownJob(subject_id, kind.job)
+          expect(current.generation).toBe(generation)
+          return current
+        })
+        await advanceJob(job.id, '11 minutes')
+        const next = await awaitLookup(job)
+        if (next.state === 'unknown' && next.generation === generation) await advanceJob(job.id, '1 minute')
+      }
+      await kind.awaitResult(owner, id)
+      expect((await jobOf(subject_id, kind.job)).generation).toBe(4)
+      expect(await awaitEffects(kind, id)).toBe(1)
+    },
+  )
 
-  test('of a hold, under its second key: the list begins with the last sending of the first', async () => {
-    const { id } = await askedPayment('error_500_before', 3)
+  test('of a hold, with its second key: the list begins at the last sending of the first key', async () => {
+    const { id } = await requestPayment('error_500_before', 3)
     const { id: job_id } = await unknownJob(id, HOLD.job)
-    await later(job_id, '11 minutes')
+    await advanceJob(job_id, '11 minutes')
     await eventually(async () =>
       expect(await unknownJob(id, HOLD.job)).toMatchObject({ state: 'unknown', generation: 2 }),
     )
     const [before] = await world.sql<{ from_s: number }[]>`
       select (floor(extract(epoch from last_sent_at) / 60) * 60)::integer - 660 as from_s from job_attempts
       where job_id = ${job_id} and generation = 1`
-    const listed = await fault(world, {
+    const list_request = await fault(world, {
       match: { method: 'GET', path: '/payment_intents$', contains: `=${before!.from_s}` },
       fault: { delay_ms: 1 },
     })
-    await later(job_id, '11 minutes')
-    await listed.hit(1, 10_000)
+    await advanceJob(job_id, '11 minutes')
+    await list_request.hit(1, 10_000)
     await paymentIn(client, id, 'authorized')
-    expect(await happened(HOLD, id)).toBe(1)
+    expect(await awaitEffects(HOLD, id)).toBe(1)
   })
 
-  test('of a payout that is canceled meanwhile: it is not made, and its amount is free', async () => {
-    const { id, owner } = await askedPayout('ba_manual')('error_500_before')
+  test('of a payout that is canceled meanwhile: it is not sent again, and its amount is released', async () => {
+    const { id, owner } = await requestPayout('ba_manual')('error_500_before')
     const { tenant_id } = owner
     const job = await unknownJob(id, 'payout.create')
     expect((await owner.post(`/v1/payouts/${id}/cancel`)).status).toBe(202)
-    await later(job.id, '11 minutes')
-    await later((await lookedUp(job)).id, '1 minute')
+    await advanceJob(job.id, '11 minutes')
+    await advanceJob((await awaitLookup(job)).id, '1 minute')
     await payoutIn(owner, id, 'canceled')
     expect(await accountOf(world, tenant_id)).toEqual({ balance: 1000, reserved: 0 })
-    expect(await effectsNaming('payout', id)).toEqual([])
+    expect(await effectsWithId('payout', id)).toEqual([])
   })
 })
 
 describe('a stored error after the effect', () => {
-  test.each([HOLD, ...MONEY])('of $name: the list shows it', async (kind) => {
-    const { id, subject_id, owner } = await kind.ask('error_500_after')
-    await kind.ends(owner, id)
+  test.each([HOLD, ...MONEY])('of $name: the list finds it', async (kind) => {
+    const { id, subject_id, owner } = await kind.request('error_500_after')
+    await kind.awaitResult(owner, id)
     expect(await jobOf(subject_id, kind.job)).toMatchObject({ generation: 1, unknown: false })
-    expect(await happened(kind, id)).toBe(1)
+    expect(await awaitEffects(kind, id)).toBe(1)
   })
 
-  test('of a hold: it is found behind a hundred others of the same minutes, also without the search', async () => {
+  test('of a hold: it is found after a hundred other holds of the same minutes, also without the search', async () => {
     const search = await fault(world, {
       match: { method: 'GET', path: '/payment_intents/search$' },
       times: 1000,
@@ -351,28 +355,28 @@ describe('a stored error after the effect', () => {
     })
     const MINUTES_MS = 180_000
     await advance(-MINUTES_MS)
-    const { id } = await askedPayment('error_500_after')
+    const { id } = await requestPayment('error_500_after')
     const job = await unknownJob(id, HOLD.job)
     for (let nth = 0; nth < 120; nth++)
-      await askStripe('POST', '/payment_intents', { amount: '100', currency: 'usd' })
+      await requestStripe('POST', '/payment_intents', { amount: '100', currency: 'usd' })
     await advance(MINUTES_MS)
-    await later(job.id, '3 minutes')
+    await advanceJob(job.id, '3 minutes')
     await paymentIn(client, id, 'authorized')
     await search.remove()
-    expect(await happened(HOLD, id)).toBe(1)
+    expect(await awaitEffects(HOLD, id)).toBe(1)
   })
 })
 
 describe('a refusal after an attempt that may have reached the provider', () => {
-  /** Asks, lets the first attempt be in doubt, and has the second one refused. */
-  async function refusedInDoubt(kind: Kind, credentials: string | null = null) {
+  /** Requests the resource: the first attempt may have reached the provider, and the second is refused. */
+  async function refuseInDoubt(kind: Kind, credentials: string | null = null) {
     const refusal = { refuse_400: true, code: 'parameter_invalid_integer' }
-    const asked = await kind.ask([{ rate_limited_429: true, retry_after_s: 4 }, refusal])
+    const requested = await kind.request([{ rate_limited_429: true, retry_after_s: 4 }, refusal])
     const job_id = await eventually(async () => {
       const [job] = await world.sql<{ id: string }[]>`
         update jobs set in_doubt = true, first_sent_at = now(), last_sent_at = now(), run_at = now(), wakeup_sent_at = null,
           sent_with = ${credentials}::text
-        where subject_id = ${asked.subject_id} and name = ${kind.job} and failures = 1 and state = 'ready' returning id`
+        where subject_id = ${requested.subject_id} and name = ${kind.job} and failures = 1 and state = 'ready' returning id`
       expect(job).toBeDefined()
       return job!.id
     })
@@ -381,40 +385,43 @@ describe('a refusal after an attempt that may have reached the provider', () => 
       expect(job).toMatchObject({ attempt: 2 })
       expect(job!['state']).not.toBe('running')
     })
-    return { ...asked, job_id }
+    return { ...requested, job_id }
   }
 
-  test.each([HOLD, ...MONEY])('of $name: it is final after five minutes of lookups', async (kind) => {
-    const { job_id } = await refusedInDoubt(kind)
-    for (const refused_s of [6, 61]) {
-      await eventually(async () => {
-        const moved = await world.sql`
+  test.each([HOLD, ...MONEY])(
+    'of $name: the refusal is final after five minutes of lookups',
+    async (kind) => {
+      const { job_id } = await refuseInDoubt(kind)
+      for (const refused_s of [6, 61]) {
+        await eventually(async () => {
+          const moved = await world.sql`
           update jobs set refused_since = now() - ${refused_s} * interval '1 second', run_at = now(), wakeup_sent_at = null
           where id = ${job_id} and state = 'ready' and refused_since > now() - ${refused_s} * interval '1 second'
           returning id`
-        expect(moved).toHaveLength(1)
-      })
-    }
-    await eventually(async () =>
-      expect([
-        ...(await world.sql`
+          expect(moved).toHaveLength(1)
+        })
+      }
+      await eventually(async () =>
+        expect([
+          ...(await world.sql`
           select state, refused_since < now() - interval '1 minute' as refused, run_at > now() + interval '1 minute' as waits
           from jobs where id = ${job_id}`),
-      ]).toEqual([{ state: 'ready', refused: true, waits: true }]),
-    )
-    await world.sql`
+        ]).toEqual([{ state: 'ready', refused: true, waits: true }]),
+      )
+      await world.sql`
       update jobs set refused_since = now() - interval '301 seconds', run_at = now(), wakeup_sent_at = null where id = ${job_id}`
-    await eventually(async () =>
-      expect(await world.sql`select state from jobs where id = ${job_id}`).toMatchObject([
-        { state: 'failed' },
-      ]),
-    )
-  })
+      await eventually(async () =>
+        expect(await world.sql`select state from jobs where id = ${job_id}`).toMatchObject([
+          { state: 'failed' },
+        ]),
+      )
+    },
+  )
 
   test.each([HOLD, ...MONEY])(
-    'of $name, with other credentials: it proves nothing, and the call is unknown',
+    'of $name, with other credentials: the refusal is no proof, and the call is unknown',
     async (kind) => {
-      const { job_id } = await refusedInDoubt(kind, 'another')
+      const { job_id } = await refuseInDoubt(kind, 'another')
       const [job] =
         await world.sql`select state, last_error ->> 'message' as reason from jobs where id = ${job_id}`
       expect(job).toMatchObject({ state: 'unknown', reason: expect.stringContaining('another account') })
@@ -422,8 +429,8 @@ describe('a refusal after an attempt that may have reached the provider', () => 
   )
 })
 
-describe('an object that a notification named first', () => {
-  /** What another program would make that looks like it, without our ids. */
+describe('an object with a reference from a notification', () => {
+  /** The request of another program for a similar object, without our ids. */
   const OBJECTS: Record<
     string,
     (subject_id: string) => Promise<{ path: string; fields: Record<string, string> }>
@@ -455,20 +462,20 @@ describe('an object that a notification named first', () => {
   }
 
   test.each([HOLD, ...MONEY.filter(({ resource }) => resource in OBJECTS)])(
-    'is looked up by its id, also of $name whose record has lost our ids',
+    'is looked up by its id: $name without our ids',
     async (kind) => {
-      const { id, subject_id } = await kind.ask('error_500_before')
+      const { id, subject_id } = await kind.request('error_500_before')
       const job = await unknownJob(subject_id, kind.job)
       const { path, fields } = await OBJECTS[kind.resource]!(subject_id)
-      const { id: reference } = await askStripe('POST', path, fields)
+      const { id: reference } = await requestStripe('POST', path, fields)
       expect(reference).toEqual(expect.any(String))
       await world.sql`
         update ${world.sql(TABLES[kind.resource]!)} set processor_reference = ${reference} where id = ${id}`
-      await later(job.id, '11 minutes')
+      await advanceJob(job.id, '11 minutes')
       await eventually(async () =>
         expect(await jobOf(subject_id, kind.job)).toMatchObject({ state: 'succeeded', generation: 1 }),
       )
-      expect(await effectsOf(kind, id)).toBe(0)
+      expect(await findEffectCount(kind, id)).toBe(0)
     },
   )
 })
@@ -476,7 +483,7 @@ describe('an object that a notification named first', () => {
 describe('a session of a verification', () => {
   const SESSIONS = '/identity/verification_sessions'
 
-  test('that is found under its second key: the one of its first key is canceled', async () => {
+  test('that is found with its second key: the session of the first key is canceled', async () => {
     const mark = freshKey()
     const match = { method: 'POST', path: '/verification_sessions$', contains: mark }
     await fault(world, { match, times: 2, fault: 'error_500_before' })
@@ -490,7 +497,7 @@ describe('a session of a verification', () => {
     await eventually(async () =>
       expect(await jobOf(body.id, 'kyc.create')).toMatchObject({ generation: 2, state: 'running' }),
     )
-    await askStripe('POST', SESSIONS, {
+    await requestStripe('POST', SESSIONS, {
       type: 'document',
       client_reference_id: body.id,
       'metadata[sluice_kyc_id]': body.id,
@@ -499,14 +506,14 @@ describe('a session of a verification', () => {
     await lost.hit()
     const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
     await eventually(async () => {
-      const { data } = await askStripe('GET', `${SESSIONS}?client_reference_id=${body.id}&limit=10`)
+      const { data } = await requestStripe('GET', `${SESSIONS}?client_reference_id=${body.id}&limit=10`)
       expect(data).toHaveLength(2)
       for (const { id, status } of data)
         expect(status).toBe(id === provider_reference ? 'requires_input' : 'canceled')
     })
   })
 
-  test('whose cancellation is answered with another status is looked up', async () => {
+  test('is looked up if the response to its cancellation has another status', async () => {
     const { id, subject_id, provider_reference } = await verificationOf(client)
     await fault(world, {
       match: { method: 'POST', path: `/${provider_reference}/cancel$` },
@@ -517,20 +524,20 @@ describe('a session of a verification', () => {
   })
 })
 
-test('the list is read only when it decides, and once for many that are unknown', async () => {
-  const lists = async () => await listed('/v1/payment_intents')
-  const before = await lists()
+test('the list is read only when it can decide, and once for many unknown calls', async () => {
+  const countPaymentLists = async () => await countLists('/v1/payment_intents')
+  const before = await countPaymentLists()
   const description = freshKey()
   const match = { method: 'POST', contains: description }
   await fault(world, { match, times: 40, fault: 'error_500_before' })
-  const made = await Promise.all(
+  const payment_ids = await Promise.all(
     Array.from(
       { length: 20 },
       async () => (await createPayment(client, { description }, ASYNC)).body.id as string,
     ),
   )
-  const jobs = await Promise.all(made.map(async (id) => await unknownJob(id, HOLD.job)))
-  expect(await lists()).toBe(before)
+  const jobs = await Promise.all(payment_ids.map(async (id) => await unknownJob(id, HOLD.job)))
+  expect(await countPaymentLists()).toBe(before)
   const minute = await world.sql<
     { at: Date }[]
   >`select date_trunc('minute', now() - interval '4 minutes') as at`
@@ -539,22 +546,22 @@ test('the list is read only when it decides, and once for many that are unknown'
   await world.sql`
     update jobs set first_sent_at = ${at}, last_sent_at = ${at}, created_at = ${at}, run_at = now(), wakeup_sent_at = null
     where id = any(${ids}::uuid[])`
-  for (const id of made) await paymentIn(client, id, 'authorized')
-  expect((await lists()) - before).toBeLessThan(10)
+  for (const id of payment_ids) await paymentIn(client, id, 'authorized')
+  expect((await countPaymentLists()) - before).toBeLessThan(10)
 })
 
-test('a list that gives no answer proves nothing', async () => {
+test('a list that fails is no proof of an absence', async () => {
   const list = await fault(world, {
     match: { method: 'GET', path: '/payment_intents$' },
     times: 1000,
     fault: 'html_503',
   })
-  const { id } = await askedPayment('error_500_before')
-  await later((await unknownJob(id, HOLD.job)).id, '1 hour')
+  const { id } = await requestPayment('error_500_before')
+  await advanceJob((await unknownJob(id, HOLD.job)).id, '1 hour')
   await list.hit(3)
   expect(await jobOf(id, HOLD.job)).toMatchObject({ generation: 1 })
   await list.remove()
-  expect(await effectsOf(HOLD, id)).toBe(0)
+  expect(await findEffectCount(HOLD, id)).toBe(0)
 })
 
 describe('after the secret key was replaced', () => {
@@ -564,57 +571,57 @@ describe('after the secret key was replaced', () => {
     reason: expect.stringContaining('another account'),
   }
   test.each([
-    ['of the same account: what never took effect is made again', {}, { state: 'succeeded', generation: 2 }],
+    ['of the same account: a call without an effect is retried', {}, { state: 'succeeded', generation: 2 }],
     ['of another account: the call stays unknown', { id: 'acct_1Another' }, STAYS_UNKNOWN],
     [
       'of the other mode of the account: the call stays unknown',
       { api_key: 'sk_live_replaced' },
       STAYS_UNKNOWN,
     ],
-  ])('by one %s', async (_, account: { id?: string; api_key?: string }, becomes) => {
-    const rolled = await createWorld({ parts: ['api'], notifications: false })
-    onTestFinished(() => rolled.close())
+  ])('by a key %s', async (_, account: { id?: string; api_key?: string }, expected) => {
+    const key_world = await createWorld({ parts: ['api'], notifications: false })
+    onTestFinished(() => key_world.close())
     const log = createLog('silent', 'test')
-    const first = await startHere('worker', rolled.env, log)
+    const first = await startHere('worker', key_world.env, log)
     const description = freshKey()
-    await fault(rolled, { match: { method: 'POST', contains: description }, fault: 'error_500_before' })
-    const { body } = await createPayment(rolled.client, { description }, ASYNC)
+    await fault(key_world, { match: { method: 'POST', contains: description }, fault: 'error_500_before' })
+    const { body } = await createPayment(key_world.client, { description }, ASYNC)
     const job = async () => {
-      const [row] = await rolled.sql<Job[]>`
+      const [row] = await key_world.sql<Job[]>`
         select id, state, generation, last_error ->> 'message' as reason from jobs where subject_id = ${body.id}`
       return row!
     }
     await eventually(async () => expect(await job()).toMatchObject({ state: 'unknown' }))
     const accounts = async () =>
-      (await rolled.sql<{ account: string }[]>`select account from provider_accounts`).map(
+      (await key_world.sql<{ account: string }[]>`select account from provider_accounts`).map(
         (each) => each.account,
       )
     await eventually(async () => expect(await accounts()).toHaveLength(1))
     await first.close()
 
     const { api_key = 'rk_test_replaced' } = account
-    await rolled.provider('stripe').control('POST', '/account', { ...account, api_key })
-    const second = await startHere('worker', { ...rolled.env, STRIPE_SECRET_KEY: api_key }, log)
+    await key_world.provider('stripe').control('POST', '/account', { ...account, api_key })
+    const second = await startHere('worker', { ...key_world.env, STRIPE_SECRET_KEY: api_key }, log)
     onTestFinished(() => second.close())
     await eventually(async () => expect(await accounts()).toHaveLength(2))
-    await rolled.sql`
+    await key_world.sql`
       update jobs set first_sent_at = first_sent_at - interval '3 minutes', run_at = now(), wakeup_sent_at = null,
         created_at = created_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes'`
-    await eventually(async () => expect(await job()).toMatchObject(becomes))
+    await eventually(async () => expect(await job()).toMatchObject(expected))
   })
 })
 
 describe('clocks that differ', () => {
   const HOURS_MS = 2 * 3_600_000
-  test.each(MONEY.slice(1))("a worker's clock that is ahead makes no second one: $name", async (kind) => {
+  test.each(MONEY.slice(1))("a worker's clock that is ahead causes no duplicate: $name", async (kind) => {
     const real = Date.now
-    // The emulator is in this process, and keeps the right time.
+    // The emulator runs in this process, so its clock is set back to the real time.
     const clock = vi.spyOn(Date, 'now').mockImplementation(() => real() + HOURS_MS)
     await advance(-HOURS_MS)
     try {
-      const { id, owner } = await kind.ask('error_500_after')
-      await kind.ends(owner, id)
-      expect(await happened(kind, id)).toBe(1)
+      const { id, owner } = await kind.request('error_500_after')
+      await kind.awaitResult(owner, id)
+      expect(await awaitEffects(kind, id)).toBe(1)
     } finally {
       clock.mockRestore()
       await advance(HOURS_MS)
@@ -622,13 +629,13 @@ describe('clocks that differ', () => {
   })
 
   test.each(MONEY.slice(1))(
-    "a database's clock that was ahead at the sending makes no second one: $name",
+    "a database's clock that was ahead at the sending causes no duplicate: $name",
     async (kind) => {
-      // It is made sixteen minutes ago, when our clock said eleven.
+      // The object is created sixteen minutes ago by the provider's clock, eleven minutes ago by the database's clock.
       await advance(-16 * 60_000)
       const path = { transfer: '/transfers$', payout: '/payouts$', top_up: '/topups$' }[kind.effect]!
       const list = await fault(world, { match: { method: 'GET', path }, times: 1000, fault: 'html_503' })
-      const { id, subject_id, owner } = await kind.ask('error_500_after')
+      const { id, subject_id, owner } = await kind.request('error_500_after')
       await list.hit()
       await advance(16 * 60_000)
       await world.sql`
@@ -641,34 +648,34 @@ describe('clocks that differ', () => {
         where subject_id = ${subject_id} and state in ('ready', 'unknown')`
         expect(await jobOf(subject_id, kind.job)).toMatchObject({ state: 'succeeded', generation: 1 })
       })
-      await kind.ends(owner, id)
-      expect(await happened(kind, id)).toBe(1)
+      await kind.awaitResult(owner, id)
+      expect(await awaitEffects(kind, id)).toBe(1)
     },
   )
 
-  test("an absence in a list by another clock than the database's proves nothing", async () => {
-    // Lists begin a day before the job.
+  test("an absence in a list is no proof if the provider's clock differs from the database's", async () => {
+    // The difference exceeds a day, because lists begin a day before the job.
     const DAY_MS = 26 * 3_600_000
     await advance(-DAY_MS)
     try {
-      const { id, owner } = await askedPayout('ba_manual')('error_500_after')
-      const looks = async () => await listed('/v1/payouts')
-      await eventually(async () => expect(await looks()).toBeGreaterThan(0))
+      const { id, owner } = await requestPayout('ba_manual')('error_500_after')
+      const countPayoutLists = async () => await countLists('/v1/payouts')
+      await eventually(async () => expect(await countPayoutLists()).toBeGreaterThan(0))
       for (const interval of ['11 minutes', '1 minute']) {
-        const before = await looks()
+        const before = await countPayoutLists()
         await world.sql`
           update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), wakeup_sent_at = null,
             last_sent_at = last_sent_at - ${interval}::interval where subject_id = ${id} and state <> 'running'`
-        await eventually(async () => expect(await looks()).toBeGreaterThan(before))
+        await eventually(async () => expect(await countPayoutLists()).toBeGreaterThan(before))
       }
-      const { data } = await askStripe('GET', '/payouts?limit=100')
-      const made = data.filter(has_sluice_ids('sluice_payout_id', id))
-      expect(made).toHaveLength(1)
+      const { data } = await requestStripe('GET', '/payouts?limit=100')
+      const payouts = data.filter(hasSluiceId('sluice_payout_id', id))
+      expect(payouts).toHaveLength(1)
       const job = await jobOf(id, 'payout.create')
       expect(job.generation).toBe(1)
       expect(job.reason).toContain('the clocks of the provider and of the database differ by 9')
       await world.sql`
-        update jobs set provider_reference = ${made[0].id}, run_at = now(), wakeup_sent_at = null where id = ${job.id}`
+        update jobs set provider_reference = ${payouts[0].id}, run_at = now(), wakeup_sent_at = null where id = ${job.id}`
       await payoutIn(owner, id, 'processing')
     } finally {
       await advance(DAY_MS)
@@ -676,6 +683,6 @@ describe('clocks that differ', () => {
   })
 })
 
-test('after all of these the books balance and agree with the processor', async () => {
+test('after all scenarios the books balance and agree with the processor', async () => {
   expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -1,4 +1,4 @@
-// Outages of providers: whichever provider it is, and whatever it does instead of answering, operators see it within a minute.
+// Operators see an outage of any provider, of any kind, within a minute.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import pino from 'pino'
@@ -22,43 +22,43 @@ import { watchProviders } from '#workers/provider-watch.ts'
 const A_MINUTE_MS = 60_000
 const HOST = '127.0.0.1'
 const HTML = '<html><body>Back soon</body></html>'
-const ANSWER = `HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: ${HTML.length}\r\n\r\n${HTML}`
+const RESPONSE = `HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: ${HTML.length}\r\n\r\n${HTML}`
 
-const ends = new AsyncDisposableStack()
-afterAll(() => ends.disposeAsync())
+const cleanup = new AsyncDisposableStack()
+afterAll(() => cleanup.disposeAsync())
 
-/** Where a server listens that treats its connections like this. */
-async function listening(treat: (socket: Socket) => void): Promise<string> {
+/** Starts a server with this connection handler. Returns its address. */
+async function startServer(handle: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
-    treat(socket)
+    handle(socket)
   })
   server.listen(0, HOST)
   await once(server, 'listening')
-  ends.defer(() => {
+  cleanup.defer(() => {
     sockets.forEach((socket) => socket.destroy())
     server.close()
   })
   return `${HOST}:${(server.address() as AddressInfo).port}`
 }
 
-const at = (http: string, smtp = http) => ({
+const providersAt = (http: string, smtp = http) => ({
   STRIPE_API_BASE: `http://${http}`,
   TWILIO_API_BASE: `http://${http}`,
   AI_BASE_URL: `http://${http}/v1`,
   SMTP_URL: `smtp://${smtp}`,
 })
 
-/** The variables of a worker whose providers are like this. */
-const BROKEN = {
-  down: async () => at(`${HOST}:${await freePort(HOST)}`),
-  slow: async () => at(await listening(() => {})),
+/** For each kind of outage: the variables of a worker. */
+const OUTAGES = {
+  down: async () => providersAt(`${HOST}:${await freePort(HOST)}`),
+  slow: async () => providersAt(await startServer(() => {})),
   'answering nonsense': async () =>
-    at(
-      await listening((socket) => socket.on('data', () => socket.write(ANSWER))),
-      await listening((socket) => socket.end(ANSWER)),
+    providersAt(
+      await startServer((socket) => socket.on('data', () => socket.write(RESPONSE))),
+      await startServer((socket) => socket.end(RESPONSE)),
     ),
   'refusing credentials': async ({ provider }: World) => ({
     STRIPE_SECRET_KEY: 'sk_test_of_another',
@@ -68,74 +68,75 @@ const BROKEN = {
   }),
 }
 
-/** What each provider is asked, and the noun and queue that wait for it. */
-const ASKED: Record<string, { resource: string; queue: string; ask: (world: World) => Promise<Answer> }> = {
-  stripe: {
-    resource: 'payment',
-    queue: 'payments',
-    ask: async ({ client }) => await createPayment(client, {}, ASYNC),
-  },
-  twilio: {
-    resource: 'message',
-    queue: 'messages',
-    ask: async ({ client }) =>
-      await client.post(
-        '/v1/messages/sms',
-        { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
-        ASYNC,
-      ),
-  },
-  smtp: {
-    resource: 'message',
-    queue: 'messages',
-    ask: async ({ client }) =>
-      await client.post(
-        '/v1/messages/email',
-        { idempotency_key: freshKey(), to: ['ada@people.example'], subject: 'Hello', text: 'Hello' },
-        ASYNC,
-      ),
-  },
-  ai: {
-    resource: 'ai_task',
-    queue: 'ai',
-    ask: async ({ client }) =>
-      await client.post(
-        '/v1/ai/tasks',
-        { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } },
-        ASYNC,
-      ),
-  },
-}
+/** For each provider: a request that uses it, and the resource and queue of the request. */
+const REQUESTS: Record<string, { resource: string; queue: string; send: (world: World) => Promise<Answer> }> =
+  {
+    stripe: {
+      resource: 'payment',
+      queue: 'payments',
+      send: async ({ client }) => await createPayment(client, {}, ASYNC),
+    },
+    twilio: {
+      resource: 'message',
+      queue: 'messages',
+      send: async ({ client }) =>
+        await client.post(
+          '/v1/messages/sms',
+          { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
+          ASYNC,
+        ),
+    },
+    smtp: {
+      resource: 'message',
+      queue: 'messages',
+      send: async ({ client }) =>
+        await client.post(
+          '/v1/messages/email',
+          { idempotency_key: freshKey(), to: ['ada@people.example'], subject: 'Hello', text: 'Hello' },
+          ASYNC,
+        ),
+    },
+    ai: {
+      resource: 'ai_task',
+      queue: 'ai',
+      send: async ({ client }) =>
+        await client.post(
+          '/v1/ai/tasks',
+          { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } },
+          ASYNC,
+        ),
+    },
+  }
 
-test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
-  'providers that are %s: overview, providers, queues, metrics, commands and log say so within a minute',
+test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
+  'overview, providers, queues, metrics, commands and log show providers that are %s within a minute',
   { timeout: 180_000 },
-  async (how) => {
+  async (outage_kind) => {
     const world = await createWorld({ parts: ['api', 'dashboard'] })
-    ends.defer(() => world.close())
+    cleanup.defer(() => world.close())
     const lines: Record<string, unknown>[] = []
     const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
-    const variables = await BROKEN[how](world)
+    const variables = await OUTAGES[outage_kind](world)
     const worker = await startHere('worker', { ...world.env, ...variables }, log)
-    ends.defer(() => worker.close())
+    cleanup.defer(() => worker.close())
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
-    const problem = how === 'refusing credentials' ? 'credentials' : 'no_answer'
-    const kind = problem === 'credentials' ? 'credentials' : 'address'
-    const asked = Object.entries(ASKED)
-    const names = asked.map(([provider]) => provider)
-    for (const [provider, { ask }] of asked) {
-      const { status } = await ask(world)
+    const problem = outage_kind === 'refusing credentials' ? 'credentials' : 'no_answer'
+    const check_kind = problem === 'credentials' ? 'credentials' : 'address'
+    const requests = Object.entries(REQUESTS)
+    const names = requests.map(([provider]) => provider)
+    for (const [provider, { send }] of requests) {
+      const { status } = await send(world)
       expect([provider, status]).toEqual([provider, expect.toBeOneOf([201, 202])])
     }
 
-    // What failed for good is not retried, and an answer of an AI may take two minutes.
+    // A final failure is not retried, and a response of an AI may take two minutes.
     const retries = (provider: string) =>
-      provider !== 'ai' || (how !== 'refusing credentials' && how !== 'slow')
+      provider !== 'ai' || (outage_kind !== 'refusing credentials' && outage_kind !== 'slow')
     await eventually(async () => {
       const { attention, retrying } = (await operator.get('/api/overview')).body
       const outages = attention.filter((each: { kind: string }) => each.kind === 'provider_outage')
-      expect(outages).toHaveLength(asked.length)
-      for (const [provider, { resource }] of asked)
+      expect(outages).toHaveLength(requests.length)
+      for (const [provider, { resource }] of requests)
         expect(outages).toContainEqual(
           expect.objectContaining({
             oldest_at: expect.any(String),
@@ -151,7 +152,7 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
 
       const { providers } = (await operator.get('/api/ops/providers')).body
       for (const provider of names) {
-        const check = PROVIDER_FACTS[provider]!.check[kind]
+        const check = PROVIDER_FACTS[provider]!.check[check_kind]
         const row = providers.find((each: { provider: string }) => each.provider === provider)
         expect(row).toMatchObject({ outage: { problem, check }, retrying: retries(provider) ? 1 : 0 })
         expect([provider, row.failed > 0]).toEqual([provider, true])
@@ -160,8 +161,8 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
       }
 
       const { queues } = (await operator.get('/api/ops/queues')).body
-      for (const name of new Set(asked.map(([, { queue }]) => queue))) {
-        const count = asked.filter(([each, { queue }]) => queue === name && retries(each)).length
+      for (const name of new Set(requests.map(([, { queue }]) => queue))) {
+        const count = requests.filter(([each, { queue }]) => queue === name && retries(each)).length
         const { queue, retrying: of_queue } = queues.find((each: { queue: string }) => each.queue === name)
         expect([queue, of_queue]).toEqual([name, count])
         const gauge = (await metrics.retrying.get()).values.find(({ labels }) => labels['queue'] === name)
@@ -170,11 +171,11 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
 
       for (const { title, check } of names.map((name) => PROVIDER_FACTS[name]!))
         expect(lines.map(({ msg }) => msg)).toContainEqual(
-          expect.stringMatching(new RegExp(`^${title} .*: check ${check[kind].join(' and ')}$`)),
+          expect.stringMatching(new RegExp(`^${title} .*: check ${check[check_kind].join(' and ')}$`)),
         )
     }, A_MINUTE_MS)
 
-    // Not a line for each call, nor a second one that says the same.
+    // At most one line per change of the outage, not one per call.
     for (const provider of names)
       expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
     expect(lines.filter(({ msg }) => String(msg).includes('waits for the configuration'))).toEqual([])
@@ -191,100 +192,108 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
 
 const LONG_LIST = `{"data":"${'x'.repeat(2 * 1024 * 1024)}"}`
 const LISTS = [
-  ['any answer', ANSWER],
+  ['any response', RESPONSE],
   ['a list that is too long', `HTTP/1.1 200 OK\r\ncontent-length: ${LONG_LIST.length}\r\n\r\n${LONG_LIST}`],
 ] as const
 
-test.each(LISTS)('an AI that is slow is asked whether it is there; %s says so', async (_, list) => {
-  const [listed, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const server = await listening((socket) =>
-    socket.on('data', (chunk) => {
-      if (String(chunk).startsWith('GET /v1/models ')) socket.write(list, () => listed.resolve())
-      else void over.promise.then(() => socket.destroy())
-    }),
-  )
-  const calls: FinishedCall[] = []
-  const ai = openAi({
-    base_url: `http://${server}/v1`,
-    api_key: 'sk-test',
-    model: 'any',
-    max_tokens_field: 'max_tokens',
-    server_check_delay_ms: 1,
-    onCall: (call) => void calls.push(call),
-  })
-  const call: AiCall = {
-    tenant_id: 'any',
-    input: { kind: 'generate', prompt: 'Hello', system: null },
-    model: null,
-    max_output_tokens: null,
-  }
-  const asked = ai.complete(call, freshKey(), new AbortController().signal)
-  await listed.promise
-  over.resolve()
-  expect((await asked).outcome.kind).toBe('ambiguous')
-  await ai.close()
-  expect(calls).toMatchObject([{ operation: 'complete' }])
-})
+test.each(LISTS)(
+  'a slow AI is checked with a list request, and %s proves that it is reachable',
+  async (_, list) => {
+    const [listed, finished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const server = await startServer((socket) =>
+      socket.on('data', (chunk) => {
+        if (String(chunk).startsWith('GET /v1/models ')) socket.write(list, () => listed.resolve())
+        else void finished.promise.then(() => socket.destroy())
+      }),
+    )
+    const calls: FinishedCall[] = []
+    const ai = openAi({
+      base_url: `http://${server}/v1`,
+      api_key: 'sk-test',
+      model: 'any',
+      max_tokens_field: 'max_tokens',
+      server_check_delay_ms: 1,
+      onCall: (call) => void calls.push(call),
+    })
+    const call: AiCall = {
+      tenant_id: 'any',
+      input: { kind: 'generate', prompt: 'Hello', system: null },
+      model: null,
+      max_output_tokens: null,
+    }
+    const completion = ai.complete(call, freshKey(), new AbortController().signal)
+    await listed.promise
+    finished.resolve()
+    expect((await completion).outcome.kind).toBe('ambiguous')
+    await ai.close()
+    expect(calls).toMatchObject([{ operation: 'complete' }])
+  },
+)
 
-test('a call is late by its own deadline: an AI that takes its time has no outage', async () => {
+test('a call is late after its own deadline, so a slow AI has no outage', async () => {
   const world = await createWorld({ parts: ['api'] })
-  ends.defer(() => world.close())
-  const watched = () => {
+  cleanup.defer(() => world.close())
+  const createWatch = () => {
     const lines: string[] = []
     const watch = watchProviders(pino({ level: 'warn' }, { write: (line) => void lines.push(line) }))
     return { lines, watch }
   }
-  const ago = (seconds: number, work: () => void) => {
+  const runInPast = (seconds: number, work: () => void) => {
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() - seconds * 1000)
     work()
     clock.mockRestore()
   }
-  const [slow, over] = [watched(), watched()]
-  ago(41, () => {
+  const [slow, overdue] = [createWatch(), createWatch()]
+  runInPast(41, () => {
     for (const [provider, deadline_ms] of [
       ['ai', 120_000],
       ['smtp', 60_000],
     ] as const)
       slow.watch.sent(provider, deadline_ms)
   })
-  ago(121, () => over.watch.sent('ai', 120_000))
-  for (const { watch } of [over, slow]) {
+  runInPast(121, () => overdue.watch.sent('ai', 120_000))
+  for (const { watch } of [overdue, slow]) {
     const loop = watch.report(world.sql, `worker ${freshKey()}`)
-    ends.defer(() => loop.close())
+    cleanup.defer(() => loop.close())
   }
   await eventually(async () =>
     expect(await findOutages(world.sql)).toMatchObject([{ provider: 'ai' }, { provider: 'smtp' }]),
   )
   expect(slow.lines.map((line) => JSON.parse(line).provider)).toEqual(['smtp'])
-  expect(over.lines.map((line) => JSON.parse(line).provider)).toEqual(['ai'])
+  expect(overdue.lines.map((line) => JSON.parse(line).provider)).toEqual(['ai'])
 
-  // One that passed its deadline while others were answered says nothing about the provider.
-  const ended = { operation: 'complete', outcome: 'ambiguous', duration_ms: 120_000, health: 'late' } as const
-  const [among, alone] = [watched(), watched()]
-  among.watch.ended('ai', { operation: 'complete', outcome: 'done', duration_ms: 10 })
-  for (const { watch } of [among, alone]) watch.ended('ai', ended)
-  expect([among.lines.length, alone.lines.length]).toEqual([0, 1])
+  // A late call among successful calls is no outage.
+  const late_call = {
+    operation: 'complete',
+    outcome: 'ambiguous',
+    duration_ms: 120_000,
+    health: 'late',
+  } as const
+  const [with_success, without_success] = [createWatch(), createWatch()]
+  with_success.watch.ended('ai', { operation: 'complete', outcome: 'done', duration_ms: 10 })
+  for (const { watch } of [with_success, without_success]) watch.ended('ai', late_call)
+  expect([with_success.lines.length, without_success.lines.length]).toEqual([0, 1])
 })
 
 test(
-  'a provider that answers again is no outage any more, and what was retried is not',
+  'a recovered provider has no outage, and its jobs are no longer retried',
   { timeout: 180_000 },
   async () => {
     const world = await createWorld({ parts: ['api', 'worker', 'dashboard'] })
-    ends.defer(() => world.close())
+    cleanup.defer(() => world.close())
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
     const fault = await world.provider('stripe').fault({ fault: 'refuse_401', times: 1000 })
     await createPayment(world.client, {}, ASYNC)
     const kinds = async () =>
       (await operator.get('/api/overview')).body.attention.map(({ kind }: { kind: string }) => kind)
-    // Recurring work may be refused meanwhile.
+    // Recurring jobs may be refused in the meantime.
     await eventually(async () => expect(await kinds()).toContain('provider_outage'), A_MINUTE_MS)
     await fault.remove()
     await world.sql`update jobs set run_at = now() where finished_at is null`
     await eventually(async () => {
       expect(await kinds()).not.toContain('provider_outage')
       expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 0, oldest_retrying_s: 0 })
-      // What failed is still counted.
+      // The failures of the last hour are still counted.
       const { providers } = (await operator.get('/api/ops/providers')).body
       expect(providers[0]).toMatchObject({
         outage: null,
@@ -297,11 +306,11 @@ test(
   },
 )
 
-test('sends that end as unknown show an outage, and those from before it do not', async () => {
+test('sends that become unknown during the outage show it, and earlier ones do not', async () => {
   const world = await createWorld()
-  ends.defer(() => world.close())
+  cleanup.defer(() => world.close())
   const { body } = await eventually(async () => {
-    const answer = await ASKED['twilio']!.ask(world)
+    const answer = await REQUESTS['twilio']!.send(world)
     expect(answer.status).toBeOneOf([201, 202])
     return answer
   })
@@ -321,9 +330,9 @@ test('sends that end as unknown show an outage, and those from before it do not'
   expect(await unknownSince('30 seconds')).toEqual(['twilio'])
 })
 
-test('work that succeeds at once is written nowhere as retried, and the variables to check exist', async () => {
+test('jobs that succeed at once are not recorded as retried, and the variables to check exist', async () => {
   const world = await createWorld()
-  ends.defer(() => world.close())
+  cleanup.defer(() => world.close())
   await createPayment(world.client)
   await world.drain()
   const [row] = await world.sql`

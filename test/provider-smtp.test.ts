@@ -1,4 +1,4 @@
-// Email over SMTP: what is known of each end of a conversation, and what the emails look like that arrive.
+// Email over SMTP: the outcome of each end of a conversation, and the form of delivered emails.
 import { createHash, createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -13,14 +13,14 @@ import { sendBytes } from './support/raw.ts'
 
 const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const PEM = privateKey.export({ type: 'pkcs8', format: 'pem' })
-const NOBODY = new AbortController().signal
-/** More than the buffers between the two take while nobody reads. */
+const NEVER_ABORTED = new AbortController().signal
+/** An attachment larger than the socket buffers of client and server. */
 const LARGE = { filename: 'large.bin', content_type: 'application/octet-stream', content: Buffer.alloc(12e6) }
 
 let emulator: Awaited<ReturnType<typeof startSmtpEmulator>>
 let server: Provider
 let email: EmailProvider
-let last = 0
+let last_number = 0
 
 beforeAll(async () => {
   emulator = await startSmtpEmulator({ port: 0, api_key: 'right' })
@@ -28,20 +28,20 @@ beforeAll(async () => {
 })
 afterAll(async () => await emulator.close())
 beforeEach(() => {
-  email = open()
+  email = openProvider()
   return async () => {
     await email.close()
     await server.control('DELETE', '/faults')
   }
 })
 
-function open(more: Partial<Parameters<typeof openSmtp>[0]> = {}): EmailProvider {
-  return openSmtp({ url: emulator.places.smtp_url, connections: 2, dkim: null, ...more })
+function openProvider(options: Partial<Parameters<typeof openSmtp>[0]> = {}): EmailProvider {
+  return openSmtp({ url: emulator.places.smtp_url, connections: 2, dkim: null, ...options })
 }
 
-function to(recipients: string[], more: Partial<OutgoingEmail> = {}): OutgoingEmail {
+function emailTo(recipients: string[], fields: Partial<OutgoingEmail> = {}): OutgoingEmail {
   return {
-    message_id: `<${++last}@sluice.example>`,
+    message_id: `<${++last_number}@sluice.example>`,
     from: 'Shop <shop@sluice.example>',
     to: recipients,
     cc: [],
@@ -53,31 +53,31 @@ function to(recipients: string[], more: Partial<OutgoingEmail> = {}): OutgoingEm
     list_unsubscribe_url: null,
     attachments: [],
     recipients,
-    ...more,
+    ...fields,
   }
 }
 
-/** The codes of the greeting and of the reply to each line. */
+/** Sends the lines to the emulator. Returns the codes of the greeting and of each reply. */
 async function converse(lines: string[]): Promise<number[]> {
   const { hostname, port } = new URL(emulator.places.smtp_url)
   const socket = connect(Number(port), hostname)
   const codes: number[] = []
-  const waiting = [...lines]
+  const remaining = [...lines]
   let text = ''
   for await (const chunk of socket) {
     text += (chunk as Buffer).toString()
-    const last = /^(\d{3}) .*\r\n$/m.exec(text)
-    if (!text.endsWith('\r\n') || last === null) continue
-    codes.push(Number(last[1]))
+    const last_reply = /^(\d{3}) .*\r\n$/m.exec(text)
+    if (!text.endsWith('\r\n') || last_reply === null) continue
+    codes.push(Number(last_reply[1]))
     text = ''
-    const next = waiting.shift()
+    const next = remaining.shift()
     if (next === undefined) break
     socket.write(`${next}\r\n`)
   }
   return codes
 }
 
-async function arrived(address: string): Promise<any[]> {
+async function messagesTo(address: string): Promise<any[]> {
   return await server.control('GET', `/messages?to=${encodeURIComponent(address)}`)
 }
 
@@ -91,7 +91,7 @@ const declined = (code: string, provider_code: string) => ({
 })
 const AMBIGUOUS = { kind: 'ambiguous', reason: expect.any(String) }
 
-describe('Each end of a conversation', () => {
+describe('the end of a conversation', () => {
   test.each([
     ['GREETING', 'drop_before', unsent('connection_failed'), 0],
     ['GREETING', { refuse_400: true, code: '554 5.3.2 No' }, unsent('connection_failed', '554 5.3.2'), 0],
@@ -127,55 +127,60 @@ describe('Each end of a conversation', () => {
     ['DOT', { refuse_400: true, code: '552 5.2.2 Full' }, declined('content_refused', '552 5.2.2'), 0],
     ['DOT', 'error_500_before', unsent('provider_error', '451 4.3.0'), 0],
     ['DOT', 'rate_limited_429', unsent('connection_failed', '421 4.7.0'), 0],
-  ])('%s %j', async (method, fault, outcome, kept) => {
-    const address = `ada-${++last}@example.com`
+  ])('at %s with %j', async (method, fault, outcome, stored) => {
+    const address = `ada-${++last_number}@example.com`
     const scripted = await server.fault({ match: { method }, fault })
-    expect(await email.sendEmail(to([address]), NOBODY)).toMatchObject(outcome)
+    expect(await email.sendEmail(emailTo([address]), NEVER_ABORTED)).toMatchObject(outcome)
     expect(await scripted.hit()).toBe(1)
-    expect(await arrived(address)).toHaveLength(kept)
-    // Whatever happened, the next one is sent.
-    expect(await email.sendEmail(to([address]), NOBODY)).toEqual({ kind: 'done', value: { refused: [] } })
-    expect(await arrived(address)).toHaveLength(kept + 1)
+    expect(await messagesTo(address)).toHaveLength(stored)
+    // The next email is sent after any end.
+    expect(await email.sendEmail(emailTo([address]), NEVER_ABORTED)).toEqual({
+      kind: 'done',
+      value: { refused: [] },
+    })
+    expect(await messagesTo(address)).toHaveLength(stored + 1)
   })
 
-  test('A connection that ends before the dot was written is a certain end', async () => {
+  test('before the final dot means that the email is not sent', async () => {
     await server.fault({ match: { method: 'BODY' }, fault: 'drop_before' })
-    expect(await email.sendEmail(to(['large@example.com'], { attachments: [LARGE] }), NOBODY)).toMatchObject(
-      unsent('connection_failed'),
-    )
+    expect(
+      await email.sendEmail(emailTo(['large@example.com'], { attachments: [LARGE] }), NEVER_ABORTED),
+    ).toMatchObject(unsent('connection_failed'))
   })
 
-  test('Nobody listens there', async () => {
-    const elsewhere = open({ url: 'smtp://127.0.0.1:1' })
-    expect(await elsewhere.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
+  test('without a server is reported as a refused connection', async () => {
+    const unreachable = openProvider({ url: 'smtp://127.0.0.1:1' })
+    expect(await unreachable.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toEqual({
       kind: 'retry',
       failure: { code: 'connection_failed', message: 'ECONNREFUSED', provider_code: null },
       reported: 'connect ECONNREFUSED 127.0.0.1:1',
     })
   })
 
-  test('A server elsewhere that does not encrypt gets nothing', async () => {
+  test('with a remote server without TLS sends nothing', async () => {
     const url = emulator.places.smtp_url.replace('127.0.0.1', '[::ffff:127.0.0.1]')
     const address = 'clear@example.com'
-    expect(await open({ url }).sendEmail(to([address]), NOBODY)).toMatchObject({ kind: 'misconfigured' })
-    const lenient = open({ url, require_tls: false })
-    expect(await lenient.sendEmail(to([address]), NOBODY)).toMatchObject({ kind: 'done' })
-    expect(await arrived(address)).toHaveLength(1)
+    expect(await openProvider({ url }).sendEmail(emailTo([address]), NEVER_ABORTED)).toMatchObject({
+      kind: 'misconfigured',
+    })
+    const lenient = openProvider({ url, require_tls: false })
+    expect(await lenient.sendEmail(emailTo([address]), NEVER_ABORTED)).toMatchObject({ kind: 'done' })
+    expect(await messagesTo(address)).toHaveLength(1)
     await lenient.close()
   })
 
-  test('A wrong password is a set-up that somebody has to mend', async () => {
+  test('with a wrong password is a misconfiguration', async () => {
     const url = emulator.places.smtp_url.replace('right', 'wrong')
-    expect(await open({ url }).sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+    expect(await openProvider({ url }).sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
       kind: 'misconfigured',
       failure: { code: 'connection_failed', provider_code: '535 5.7.8' },
     })
   })
 
-  test('What is answered to a login is not passed on: it may repeat the password', async () => {
+  test('hides the reply to a login, because it may repeat the password', async () => {
     const code = '535 5.7.8 No user emulator with AGVtdWxhdG9yAHJpZ2h0'
     await server.fault({ match: { method: 'AUTH' }, fault: { refuse_400: true, code } })
-    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
+    expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toEqual({
       kind: 'misconfigured',
       failure: {
         code: 'connection_failed',
@@ -189,58 +194,58 @@ describe('Each end of a conversation', () => {
     ['MAIL', '535 5.7.8 relay-user-7: credentials invalid', 'misconfigured'],
     ['RCPT', '530 5.7.0 relay-user-7 may not relay', 'declined'],
     ['DATA', '535 5.7.8 relay-user-7: session expired', 'declined'],
-  ])('Nor is any other reply about our login: to %s, %s', async (method, code, kind) => {
+  ])('hides a reply to %s about the login: %s', async (method, code, kind) => {
     await server.fault({ match: { method }, fault: { refuse_400: true, code } })
-    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+    expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
       kind,
       failure: { message: 'The server refused the login.', provider_code: code.slice(0, 9) },
     })
   })
 
   test.each(['GREETING', 'EHLO', 'MAIL', 'RCPT'])(
-    'What ends a connection, after %s, is told to operators only',
+    'after %s reports the refusal of the connection only to operators',
     async (method) => {
       const calls: FinishedCall[] = []
-      const watched = open({ onCall: (call) => calls.push(call) })
+      const observed = openProvider({ onCall: (call) => calls.push(call) })
       const reported = 'mx3.internal.example: client 10.1.2.3 blocked'
       const fault = { refuse_400: true, code: `421 4.7.0 ${reported}` }
       await server.fault({ match: { method }, fault })
-      expect(await watched.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+      expect(await observed.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
         kind: 'retry',
         failure: { message: 'The server refused the connection.', provider_code: '421 4.7.0' },
       })
       expect(calls).toMatchObject([{ outcome: 'retry', reported: `421 4.7.0 ${reported}` }])
-      await watched.close()
+      await observed.close()
     },
   )
 
-  test('What is said of our login for one recipient of several is told to operators', async () => {
+  test('reports a reply about the login for one of several recipients to operators', async () => {
     const calls: FinishedCall[] = []
-    const watched = open({ onCall: (call) => calls.push(call) })
+    const observed = openProvider({ onCall: (call) => calls.push(call) })
     const code = '530 5.7.0 relay-user-7 may not send there'
     await server.fault({ match: { method: 'RCPT', contains: 'grace' }, fault: { refuse_400: true, code } })
-    const sent = await watched.sendEmail(to(['ada@example.com', 'grace@example.com']), NOBODY)
+    const sent = await observed.sendEmail(emailTo(['ada@example.com', 'grace@example.com']), NEVER_ABORTED)
     expect(sent).toMatchObject({ kind: 'done', value: { refused: [{ address: 'grace@example.com' }] } })
     expect(calls).toMatchObject([{ outcome: 'done', reported: code }])
-    await watched.close()
+    await observed.close()
   })
 
   test.each(['250 relay-user-7 has mail', '554 mx3.internal.example has no TLS'])(
-    'So is what cannot be understood of a greeting: %s',
+    'reports an invalid greeting only to operators: %s',
     async (code) => {
       await server.fault({ match: { method: 'GREETING' }, fault: { refuse_400: true, code } })
-      const sent = await email.sendEmail(to(['ada@example.com']), NOBODY)
+      const sent = await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)
       expect(sent).toMatchObject({ failure: { code: 'connection_failed', message: expect.any(String) } })
       expect(sent).toMatchObject({ reported: code })
       expect(JSON.stringify({ ...sent, reported: null })).not.toMatch(/relay-user|internal/)
     },
   )
 
-  test('The name that we log in with is in no text', async () => {
+  test('removes the name of the login from all texts', async () => {
     const open_to_all = await startSmtpEmulator({ port: 0 })
     const name = 'relay-user-7@internal.example'
     const url = open_to_all.places.smtp_url.replace('emulator', encodeURIComponent(name))
-    const relay = open({ url })
+    const relay = openProvider({ url })
     onTestFinished(async () => {
       await relay.close()
       await open_to_all.close()
@@ -251,41 +256,43 @@ describe('Each end of a conversation', () => {
       ['x@relay-user-7.example is not relay-user-70', '<address> is not relay-user-70'],
       [`${'a'.repeat(490)} relay-user-7`, `${'a'.repeat(490)} <login>`],
     ]
-    const there = handleOf('smtp', { ...open_to_all.places, url: open_to_all.url })
-    for (const [text, shown] of texts) {
+    const relay_emulator = handleOf('smtp', { ...open_to_all.places, url: open_to_all.url })
+    for (const [text, expected_message] of texts) {
       const code = `553 5.7.1 ${text}`
-      await there.fault({ match: { method: 'MAIL' }, fault: { refuse_400: true, code } })
-      expect(await relay.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
-        failure: { code: 'sender_refused', message: shown },
+      await relay_emulator.fault({ match: { method: 'MAIL' }, fault: { refuse_400: true, code } })
+      expect(await relay.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
+        failure: { code: 'sender_refused', message: expected_message },
       })
     }
   })
 
-  test('What is kept of a reply can be stored', async () => {
-    const kept = `${'a'.repeat(499)}\ufffd`
+  test('returns reply texts that PostgreSQL can store', async () => {
+    const expected = `${'a'.repeat(499)}\ufffd`
     const code = `550 5.1.1 ${'a'.repeat(499)}😀 no`
-    const refusing = { fault: { refuse_400: true, code } }
-    await server.fault({ match: { method: 'RCPT', contains: 'second@' }, ...refusing })
-    expect(await email.sendEmail(to(['first@example.com', 'second@example.com']), NOBODY)).toMatchObject({
-      value: { refused: [{ message: kept }] },
+    const refusal = { fault: { refuse_400: true, code } }
+    await server.fault({ match: { method: 'RCPT', contains: 'second@' }, ...refusal })
+    expect(
+      await email.sendEmail(emailTo(['first@example.com', 'second@example.com']), NEVER_ABORTED),
+    ).toMatchObject({
+      value: { refused: [{ message: expected }] },
     })
-    await server.fault({ match: { method: 'DATA' }, ...refusing })
-    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
-      failure: { message: kept },
+    await server.fault({ match: { method: 'DATA' }, ...refusal })
+    expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
+      failure: { message: expected },
     })
-    const odd = { refuse_400: true, code: 'Who is ada@example.com\u0000?' }
-    await server.fault({ match: { method: 'DOT' }, fault: odd })
-    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toEqual({
+    const invalid_reply = { refuse_400: true, code: 'Who is ada@example.com\u0000?' }
+    await server.fault({ match: { method: 'DOT' }, fault: invalid_reply })
+    expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toEqual({
       kind: 'ambiguous',
       reason: 'Who is <address> ?',
     })
   })
 })
 
-describe('Recipients', () => {
-  test('Some are refused, the others get it', async () => {
-    const all = ['some@example.com', 'gone@bounce.example', 'later@defer.example']
-    expect(await email.sendEmail(to(all), NOBODY)).toEqual({
+describe('recipients', () => {
+  test('that are refused do not stop delivery to the others', async () => {
+    const recipients = ['some@example.com', 'gone@bounce.example', 'later@defer.example']
+    expect(await email.sendEmail(emailTo(recipients), NEVER_ABORTED)).toEqual({
       kind: 'done',
       value: {
         refused: [
@@ -306,35 +313,38 @@ describe('Recipients', () => {
         ],
       },
     })
-    expect((await arrived('some@example.com'))[0].to).toEqual(['some@example.com'])
+    expect((await messagesTo('some@example.com'))[0].to).toEqual(['some@example.com'])
   })
 
   test.each([
     ['declined', ['gone@bounce.example', 'away@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'also@defer.example'], '451 4.3.0'],
-  ])('All are refused: %s', async (kind, all, provider_code) => {
-    expect(await email.sendEmail(to(all), NOBODY)).toMatchObject({
+  ])('that are all refused end the attempt: %s', async (kind, all, provider_code) => {
+    expect(await email.sendEmail(emailTo(all), NEVER_ABORTED)).toMatchObject({
       kind,
       failure: { code: 'recipient_refused', provider_code },
       refused: all.map((address) => ({ address })),
     })
   })
 
-  test('What a server says names no address', async () => {
+  test('do not appear in the text of a server reply', async () => {
     const text = '550 5.1.1 <ada@example.com>: bounces+ada=40example.com@x.example has no ADA@EXAMPLE.COM'
     await server.fault({ match: { method: 'RCPT' }, fault: { refuse_400: true, code: text } })
-    expect(await email.sendEmail(to(['ada@example.com']), NOBODY)).toMatchObject({
+    expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
       failure: { message: '<address>: <address> has no <address>' },
     })
   })
 
-  test('A bcc is in no header, and a name makes no other address', async () => {
-    const seen = ['"Lovelace, Ada" <ada@example.com>', 'Grüße <grüße@bücher.example>']
+  test('in bcc appear in no header, and a display name adds no address', async () => {
+    const visible = ['"Lovelace, Ada" <ada@example.com>', 'Grüße <grüße@bücher.example>']
     const recipients = ['ada@example.com', 'grüße@bücher.example', 'hidden@example.com']
-    const sent = await email.sendEmail(to(seen, { cc: ['Carl <carl@example.com>'], recipients }), NOBODY)
+    const sent = await email.sendEmail(
+      emailTo(visible, { cc: ['Carl <carl@example.com>'], recipients }),
+      NEVER_ABORTED,
+    )
     expect(sent).toMatchObject({ kind: 'done' })
-    const [message] = await arrived('hidden@example.com')
+    const [message] = await messagesTo('hidden@example.com')
     expect(message.raw).not.toContain('hidden')
     expect(message.to).toHaveLength(3)
     expect(message.headers.to).toContain('"Lovelace, Ada" <ada@example.com>, Grüße <')
@@ -345,65 +355,75 @@ describe('Recipients', () => {
   })
 })
 
-describe('Connections', () => {
-  const greeted = async () => (await server.requests({ method: 'EHLO' })).length
+describe('connections', () => {
+  const countGreetings = async () => (await server.requests({ method: 'EHLO' })).length
 
-  test('One that the server ended while it was idle costs no email', async () => {
-    await email.sendEmail(to(['first@example.com']), NOBODY)
-    const before = await greeted()
-    await email.sendEmail(to(['again@example.com']), NOBODY)
-    expect(await greeted()).toBe(before)
-    // The server hangs up, or says that it will, when it is asked again.
+  test('that the server closes while idle lose no email', async () => {
+    await email.sendEmail(emailTo(['first@example.com']), NEVER_ABORTED)
+    const before = await countGreetings()
+    await email.sendEmail(emailTo(['again@example.com']), NEVER_ABORTED)
+    expect(await countGreetings()).toBe(before)
+    // The server closes the connection at the next command, with or without a reply.
     for (const fault of ['drop_before', 'rate_limited_429']) {
       await server.fault({ match: { method: 'MAIL' }, fault })
-      expect(await email.sendEmail(to([`${fault}@example.com`]), NOBODY)).toMatchObject({ kind: 'done' })
-      expect(await arrived(`${fault}@example.com`)).toHaveLength(1)
+      expect(await email.sendEmail(emailTo([`${fault}@example.com`]), NEVER_ABORTED)).toMatchObject({
+        kind: 'done',
+      })
+      expect(await messagesTo(`${fault}@example.com`)).toHaveLength(1)
     }
-    expect(await greeted()).toBe(before + 2)
+    expect(await countGreetings()).toBe(before + 2)
   })
 
-  test('What was lost after the text was asked for is not sent again', async () => {
-    await email.sendEmail(to(['warm@example.com']), NOBODY)
+  test('lost after the final dot do not cause a second send', async () => {
+    await email.sendEmail(emailTo(['warm@example.com']), NEVER_ABORTED)
     await server.fault({ match: { method: 'DOT' }, fault: 'drop_after' })
-    expect(await email.sendEmail(to(['once@example.com']), NOBODY)).toMatchObject(AMBIGUOUS)
-    expect(await arrived('once@example.com')).toHaveLength(1)
+    expect(await email.sendEmail(emailTo(['once@example.com']), NEVER_ABORTED)).toMatchObject(AMBIGUOUS)
+    expect(await messagesTo('once@example.com')).toHaveLength(1)
   })
 
-  test('After a refusal a connection is used again, without the envelope that was refused', async () => {
-    await email.sendEmail(to(['gone@bounce.example']), NOBODY)
-    const before = await greeted()
-    expect(await email.sendEmail(to(['kept@example.com']), NOBODY)).toMatchObject({ kind: 'done' })
-    expect(await greeted()).toBe(before)
+  test('are reused after a refusal, without the refused envelope', async () => {
+    await email.sendEmail(emailTo(['gone@bounce.example']), NEVER_ABORTED)
+    const before = await countGreetings()
+    expect(await email.sendEmail(emailTo(['kept@example.com']), NEVER_ABORTED)).toMatchObject({
+      kind: 'done',
+    })
+    expect(await countGreetings()).toBe(before)
   })
 
-  test('Many at once go over as many connections as there may be, each once', async () => {
-    const before = await greeted()
+  test('send many concurrent emails once each, within the maximum of connections', async () => {
+    const before = await countGreetings()
     const addresses = Array.from({ length: 100 }, (_, at) => `many-${at}@example.com`)
     const outcomes = await Promise.all(
       addresses.map((address) =>
-        email.withConnection('shop', NOBODY, async () => await email.sendEmail(to([address]), NOBODY)),
+        email.withConnection(
+          'shop',
+          NEVER_ABORTED,
+          async () => await email.sendEmail(emailTo([address]), NEVER_ABORTED),
+        ),
       ),
     )
     expect(outcomes.filter(({ kind }) => kind !== 'done')).toEqual([])
     const all: any[] = await server.control('GET', '/messages')
     for (const address of addresses) expect(all.filter((each) => each.to.includes(address))).toHaveLength(1)
-    expect(await greeted()).toBe(before + 2)
+    expect(await countGreetings()).toBe(before + 2)
   })
 
-  test('Who is no longer wanted while it waits has not begun', async () => {
-    const [leaving, held] = [new AbortController(), Promise.withResolvers<void>()]
-    const busy = [1, 2].map(() => email.withConnection('shop', NOBODY, async () => await held.promise))
-    const waiting = email.withConnection('other', leaving.signal, async () => 'begun')
-    leaving.abort()
+  test('do not start an email that is aborted in the queue', async () => {
+    const [aborted, release] = [new AbortController(), Promise.withResolvers<void>()]
+    const busy = [1, 2].map(() =>
+      email.withConnection('shop', NEVER_ABORTED, async () => await release.promise),
+    )
+    const waiting = email.withConnection('other', aborted.signal, async () => 'begun')
+    aborted.abort()
     await expect(waiting).rejects.toThrow(NotStarted)
-    held.resolve()
+    release.resolve()
     await Promise.all(busy)
   })
 })
 
-describe('Permits', () => {
+describe('permits', () => {
   const permit = (more: Partial<Permit>): Permit => ({
-    signal: NOBODY,
+    signal: NEVER_ABORTED,
     lane: '',
     deadline_ms: null,
     valid: () => true,
@@ -412,63 +432,63 @@ describe('Permits', () => {
     ...more,
   })
 
-  test('Without one nothing leaves', async () => {
+  test('are required for every email', async () => {
     let used = 0
     const paused = permit({ valid: () => false, renew: async () => false, used: () => used++ })
-    const sending = permits.run(paused, () => email.sendEmail(to(['paused@example.com']), NOBODY))
+    const sending = permits.run(paused, () => email.sendEmail(emailTo(['paused@example.com']), NEVER_ABORTED))
     await expect(sending).rejects.toThrow(NotStarted)
     const allowed = permit({ used: () => used++ })
-    await permits.run(allowed, () => email.sendEmail(to(['allowed@example.com']), NOBODY))
+    await permits.run(allowed, () => email.sendEmail(emailTo(['allowed@example.com']), NEVER_ABORTED))
     expect(used).toBe(1)
-    expect(await arrived('paused@example.com')).toEqual([])
+    expect(await messagesTo('paused@example.com')).toEqual([])
   })
 
   test.each([
     ['RCPT', unsent('connection_failed')],
     ['DOT', AMBIGUOUS],
-  ])('An answer that is not waited for any more, at %s', async (method, outcome) => {
-    const leaving = new AbortController()
-    const held = await server.fault({ match: { method }, fault: 'hold' })
-    const sending = email.sendEmail(to(['left@example.com']), leaving.signal)
-    await until('it is held', async () => (await server.control('GET', '/faults')).data[0].held === 1)
-    leaving.abort()
+  ])('end the wait for a reply to %s after an abort', async (method, outcome) => {
+    const abort_controller = new AbortController()
+    const hold = await server.fault({ match: { method }, fault: 'hold' })
+    const sending = email.sendEmail(emailTo(['left@example.com']), abort_controller.signal)
+    await until('the reply is held', async () => (await server.control('GET', '/faults')).data[0].held === 1)
+    abort_controller.abort()
     expect(await sending).toMatchObject(outcome)
-    await held.remove()
+    await hold.remove()
   })
 
-  test('A deadline that passes while the answer is due', async () => {
-    const held = await server.fault({ match: { method: 'DOT' }, fault: 'hold' })
+  test('with a deadline that passes before the reply give an ambiguous outcome', async () => {
+    const hold = await server.fault({ match: { method: 'DOT' }, fault: 'hold' })
     const short = permit({ deadline_ms: 300 })
-    expect(await permits.run(short, () => email.sendEmail(to(['slow@example.com']), NOBODY))).toMatchObject(
-      AMBIGUOUS,
-    )
-    await held.remove()
+    expect(
+      await permits.run(short, () => email.sendEmail(emailTo(['slow@example.com']), NEVER_ABORTED)),
+    ).toMatchObject(AMBIGUOUS)
+    await hold.remove()
   })
 })
 
-describe('What arrives', () => {
-  test('No line is longer than 998 bytes, and what is long is whole', async () => {
+describe('a delivered email', () => {
+  test('has no line above 998 bytes, and long fields are complete', async () => {
     const subject = `${'a'.repeat(990)} ${'b'.repeat(7)}`
     await email.sendEmail(
-      to(['long@example.com'], {
+      emailTo(['long@example.com'], {
         subject,
         headers: { 'X-Long': `${'x'.repeat(990)} ${'y'.repeat(7)}` },
         list_unsubscribe_url: `https://a.example/${'u'.repeat(972)}`,
         text: 'z'.repeat(5_000),
       }),
-      NOBODY,
+      NEVER_ABORTED,
     )
-    const [message] = await arrived('long@example.com')
+    const [message] = await messagesTo('long@example.com')
     const lengths = message.raw.split('\r\n').map((line: string) => Buffer.byteLength(line))
     expect(Math.max(...lengths)).toBeLessThanOrEqual(998)
     expect(message.subject).toBe(subject)
   })
 
-  test('Texts, attachments and headers, as they were given', async () => {
+  test('has the given texts, attachments and headers', async () => {
     const html = `<p>Käse &amp; Brot</p>\r<p>${'long '.repeat(300)}</p>`
     const text = '.\n..\nKäse 🧀\rno line of its own'
     const sent = await email.sendEmail(
-      to(['whole@example.com'], {
+      emailTo(['whole@example.com'], {
         message_id: '<whole@sluice.example>',
         subject: `Über ${'sehr '.repeat(30)}lange Betreffzeilen 🧀`,
         text,
@@ -484,10 +504,10 @@ describe('What arrives', () => {
           },
         ],
       }),
-      NOBODY,
+      NEVER_ABORTED,
     )
     expect(sent).toEqual({ kind: 'done', value: { refused: [] } })
-    const [message] = await arrived('whole@example.com')
+    const [message] = await messagesTo('whole@example.com')
     expect(message).toMatchObject({
       from: 'Shop <shop@sluice.example>',
       subject: `Über ${'sehr '.repeat(30)}lange Betreffzeilen 🧀`,
@@ -512,46 +532,52 @@ describe('What arrives', () => {
     })
   })
 
-  test('An attached email of 8 bits is announced as such, and comes as it was', async () => {
-    const inner = 'From: a@example.com\r\nContent-Transfer-Encoding: 8bit\r\n\r\nKäse'
-    const attached = { filename: 'a.eml', content_type: 'message/rfc822', content: Buffer.from(inner) }
+  test('has its attached 8-bit email announced and unchanged', async () => {
+    const attached_text = 'From: a@example.com\r\nContent-Transfer-Encoding: 8bit\r\n\r\nKäse'
+    const attached = {
+      filename: 'a.eml',
+      content_type: 'message/rfc822',
+      content: Buffer.from(attached_text),
+    }
     expect(
-      await email.sendEmail(to(['eight@example.com'], { attachments: [attached] }), NOBODY),
+      await email.sendEmail(emailTo(['eight@example.com'], { attachments: [attached] }), NEVER_ABORTED),
     ).toMatchObject({ kind: 'done' })
-    const [message] = await arrived('eight@example.com')
-    expect(message.raw).toContain(inner)
+    const [message] = await messagesTo('eight@example.com')
+    expect(message.raw).toContain(attached_text)
   })
 
-  test('Nothing that is given can begin a header of its own, or another command', async () => {
-    const evil = 'x\r\nBcc: evil@example.com\r\n\r\n<script>\n.\r\nMAIL FROM:<evil@example.com>'
+  test('has no header or command injected by a field', async () => {
+    const injection = 'x\r\nBcc: evil@example.com\r\n\r\n<script>\n.\r\nMAIL FROM:<evil@example.com>'
     const sent = await email.sendEmail(
-      to(['Ada\r\nX-Evil: 1 <safe@example.com>'], {
+      emailTo(['Ada\r\nX-Evil: 1 <safe@example.com>'], {
         from: 'Shop\r\nX-Evil: 2 <shop@sluice.example>',
         reply_to: 'Help\nX-Evil: 3 <help@sluice.example>',
         message_id: '<safe@sluice.example>\r\nX-Evil: 4',
-        subject: evil,
-        headers: { 'X-A': evil, 'X-B\r\nX-Evil': '5' },
+        subject: injection,
+        headers: { 'X-A': injection, 'X-B\r\nX-Evil': '5' },
         list_unsubscribe_url: `https://sluice.example/\r\nX-Evil: 6`,
         attachments: [
           { filename: `a\r\nX-Evil: 7`, content_type: `a/b\r\nX-Evil: 8`, content: Buffer.of(1) },
         ],
         recipients: ['safe@example.com'],
       }),
-      NOBODY,
+      NEVER_ABORTED,
     )
     expect(sent).toMatchObject({ kind: 'done' })
-    const [message] = await arrived('safe@example.com')
+    const [message] = await messagesTo('safe@example.com')
     expect(message.raw).not.toMatch(/^(X-Evil|Bcc|MAIL)/im)
-    expect(await email.sendEmail(to(['a@example.com>\r\nRCPT TO:<evil@example.com']), NOBODY)).toMatchObject({
+    expect(
+      await email.sendEmail(emailTo(['a@example.com>\r\nRCPT TO:<evil@example.com']), NEVER_ABORTED),
+    ).toMatchObject({
       kind: 'declined',
     })
-    expect(await arrived('evil@example.com')).toEqual([])
+    expect(await messagesTo('evil@example.com')).toEqual([])
   })
 
-  test('A signature covers what it names, also how to unsubscribe', async () => {
-    const signing = open({ dkim: { domain: 'sluice.example', selector: 'mail', private_key: PEM } })
+  test('has a signature over its fields and the unsubscribe headers', async () => {
+    const signing = openProvider({ dkim: { domain: 'sluice.example', selector: 'mail', private_key: PEM } })
     await signing.sendEmail(
-      to(['signed@example.com'], {
+      emailTo(['signed@example.com'], {
         text: 'one \n\n.two\r three\n\n\n',
         html: '<p>Käse</p>',
         list_unsubscribe_url: 'https://sluice.example/out',
@@ -563,11 +589,11 @@ describe('What arrives', () => {
           },
         ],
       }),
-      NOBODY,
+      NEVER_ABORTED,
     )
     await signing.close()
-    const [{ raw }] = await arrived('signed@example.com')
-    expect(verified(raw, publicKey)).toEqual({ domain: 'sluice.example', selector: 'mail', ok: true })
+    const [{ raw }] = await messagesTo('signed@example.com')
+    expect(verifySignature(raw, publicKey)).toEqual({ domain: 'sluice.example', selector: 'mail', ok: true })
     const changes = [
       ['Subject: Hello', 'Subject: Hallo'],
       ['List-Unsubscribe: <https://sluice.example/out>', 'List-Unsubscribe: <https://evil.example/out>'],
@@ -577,32 +603,32 @@ describe('What arrives', () => {
     ] as const
     for (const [before, after] of changes) {
       expect(raw).toContain(before)
-      expect(verified(raw.replace(before, after), publicKey)).toMatchObject({ ok: false })
+      expect(verifySignature(raw.replace(before, after), publicKey)).toMatchObject({ ok: false })
     }
   })
 })
 
-test('A key that cannot sign is refused, not passed over', () => {
+test('a key that cannot sign is refused', () => {
   const { privateKey: other } = generateKeyPairSync('ed25519')
   const private_key = other.export({ type: 'pkcs8', format: 'pem' })
-  expect(() => open({ dkim: { domain: 'a.example', selector: 'b', private_key } })).toThrow(
+  expect(() => openProvider({ dkim: { domain: 'a.example', selector: 'b', private_key } })).toThrow(
     'must be an RSA key',
   )
 })
 
-describe('The inbox', () => {
-  test('shows an email without letting it do anything', async () => {
+describe('the inbox', () => {
+  test('shows an email without running its content', async () => {
     const html = '<script>alert(1)</script><img src="https://evil.example/pixel"><a href="/">x</a>'
-    await email.sendEmail(to(['page@example.com'], { subject: '<b>bold</b>', html }), NOBODY)
-    const [{ id }] = await arrived('page@example.com')
+    await email.sendEmail(emailTo(['page@example.com'], { subject: '<b>bold</b>', html }), NEVER_ABORTED)
+    const [{ id }] = await messagesTo('page@example.com')
     const inbox = await (await fetch(server.url)).text()
     expect(inbox).toContain(`<a href="/messages/${id}">&lt;b&gt;bold&lt;/b&gt;</a>`)
     const page = await fetch(`${server.url}/messages/${id}`)
     expect(await page.text()).toContain(`<iframe sandbox="" referrerpolicy="no-referrer"`)
     expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'.*frame-src 'self'/)
-    const shown = await fetch(`${server.url}/messages/${id}/html`)
-    expect(await shown.text()).toBe(html)
-    expect(shown.headers.get('content-security-policy')).toMatch(/^sandbox; default-src 'none'/)
+    const html_response = await fetch(`${server.url}/messages/${id}/html`)
+    expect(await html_response.text()).toBe(html)
+    expect(html_response.headers.get('content-security-policy')).toMatch(/^sandbox; default-src 'none'/)
     const foreign = `GET /messages/${id}/raw HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n`
     expect((await sendBytes(server.url, foreign)).status).toBe(403)
     expect((await fetch(`${server.url}/messages/none`)).status).toBe(404)
@@ -631,24 +657,24 @@ describe('The inbox', () => {
     expect((await converse(['EHLO test', ...mail])).at(-1)).toBe(554)
   })
 
-  test('takes a hundred recipients and no more', async () => {
+  test('accepts at most a hundred recipients', async () => {
     const recipients = Array.from({ length: 101 }, (_, nth) => `RCPT TO:<r${nth}@example.com>`)
     const codes = await converse(['EHLO test', 'MAIL FROM:<a@example.com>', ...recipients])
     expect(codes.slice(-2)).toEqual([250, 452])
   })
 
-  test('keeps what is lost on the way, and nothing that is refused', async () => {
-    expect(await email.sendEmail(to(['ada@lost.example']), NOBODY)).toMatchObject(AMBIGUOUS)
-    expect(await arrived('ada@lost.example')).toHaveLength(1)
-    expect(await email.sendEmail(to(['ada@reject.example']), NOBODY)).toMatchObject(
+  test('stores an email with a lost reply, and no refused email', async () => {
+    expect(await email.sendEmail(emailTo(['ada@lost.example']), NEVER_ABORTED)).toMatchObject(AMBIGUOUS)
+    expect(await messagesTo('ada@lost.example')).toHaveLength(1)
+    expect(await email.sendEmail(emailTo(['ada@reject.example']), NEVER_ABORTED)).toMatchObject(
       declined('content_refused', '554 5.6.0'),
     )
-    expect(await arrived('ada@reject.example')).toEqual([])
+    expect(await messagesTo('ada@reject.example')).toEqual([])
   })
 })
 
 /** Checks the signature of an email (RFC 6376, relaxed/relaxed). */
-function verified(raw: string, key: KeyObject): { domain: string; selector: string; ok: boolean } {
+function verifySignature(raw: string, key: KeyObject): { domain: string; selector: string; ok: boolean } {
   const [head = '', ...rest] = raw.split('\r\n\r\n')
   const fields = head.split(/\r\n(?![ \t])/)
   const relaxed = (field: string) => {

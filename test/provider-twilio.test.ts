@@ -1,4 +1,4 @@
-// SMS by Twilio: the provider against the emulator and against bytes that no emulator sends, and the emulator by itself.
+// SMS by Twilio: the client against the emulator and against raw bytes, and the emulator alone.
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import { createServer as createRawServer, type AddressInfo, type Server } from 'node:net'
@@ -30,7 +30,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-async function listening(server: Server): Promise<string> {
+async function listen(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   closing.push(() => new Promise((closed) => server.close(closed)))
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -38,18 +38,18 @@ async function listening(server: Server): Promise<string> {
 
 type Posted = { path: string; params: Record<string, string>; signature: string }
 
-/** Takes what the emulator posts. */
+/** Starts a receiver that stores the emulator's requests. */
 async function startReceiver(): Promise<{ url: string; posted: Posted[] }> {
   const posted: Posted[] = []
-  async function take(request: IncomingMessage): Promise<void> {
+  async function receive(request: IncomingMessage): Promise<void> {
     const params = Object.fromEntries(new URLSearchParams(await text(request)))
     posted.push({ path: request.url!, params, signature: String(request.headers['x-twilio-signature']) })
   }
   const server = createServer(
-    (request, response) => void take(request).then(() => response.end('<Response/>')),
+    (request, response) => void receive(request).then(() => response.end('<Response/>')),
   )
   closing.push(() => server.closeAllConnections())
-  return { url: await listening(server), posted }
+  return { url: await listen(server), posted }
 }
 
 function open(api_base: string, options: Partial<TwilioOptions> = {}): SmsProvider {
@@ -58,7 +58,7 @@ function open(api_base: string, options: Partial<TwilioOptions> = {}): SmsProvid
   return provider
 }
 
-async function start(options: Partial<TwilioEmulatorOptions> = {}): Promise<Provider> {
+async function startEmulator(options: Partial<TwilioEmulatorOptions> = {}): Promise<Provider> {
   const server = await startTwilioEmulator({ port: 0, api_key: TOKEN, pace_ms: 1, ...options })
   closing.push(() => server.close())
   return handleOf('twilio', { url: server.url })
@@ -69,14 +69,14 @@ let provider: SmsProvider
 let calls: FinishedCall[]
 beforeEach(async () => {
   calls = []
-  emulator = await start()
+  emulator = await startEmulator()
   provider = open(emulator.url, { onCall: (call) => calls.push(call) })
 })
 
-// With its plus as a person types it.
+// The plus of the number is not encoded.
 const messages = async (to = TO) => await emulator.control('GET', `/messages?to=${to}`)
 
-test('an SMS is sent once, and its status comes by signed callbacks in order', async () => {
+test('an SMS is sent once, and signed callbacks report its statuses in order', async () => {
   const { url, posted } = await startReceiver()
   const callback_url = `${url}/twilio?m=0198f6f6-2b1d-7000-8000-123456789abc`
   const sent = await provider.sendSms({ ...SMS, validity_s: 600, callback_url })
@@ -93,7 +93,7 @@ test('an SMS is sent once, and its status comes by signed callbacks in order', a
   expect(calls).toEqual([{ operation: 'send_sms', outcome: 'done', duration_ms: expect.any(Number) }])
   const [{ sid }] = await messages()
   expect(sent).toMatchObject({ value: { reference: sid } })
-  await until('both callbacks came', () => posted.length === 2)
+  await until('both callbacks are received', () => posted.length === 2)
   expect(posted.map(({ params }) => [params['MessageSid'], params['MessageStatus']])).toEqual([
     [sid, 'sent'],
     [sid, 'delivered'],
@@ -124,12 +124,12 @@ test('an SMS is sent once, and its status comes by signed callbacks in order', a
   })
 })
 
-test('a messaging service chooses the number, and the validity is told', async () => {
+test('a messaging service chooses the number, and the validity period is sent', async () => {
   expect(await provider.sendSms({ ...SMS, from: SERVICE })).toMatchObject({
     kind: 'done',
     value: { provider_status: 'accepted' },
   })
-  await until('it is delivered', async () => (await messages())[0].status === 'delivered')
+  await until('the SMS is delivered', async () => (await messages())[0].status === 'delivered')
   expect(await messages()).toMatchObject([{ from: FROM }])
   expect(await provider.sendSms({ ...SMS, validity_s: 36_001 })).toMatchObject({
     kind: 'declined',
@@ -144,7 +144,7 @@ test.each([
   ['+15005550002', 'unreachable', '21612'],
   ['+15005550003', 'provider_error', '21408'],
   ['+15005550500', 'provider_error', '20500'],
-])('to %s it is refused for good: %s', async (to, code, provider_code) => {
+])('an SMS to %s is declined with %s', async (to, code, provider_code) => {
   const refused = await provider.sendSms({ ...SMS, to })
   expect(refused).toEqual({
     kind: 'declined',
@@ -153,7 +153,7 @@ test.each([
   expect(await emulator.effects()).toEqual([])
 })
 
-test('to the number whose answers are lost it is sent, and nobody knows', async () => {
+test('an SMS whose answer is lost is ambiguous', async () => {
   const to = '+15005550599'
   expect(await provider.sendSms({ ...SMS, to })).toMatchObject({ kind: 'ambiguous' })
   expect(await messages(to)).toMatchObject([{ to }])
@@ -169,7 +169,7 @@ test.each([
   ['empty_200', 1, { kind: 'ambiguous' }],
   [{ empty_200: 'before' }, 0, { kind: 'ambiguous' }],
   ['string_ok', 1, { kind: 'ambiguous' }],
-  // What says that it failed is believed; a callback corrects it.
+  // A reported failure is final; a callback can correct it.
   ['error_500_before', 0, { kind: 'declined', failure: { code: 'provider_error', provider_code: '20500' } }],
   ['error_500_after', 1, { kind: 'declined', failure: { code: 'provider_error', provider_code: '20500' } }],
   [
@@ -183,21 +183,21 @@ test.each([
     { kind: 'retry', after_ms: 7_000, failure: { code: 'provider_error', provider_code: '20429' } },
   ],
   ['refuse_401', 0, { kind: 'misconfigured', failure: { code: 'provider_error', provider_code: '20003' } }],
-])('with the fault %j it was sent %i times', async (fault, sent, outcome) => {
+])('with the fault %j an SMS is sent %i times', async (fault, sent, outcome) => {
   await emulator.fault({ match: { method: 'POST', contains: TO }, fault })
   expect(await provider.sendSms(SMS)).toMatchObject(outcome)
   expect(await messages()).toHaveLength(sent)
   expect(calls.map(({ outcome }) => outcome)).toEqual([outcome.kind])
 })
 
-test('an answer that does not come in time is not waited for', async () => {
+test('a call without an answer within the deadline is ambiguous', async () => {
   await emulator.fault({ match: { method: 'POST' }, fault: { hold: 'after' } })
-  const hasty = open(emulator.url, { deadline_ms: 200 })
-  expect(await hasty.sendSms(SMS)).toEqual({ kind: 'ambiguous', reason: 'no answer within 200 ms' })
+  const impatient = open(emulator.url, { deadline_ms: 200 })
+  expect(await impatient.sendSms(SMS)).toEqual({ kind: 'ambiguous', reason: 'no answer within 200 ms' })
   expect(await messages()).toHaveLength(1)
 })
 
-test('a wrong token is our fault, and a job that lost its permit sends nothing', async () => {
+test('a wrong token is misconfigured, and a job without a permit sends nothing', async () => {
   expect(await open(emulator.url, { auth_token: 'wrong' }).sendSms(SMS)).toMatchObject({
     kind: 'misconfigured',
     failure: { provider_code: '20003' },
@@ -218,7 +218,7 @@ test('a wrong token is our fault, and a job that lost its permit sends nothing',
 test.each([
   ['refuses connections', 'http://127.0.0.1:9'],
   ['does not exist', 'http://twilio.invalid'],
-])('where the host %s it certainly was not sent', async (_what, api_base) => {
+])('an SMS to a host that %s is a retry', async (_name, api_base) => {
   expect(await open(api_base).sendSms(SMS)).toEqual({
     kind: 'retry',
     failure: {
@@ -229,8 +229,8 @@ test.each([
   })
 })
 
-/** A server that reads the request and writes these bytes, and hangs up. */
-async function answering(bytes: string): Promise<SmsProvider> {
+/** A client of a server that answers each request with these bytes and closes the connection. */
+async function openAnswering(bytes: string): Promise<SmsProvider> {
   const server = createRawServer((socket) => {
     let received = ''
     socket.on('error', () => {})
@@ -241,7 +241,7 @@ async function answering(bytes: string): Promise<SmsProvider> {
       if (body !== undefined && body.length >= length) socket.end(bytes)
     })
   })
-  return open(await listening(server))
+  return open(await listen(server))
 }
 
 function http(status: number, body: unknown, headers = ''): string {
@@ -256,64 +256,67 @@ test.each([
   ['half a head', WHOLE.slice(0, 40)],
   ['a head', WHOLE.slice(0, WHOLE.indexOf('\r\n\r\n') + 4)],
   ['half a body', WHOLE.slice(0, -20)],
-  ['no JSON', http(201, 'created')],
+  ['text instead of JSON', http(201, 'created')],
   ['an empty body', http(201, '')],
   ['another kind of id', http(201, { sid: `CA${'1'.repeat(32)}`, status: 'queued' })],
   ['half an id', http(201, { sid: 'SM1', status: 'queued' })],
-  ['an id that is no text', http(200, { sid: 7, status: 'queued' })],
+  ['a number as id', http(200, { sid: 7, status: 'queued' })],
   ['a redirect', http(307, { code: 20500, message: 'elsewhere' }, 'location: http://127.0.0.1:9/\r\n')],
   ['a refusal without a code', http(400, { message: 'Bad request' })],
   ['a failure without a code', http(500, { message: 'Oops', code: null })],
   ['a failure in HTML', http(502, '<html>Bad gateway</html>')],
-])('an answer of %s tells nothing', async (_what, bytes) => {
-  const provider = await answering(bytes)
+])('an answer of %s is ambiguous', async (_name, bytes) => {
+  const provider = await openAnswering(bytes)
   expect(await provider.sendSms(SMS)).toMatchObject({ kind: 'ambiguous', reason: expect.any(String) })
   expect(await provider.findSms(`SM${'2'.repeat(32)}`)).toMatchObject({ kind: 'ambiguous' })
 })
 
 test.each([
   [
-    'of Twilio of old',
+    'in the old format',
     400,
     { code: 21610, message: 'unsubscribed', status: 400 },
     'opted_out',
     'unsubscribed',
   ],
   [
-    'as RFC 9457 has it',
+    'in the format of RFC 9457',
     400,
     { type: 'x', title: 'Bad', status: 400, code: 21211, detail: 'The number (555) 555-0100 is bad' },
     'invalid_number',
     'The number [number] is bad',
   ],
-  ['with a code that is a text', 503, { code: '30003' }, 'unreachable', 'The phone cannot be reached.'],
+  ['with text as code', 503, { code: '30003' }, 'unreachable', 'The phone cannot be reached.'],
   [
-    '403 about a country',
+    'with 403 about a country',
     403,
     { code: 21408, message: 'Not to +1 555.555.0100!' },
     'provider_error',
     'Not to [number]!',
   ],
-  ['a code of tomorrow', 418, { code: 99_999 }, 'provider_error', 'Twilio failed with error 99999.'],
-])('a refusal %s is final, and names no number', async (_what, status, body, code, message) => {
-  expect(await (await answering(http(status, body))).sendSms(SMS)).toEqual({
-    kind: 'declined',
-    failure: { code, provider_code: String(body.code), message },
-  })
-})
+  ['with an unknown code', 418, { code: 99_999 }, 'provider_error', 'Twilio failed with error 99999.'],
+])(
+  'a refusal %s is final, and its message contains no number',
+  async (_name, status, body, code, message) => {
+    expect(await (await openAnswering(http(status, body))).sendSms(SMS)).toEqual({
+      kind: 'declined',
+      failure: { code, provider_code: String(body.code), message },
+    })
+  },
+)
 
 test.each([
   ['429 without a code', http(429, {}, 'retry-after: 3\r\n'), { kind: 'retry', after_ms: 3_000 }],
   ['20429', http(503, { code: 20429 }), { kind: 'retry' }],
   ['403 without a code', http(403, { message: 'no' }), { kind: 'misconfigured' }],
   ['20003', http(400, { code: 20003, message: 'no' }), { kind: 'misconfigured' }],
-])('an answer of %s says that nothing was done, to looking too', async (_what, bytes, outcome) => {
-  const provider = await answering(bytes)
+])('an answer of %s means that nothing was sent, also for a lookup', async (_name, bytes, outcome) => {
+  const provider = await openAnswering(bytes)
   expect(await provider.sendSms(SMS)).toMatchObject(outcome)
   expect(await provider.findSms(`SM${'2'.repeat(32)}`)).toMatchObject(outcome)
 })
 
-test('an SMS that Twilio took and could not deliver shows why', async () => {
+test('an undelivered SMS shows its reason', async () => {
   await emulator.control('POST', '/callbacks', { automatic: false })
   const { url, posted } = await startReceiver()
   await provider.sendSms({ ...SMS, callback_url: `${url}/twilio?m=1` })
@@ -328,28 +331,28 @@ test('an SMS that Twilio took and could not deliver shows why', async () => {
   expect(JSON.stringify(found)).not.toContain(TO.slice(2))
 })
 
-test('what Twilio does not know is null, and what it does not say is not known', async () => {
+test('a missing SMS is null, and a failed lookup is ambiguous', async () => {
   const unknown = `SM${'2'.repeat(32)}`
   expect(await provider.findSms(unknown)).toEqual({ kind: 'done', value: null })
   await emulator.fault({ match: { method: 'GET' }, fault: 'error_500_before' })
   expect(await provider.findSms(unknown)).toMatchObject({ kind: 'ambiguous' })
-  expect(await (await answering(WHOLE)).findSms(unknown)).toMatchObject({ kind: 'ambiguous' })
+  expect(await (await openAnswering(WHOLE)).findSms(unknown)).toMatchObject({ kind: 'ambiguous' })
   expect(await open('http://127.0.0.1:9').findSms(unknown)).toMatchObject({ kind: 'retry' })
 })
 
-test('what is kept of what Twilio says is bounded, and can be stored', async () => {
+test('texts of Twilio are limited in length and can be stored', async () => {
   const sid = `SM${'2'.repeat(32)}`
   for (const status of ['x'.repeat(65), 'on its way', 'sent\u0085', 7]) {
     const shown = http(200, { sid, status, price: `-0.${'1'.repeat(1000)}`, price_unit: 'USD' })
-    expect(await (await answering(shown)).findSms(sid)).toMatchObject({
+    expect(await (await openAnswering(shown)).findSms(sid)).toMatchObject({
       value: { status: 'sending', provider_status: '', price: null },
     })
   }
   const message = `No\u0000 such\u0085\u0007thing ${'a'.repeat(484)}😀 no`
-  expect(await (await answering(http(400, { code: 21211, message }))).sendSms(SMS)).toMatchObject({
+  expect(await (await openAnswering(http(400, { code: 21211, message }))).sendSms(SMS)).toMatchObject({
     failure: { message: `No such thing ${'a'.repeat(484)}😀` },
   })
-  // However long, and whatever it repeats.
+  // Very long and repetitive texts.
   expect(twilioFailure(21211, '('.repeat(8_000_000)).message).toBe('('.repeat(500))
   expect(twilioFailure(21211, `\u0000 ${'a'.repeat(499)}😀`).message).toBe(`${'a'.repeat(499)}\ufffd`)
 })
@@ -359,16 +362,16 @@ async function send(sms: Partial<OutgoingSms>): Promise<string> {
   return outcome.kind === 'done' ? outcome.value.reference : outcome.kind
 }
 
-test('an SMS is found by its number, sender, text and time, the oldest first', async () => {
+test('a search finds an SMS by its number, sender, text and time, the oldest first', async () => {
   const since_s = Math.floor(Date.now() / 1000)
   const first = await send({})
   const second = await send({})
   const [other, service] = [await send({ from: 'SLUICE' }), await send({ from: SERVICE })]
   await send({ body: 'Another text' })
   await send({ to: '+15555550101' })
-  const wanted = { from: FROM, to: TO, body: SMS.body, since_s }
-  const search = async (changes: Partial<typeof wanted>) => {
-    const found = await provider.searchSms({ ...wanted, ...changes })
+  const query = { from: FROM, to: TO, body: SMS.body, since_s }
+  const search = async (changes: Partial<typeof query>) => {
+    const found = await provider.searchSms({ ...query, ...changes })
     return found.kind === 'done' ? found.value.map(({ reference }) => reference) : found.kind
   }
   expect(await search({})).toEqual([first, second, service])
@@ -381,23 +384,33 @@ test('an SMS is found by its number, sender, text and time, the oldest first', a
   expect(await search({})).toBe('ambiguous')
 })
 
-test('the search goes through all pages', async () => {
+test('a search reads all pages', async () => {
   const since_s = Math.floor(Date.now() / 1000)
   const first = await send({})
   await Promise.all(Array.from({ length: 205 }, () => send({ body: 'Later' })))
-  const wanted = { from: FROM, to: TO, body: SMS.body, since_s }
-  expect(await provider.searchSms(wanted)).toMatchObject({ kind: 'done', value: [{ reference: first }] })
+  const query = { from: FROM, to: TO, body: SMS.body, since_s }
+  expect(await provider.searchSms(query)).toMatchObject({ kind: 'done', value: [{ reference: first }] })
   expect(await emulator.requests({ method: 'GET' })).toHaveLength(2)
   const last = await send({ body: 'Last' })
-  const found = await provider.searchSms({ ...wanted, body: 'Last' })
+  const found = await provider.searchSms({ ...query, body: 'Last' })
   expect(found).toMatchObject({ kind: 'done', value: [{ reference: last }] })
   await emulator.fault({ match: { method: 'GET', nth: 2 }, fault: 'cut_body' })
-  expect(await provider.searchSms(wanted)).toMatchObject({ kind: 'ambiguous' })
+  expect(await provider.searchSms(query)).toMatchObject({ kind: 'ambiguous' })
 })
 
-test('the words of callbacks are those of outgoing messages, and others are not known', () => {
-  const words = ['accepted', 'queued', 'sending', 'sent', 'undelivered', 'delivered', 'read', 'received', 'x']
-  expect(words.map(smsStatusOf)).toEqual([
+test('the statuses of outgoing messages are recognized, and others are null', () => {
+  const statuses = [
+    'accepted',
+    'queued',
+    'sending',
+    'sent',
+    'undelivered',
+    'delivered',
+    'read',
+    'received',
+    'x',
+  ]
+  expect(statuses.map(smsStatusOf)).toEqual([
     'sending',
     'sending',
     'sending',
@@ -410,13 +423,13 @@ test('the words of callbacks are those of outgoing messages, and others are not 
   ])
 })
 
-test('who asks for no more gets no more from that sender, until he wants it again', async () => {
+test('a number that opts out gets no SMS from that sender until it opts in', async () => {
   const { url, posted } = await startReceiver()
   const webhook_url = `${url}/twilio`
-  emulator = await start({ webhook_url })
+  emulator = await startEmulator({ webhook_url })
   provider = open(emulator.url)
-  const inbound = (body: string, more = {}) =>
-    emulator.control('POST', '/inbound', { from: TO, to: FROM, body, ...more })
+  const inbound = (body: string, fields = {}) =>
+    emulator.control('POST', '/inbound', { from: TO, to: FROM, body, ...fields })
   expect(await inbound(' stop\n')).toMatchObject({ status: 200, body: '<Response/>' })
   const { params, signature } = posted[0]!
   expect(params).toMatchObject({ From: TO, To: FROM, Body: ' stop\n', SmsStatus: 'received' })
@@ -433,17 +446,17 @@ test('who asks for no more gets no more from that sender, until he wants it agai
   expect(await send({})).toMatch(/^SM/)
 })
 
-test('callbacks are held back, doubled, lost and disordered when somebody wants it', async () => {
+test('callbacks can be paused, duplicated, dropped and reordered', async () => {
   const { url, posted } = await startReceiver()
   const callback_url = `${url}/twilio`
-  const told = () => posted.map(({ params }) => params['MessageStatus'])
+  const statuses = () => posted.map(({ params }) => params['MessageStatus'])
   await emulator.control('POST', '/callbacks', { paused: true, duplicate_percent: 100 })
   await send({ callback_url })
-  await until('it is delivered', async () => (await messages())[0].status === 'delivered')
-  expect(told()).toEqual([])
+  await until('the SMS is delivered', async () => (await messages())[0].status === 'delivered')
+  expect(statuses()).toEqual([])
   await emulator.control('POST', '/callbacks', { paused: false })
-  await until('each came twice', () => posted.length === 4)
-  expect(told().filter((status) => status === 'sent')).toHaveLength(2)
+  await until('each callback is received twice', () => posted.length === 4)
+  expect(statuses().filter((status) => status === 'sent')).toHaveLength(2)
   await emulator.control('POST', '/callbacks', { automatic: false, duplicate_percent: 0 })
   const sid = await send({ callback_url })
   posted.length = 0
@@ -451,12 +464,16 @@ test('callbacks are held back, doubled, lost and disordered when somebody wants 
     await emulator.control('POST', `/messages/${sid}/settle`, { status })
   await emulator.control('POST', '/callbacks', { drop_percent: 100 })
   await emulator.control('POST', `/messages/${sid}/settle`, { status: 'failed' })
-  expect(told()).toEqual(['delivered', 'sent', 'read'])
+  expect(statuses()).toEqual(['delivered', 'sent', 'read'])
   expect(await emulator.control('GET', '/callbacks')).toMatchObject({ dropped: 1, duplicates: 2 })
 })
 
-/** A request as it goes over the wire. */
-async function ask(path: string, form?: Record<string, string>, token = TOKEN): Promise<[number, any]> {
+/** Sends a raw request to the emulator. */
+async function sendRequest(
+  path: string,
+  form?: Record<string, string>,
+  token = TOKEN,
+): Promise<[number, any]> {
   const response = await fetch(`${emulator.url}/2010-04-01/Accounts/${path}`, {
     headers: { authorization: `Basic ${Buffer.from(`${ACCOUNT}:${token}`).toString('base64')}` },
     ...(form && { method: 'POST', body: new URLSearchParams(form) }),
@@ -481,7 +498,7 @@ test.each([
   [{ To: TO, From: FROM, Body: 'x', Text: 'y' }, 20001],
   [{ To: TO, From: FROM, Body: 'x', SmartEncoded: 'yes' }, 20001],
 ])('the emulator refuses %j with %i', async (form, code) => {
-  expect(await ask(`${ACCOUNT}/Messages.json`, form as Record<string, string>)).toMatchObject([
+  expect(await sendRequest(`${ACCOUNT}/Messages.json`, form as Record<string, string>)).toMatchObject([
     400,
     { code, status: 400, message: expect.any(String), more_info: expect.stringContaining(String(code)) },
   ])
@@ -490,29 +507,35 @@ test.each([
 test.each(['PageSize=0', 'PageSize=1001', 'PageSize=many', 'Limit=5', 'DateSent=yesterday', 'To=1&To=2'])(
   'the emulator refuses to list by %s',
   async (query) => {
-    expect(await ask(`${ACCOUNT}/Messages.json?${query}`)).toMatchObject([400, { code: 20001, status: 400 }])
+    expect(await sendRequest(`${ACCOUNT}/Messages.json?${query}`)).toMatchObject([
+      400,
+      { code: 20001, status: 400 },
+    ])
   },
 )
 
-test('the emulator knows its account and nothing else', async () => {
-  const gone = [404, { code: 20404, status: 404 }]
-  expect(await ask(`${ACCOUNT}/Calls.json`)).toMatchObject(gone)
-  expect(await ask(`${ACCOUNT}/Messages/SM${'1'.repeat(32)}.json`)).toMatchObject(gone)
-  expect(await ask(`AC${'1'.repeat(32)}/Messages.json`)).toMatchObject(gone)
-  expect(await ask(`${ACCOUNT}/Messages.json`, undefined, 'wrong')).toMatchObject([401, { code: 20003 }])
+test('the emulator serves only its own account and messages', async () => {
+  const not_found = [404, { code: 20404, status: 404 }]
+  expect(await sendRequest(`${ACCOUNT}/Calls.json`)).toMatchObject(not_found)
+  expect(await sendRequest(`${ACCOUNT}/Messages/SM${'1'.repeat(32)}.json`)).toMatchObject(not_found)
+  expect(await sendRequest(`AC${'1'.repeat(32)}/Messages.json`)).toMatchObject(not_found)
+  expect(await sendRequest(`${ACCOUNT}/Messages.json`, undefined, 'wrong')).toMatchObject([
+    401,
+    { code: 20003 },
+  ])
 })
 
-test('the emulator lists page by page, by number and by day', async () => {
+test('the emulator lists messages by page, number and day', async () => {
   const sent = [await send({}), await send({}), await send({ to: '+15555550101' })]
-  await until('they are delivered', async () =>
+  await until('all messages are delivered', async () =>
     (await emulator.control('GET', '/messages')).every(({ status }: any) => status === 'delivered'),
   )
-  const list = async (query: string) => (await ask(`${ACCOUNT}/Messages.json?${query}`))[1]
+  const list = async (query: string) => (await sendRequest(`${ACCOUNT}/Messages.json?${query}`))[1]
   const sids = (page: any) => page.messages.map(({ sid }: any) => sid)
   expect(sids(await list(''))).toEqual(sent.toReversed())
   const first = await list('PageSize=2')
   expect(sids(first)).toEqual([sent[2], sent[1]])
-  const [, second] = await ask(first.next_page_uri.slice('/2010-04-01/Accounts/'.length))
+  const [, second] = await sendRequest(first.next_page_uri.slice('/2010-04-01/Accounts/'.length))
   expect([sids(second), second.next_page_uri]).toEqual([[sent[0]], null])
   expect(sids(await list(`To=${encodeURIComponent(TO)}`))).toEqual([sent[1], sent[0]])
   expect(sids(await list('From=SLUICE'))).toEqual([])
@@ -523,25 +546,25 @@ test('the emulator lists page by page, by number and by day', async () => {
   expect(sids(await list(`DateSent>=2020-01-01`.replace('>', '%3E')))).toHaveLength(3)
 })
 
-test('numbers and texts stay in memory, and the page shows them', async () => {
+test('numbers and texts are shown on the page but not written to disk', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'sluice-twilio-'))
   closing.push(() => rm(data_dir, { recursive: true }))
   const { url, posted } = await startReceiver()
-  emulator = await start({ data_dir, webhook_url: url })
+  emulator = await startEmulator({ data_dir, webhook_url: url })
   provider = open(emulator.url)
   const sid = await send({ body: 'A <secret>' })
   expect(await emulator.effects({ sid })).toMatchObject([{ seq: 1, segments: 1 }])
-  const kept = await readFile(join(data_dir, 'twilio-effects.jsonl'), 'utf8')
-  expect(kept).toContain(sid)
-  for (const hidden of ['secret', TO.slice(1), FROM.slice(1)]) expect(kept).not.toContain(hidden)
+  const stored = await readFile(join(data_dir, 'twilio-effects.jsonl'), 'utf8')
+  expect(stored).toContain(sid)
+  for (const hidden of ['secret', TO.slice(1), FROM.slice(1)]) expect(stored).not.toContain(hidden)
   const page = await (await fetch(emulator.url)).text()
   expect(page).toContain('A &lt;secret&gt;')
-  const pressed = await fetch(`${emulator.url}/_emulator/page/inbound`, {
+  const response = await fetch(`${emulator.url}/_emulator/page/inbound`, {
     method: 'POST',
     body: new URLSearchParams({ from: TO, to: FROM, body: 'HELP' }),
   })
-  expect([pressed.status, posted[0]!.params['Body']]).toEqual([200, 'HELP'])
-  emulator = await start({ data_dir })
+  expect([response.status, posted[0]!.params['Body']]).toEqual([200, 'HELP'])
+  emulator = await startEmulator({ data_dir })
   provider = open(emulator.url)
   await send({})
   expect((await emulator.effects()).map(({ seq }) => seq)).toEqual([1, 2])

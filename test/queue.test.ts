@@ -1,4 +1,4 @@
-// The queue over real servers: bells, published states, and what becomes of both while the backend is away.
+// The queue on real Redis and PostgreSQL servers: wake-ups, published states, and outages of the backend.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type Socket, connect, createServer } from 'node:net'
@@ -16,36 +16,36 @@ import { makeFolder } from '#test/folders.ts'
 type Server = {
   config: QueueConfig
   port: number
-  /** Ends it as a crash would. */
+  /** Stops the server like a crash. */
   kill(): Promise<void>
-  /** Brings it back on the same port; a Redis is empty then. */
+  /** Starts the server again on the same port. A Redis is empty then. */
   start(): Promise<void>
   remove(): Promise<void>
 }
 
-const patience = { timeout: 20_000, interval: 20 }
+const POLLING = { timeout: 20_000, interval: 20 }
 const open_queues: Queue[] = []
 
 afterEach(async () => {
   await Promise.all(open_queues.splice(0).map((queue) => queue.close()))
 })
 
-function open(config: QueueConfig): { queue: Queue; dropped: () => number } {
+function openTestQueue(config: QueueConfig): { queue: Queue; dropped: () => number } {
   let wakeups = 0
   const queue = openQueue(config, { log: () => {}, onDrop: (n) => (wakeups += n), process_id: randomUUID() })
   open_queues.push(queue)
   return { queue, dropped: () => wakeups }
 }
 
-/** What a worker has performed, of a queue that nobody else uses. */
-function performIn(queue: Queue, name: string): string[] {
+/** Consumes a queue. Returns the ids of the performed jobs. */
+function collectPerformed(queue: Queue, name: string): string[] {
   const performed: string[] = []
   queue.consume({ queue: name, concurrency: 10, perform: async (id) => void performed.push(id) })
   return performed
 }
 
-/** These stories have queues of their own, which the product would refuse. */
-async function takeAnyQueue({ redis_url, database_url }: QueueConfig): Promise<void> {
+/** Allows the names of the test queues, which the schema refuses. */
+async function allowAnyQueue({ redis_url, database_url }: QueueConfig): Promise<void> {
   if (redis_url) return
   const client = new Client({ connectionString: database_url })
   await client.connect()
@@ -55,16 +55,16 @@ async function takeAnyQueue({ redis_url, database_url }: QueueConfig): Promise<v
 
 const wakeUpFor = (queue: string) => ({ id: randomUUID(), queue })
 
-/** Whether a new bell is performed; it is rung with others after it, since the first may meet what is left of an outage. */
-async function answers(queue: Queue, name: string, performed: string[]): Promise<boolean> {
-  const will_wake = new Set<string>()
-  const deadline = Date.now() + patience.timeout
+/** True if a new wake-up is performed. Sends several, since the first ones may be lost in the rest of an outage. */
+async function performsWakeups(queue: Queue, name: string, performed: string[]): Promise<boolean> {
+  const sent_ids = new Set<string>()
+  const deadline = Date.now() + POLLING.timeout
   while (Date.now() < deadline) {
     const wakeup = wakeUpFor(name)
-    will_wake.add(wakeup.id)
+    sent_ids.add(wakeup.id)
     queue.wake([wakeup])
     await sleep(50)
-    if (performed.some((id) => will_wake.has(id))) return true
+    if (performed.some((id) => sent_ids.has(id))) return true
   }
   return false
 }
@@ -79,45 +79,45 @@ describe.each([
     server = await launch()
     await migrateQueue(server.config)
     await migrateQueue(server.config)
-    await takeAnyQueue(server.config)
+    await allowAnyQueue(server.config)
   }, 180_000)
 
   afterAll(() => server.remove())
 
-  test('performs what is rung', async () => {
-    const { queue } = open(server.config)
+  test('performs wake-ups in order', async () => {
+    const { queue } = openTestQueue(server.config)
     expect(queue.backend).toBe(backend)
-    const heard: unknown[] = []
-    queue.consume({ queue: 'heard', concurrency: 1, perform: async (id) => void heard.push(id) })
+    const received: unknown[] = []
+    queue.consume({ queue: 'heard', concurrency: 1, perform: async (id) => void received.push(id) })
     const [first, second] = [randomUUID(), randomUUID()]
 
     queue.wake([{ id: first, queue: 'heard' }])
     queue.wake([{ id: second, queue: 'heard' }])
 
-    await expect.poll(() => heard, patience).toEqual([first, second])
+    await expect.poll(() => received, POLLING).toEqual([first, second])
   })
 
-  test('performs each of a thousand rings, never more at a time than it may', async () => {
-    const { queue } = open(server.config)
+  test('performs each of a thousand wake-ups within its concurrency', async () => {
+    const { queue } = openTestQueue(server.config)
     const performed = new Set<string>()
-    let at_a_time = 0
-    let most = 0
+    let concurrent = 0
+    let max_concurrent = 0
     queue.consume({
       queue: 'many',
       concurrency: 20,
       async perform(id) {
-        at_a_time += 1
-        most = Math.max(most, at_a_time)
+        concurrent += 1
+        max_concurrent = Math.max(max_concurrent, concurrent)
         await new Promise((resolve) => setImmediate(resolve))
         performed.add(id)
-        at_a_time -= 1
+        concurrent -= 1
       },
     })
     const wakeups = Array.from({ length: 1_000 }, () => wakeUpFor('many'))
 
     for (const wakeup of wakeups) queue.wake([wakeup])
 
-    // On a machine that is too busy some may be late and given up; whoever needs them rings again.
+    // On a busy machine some wake-ups may expire; their callers send them again.
     const missing = () => wakeups.filter(({ id }) => !performed.has(id))
     await expect
       .poll(
@@ -128,11 +128,11 @@ describe.each([
         { timeout: 20_000, interval: 1_000 },
       )
       .toEqual([])
-    expect(most).toBeLessThanOrEqual(20)
+    expect(max_concurrent).toBeLessThanOrEqual(20)
   })
 
-  test('a handler that throws does not affect other bells', async () => {
-    const { queue } = open(server.config)
+  test('a handler that throws does not affect other wake-ups', async () => {
+    const { queue } = openTestQueue(server.config)
     const performed: string[] = []
     queue.consume({
       queue: 'throwing',
@@ -146,26 +146,26 @@ describe.each([
 
     queue.wake(wakeups)
 
-    await expect.poll(() => performed.length === 2, patience).toBe(true)
+    await expect.poll(() => performed.length === 2, POLLING).toBe(true)
     expect(performed).toEqual(wakeups.map(({ id }) => id))
   })
 
   test('published states reach the subscribers in every process', async () => {
-    const [worker, api] = [open(server.config).queue, open(server.config).queue]
-    const heard: PublishedState[] = []
+    const [worker, api] = [openTestQueue(server.config).queue, openTestQueue(server.config).queue]
+    const received: PublishedState[] = []
     const own: PublishedState[] = []
-    await api.subscribe((states) => heard.push(...states))
+    await api.subscribe((states) => received.push(...states))
     await worker.subscribe((states) => own.push(...states))
     const states = Array.from({ length: 1_000 }, () => ({ id: randomUUID(), state: 'succeeded' }))
 
     for (const each of states) worker.publish([each])
 
-    await expect.poll(() => heard.length === 1_000 && own.length === 1_000, patience).toBe(true)
-    expect(heard).toEqual(states)
+    await expect.poll(() => received.length === 1_000 && own.length === 1_000, POLLING).toBe(true)
+    expect(received).toEqual(states)
   })
 
-  test('a close waits for what is being performed', async () => {
-    const { queue } = open(server.config)
+  test('a close waits for running handlers', async () => {
+    const { queue } = openTestQueue(server.config)
     const gate = Promise.withResolvers<void>()
     const events: string[] = []
     const consumer = queue.consume({
@@ -178,7 +178,7 @@ describe.each([
       },
     })
     queue.wake([wakeUpFor('closing')])
-    await expect.poll(() => events, patience).toEqual(['started'])
+    await expect.poll(() => events, POLLING).toEqual(['started'])
 
     const closed = consumer.close().then(() => events.push('closed'))
     gate.resolve()
@@ -187,99 +187,99 @@ describe.each([
     expect(events).toEqual(['started', 'finished', 'closed'])
   })
 
-  test('a restarted consumer performs what is rung after it', async () => {
-    const { queue } = open(server.config)
+  test('a restarted consumer performs later wake-ups', async () => {
+    const { queue } = openTestQueue(server.config)
     const performed: string[] = []
     const consumer = queue.consume({
       queue: 'restarted',
       concurrency: 2,
       perform: async (id) => void performed.push(id),
     })
-    expect(await answers(queue, 'restarted', performed)).toBe(true)
+    expect(await performsWakeups(queue, 'restarted', performed)).toBe(true)
 
     await consumer.restart()
 
-    expect(await answers(queue, 'restarted', performed)).toBe(true)
+    expect(await performsWakeups(queue, 'restarted', performed)).toBe(true)
   })
 
-  test('while the backend is down rings return at once and are counted; once it is back they are performed', async () => {
-    const { queue, dropped } = open(server.config)
-    const performed = performIn(queue, 'outage')
-    const heard: PublishedState[] = []
-    await queue.subscribe((states) => heard.push(...states))
-    expect(await answers(queue, 'outage', performed)).toBe(true)
+  test('during an outage wake-ups return at once and are counted as dropped, and later ones are performed', async () => {
+    const { queue, dropped } = openTestQueue(server.config)
+    const performed = collectPerformed(queue, 'outage')
+    const received: PublishedState[] = []
+    await queue.subscribe((states) => received.push(...states))
+    expect(await performsWakeups(queue, 'outage', performed)).toBe(true)
 
     await whileDown(server, async () => {
-      await expect.poll(() => queue.isDown(), patience).toBe(true)
+      await expect.poll(() => queue.isDown(), POLLING).toBe(true)
       const dropped_before = dropped()
       queue.wake([wakeUpFor('outage'), wakeUpFor('outage')])
       queue.publish([{ id: randomUUID(), state: 'failed' }])
-      await expect.poll(dropped, patience).toBeGreaterThanOrEqual(dropped_before + 2)
+      await expect.poll(dropped, POLLING).toBeGreaterThanOrEqual(dropped_before + 2)
     })
 
-    expect(await answers(queue, 'outage', performed)).toBe(true)
-    await expect.poll(() => queue.isDown(), patience).toBe(false)
+    expect(await performsWakeups(queue, 'outage', performed)).toBe(true)
+    await expect.poll(() => queue.isDown(), POLLING).toBe(false)
     const after = { id: randomUUID(), state: 'succeeded' }
     queue.publish([after])
-    await expect.poll(() => heard, patience).toContainEqual(after)
+    await expect.poll(() => received, POLLING).toContainEqual(after)
   }, 180_000)
 
-  test('a process that starts while the backend is down works once it is up', async () => {
+  test('a process that starts during an outage works after it', async () => {
     const { queue, performed } = await whileDown(server, async () => {
-      const { queue, dropped } = open(server.config)
-      const performed = performIn(queue, 'boot')
+      const { queue, dropped } = openTestQueue(server.config)
+      const performed = collectPerformed(queue, 'boot')
       await queue.subscribe(() => {})
       queue.wake([wakeUpFor('boot')])
-      await expect.poll(() => queue.isDown(), patience).toBe(true)
-      await expect.poll(dropped, patience).toBe(1)
+      await expect.poll(() => queue.isDown(), POLLING).toBe(true)
+      await expect.poll(dropped, POLLING).toBe(1)
       return { queue, performed }
     })
 
-    expect(await answers(queue, 'boot', performed)).toBe(true)
-    await expect.poll(() => queue.isDown(), patience).toBe(false)
+    expect(await performsWakeups(queue, 'boot', performed)).toBe(true)
+    await expect.poll(() => queue.isDown(), POLLING).toBe(false)
   }, 180_000)
 
-  test('a close ends while the backend is down, also when it never was up', async () => {
-    const used = open(server.config).queue
-    const performed = performIn(used, 'ended')
+  test('a close completes during an outage, also for a queue that was never connected', async () => {
+    const used = openTestQueue(server.config).queue
+    const performed = collectPerformed(used, 'ended')
     await used.subscribe(() => {})
-    expect(await answers(used, 'ended', performed)).toBe(true)
+    expect(await performsWakeups(used, 'ended', performed)).toBe(true)
 
     await whileDown(server, async () => {
-      await expect.poll(() => used.isDown(), patience).toBe(true)
-      const unused = open(server.config).queue
-      performIn(unused, 'ended')
+      await expect.poll(() => used.isDown(), POLLING).toBe(true)
+      const unused = openTestQueue(server.config).queue
+      collectPerformed(unused, 'ended')
       await unused.subscribe(() => {})
 
       await Promise.all([used.close(), unused.close()])
     })
   }, 180_000)
 
-  test('a silent server counts as away, and a close does not wait for it', async () => {
-    const way = await silentWay(server)
-    onTestFinished(() => way.close())
-    const { queue, dropped } = open(way.config)
-    const performed = performIn(queue, 'silent')
+  test('a silent server counts as down, and a close does not wait for it', async () => {
+    const proxy = await startSilentProxy(server)
+    onTestFinished(() => proxy.close())
+    const { queue, dropped } = openTestQueue(proxy.config)
+    const performed = collectPerformed(queue, 'silent')
     await queue.subscribe(() => {})
-    expect(await answers(queue, 'silent', performed)).toBe(true)
-    const closing = open(way.config).queue
-    const performed_before = performIn(closing, 'silent-too')
+    expect(await performsWakeups(queue, 'silent', performed)).toBe(true)
+    const closing = openTestQueue(proxy.config).queue
+    const performed_before = collectPerformed(closing, 'silent-too')
     await closing.subscribe(() => {})
-    expect(await answers(closing, 'silent-too', performed_before)).toBe(true)
+    expect(await performsWakeups(closing, 'silent-too', performed_before)).toBe(true)
 
-    way.silence()
+    proxy.silence()
     queue.wake([wakeUpFor('silent')])
-    await expect.poll(() => queue.isDown(), patience).toBe(true)
-    await expect.poll(dropped, patience).toBeGreaterThan(0)
+    await expect.poll(() => queue.isDown(), POLLING).toBe(true)
+    await expect.poll(dropped, POLLING).toBeGreaterThan(0)
     await closing.close()
-    way.speak()
+    proxy.resume()
 
-    expect(await answers(queue, 'silent', performed)).toBe(true)
-    await expect.poll(() => queue.isDown(), patience).toBe(false)
+    expect(await performsWakeups(queue, 'silent', performed)).toBe(true)
+    await expect.poll(() => queue.isDown(), POLLING).toBe(false)
   }, 180_000)
 })
 
-describe('the queue on a Redis in trouble', () => {
+describe('the queue on a faulty Redis', () => {
   let server: Server
   let redis: Redis
 
@@ -293,8 +293,8 @@ describe('the queue on a Redis in trouble', () => {
     await server.remove()
   })
 
-  test('bells that are not ours are dropped, whatever they contain', async () => {
-    const { queue } = open(server.config)
+  test('foreign wake-ups of any content are dropped', async () => {
+    const { queue } = openTestQueue(server.config)
     const forger = new BullQueue('forged', { connection: redis, prefix: redisPrefix('forged') })
     onTestFinished(() => forger.close())
     const ids = (count: number) => Array.from({ length: count }, () => randomUUID())
@@ -315,18 +315,16 @@ describe('the queue on a Redis in trouble', () => {
       const { id } = await forger.add('wakeups', {}, { attempts: 1_000 })
       await redis.hset(`${redisPrefix('forged')}:forged:${id}`, 'data', text)
     }
-    const performed = performIn(queue, 'forged')
-    expect(await answers(queue, 'forged', performed)).toBe(true)
-    await expect
-      .poll(() => forger.getJobCountByTypes('wait', 'active', 'delayed', 'failed'), patience)
-      .toBe(0)
+    const performed = collectPerformed(queue, 'forged')
+    expect(await performsWakeups(queue, 'forged', performed)).toBe(true)
+    await expect.poll(() => forger.getJobCountByTypes('wait', 'active', 'delayed', 'failed'), POLLING).toBe(0)
     expect(performed.filter((id) => forged.some((data) => JSON.stringify(data).includes(id)))).toEqual([])
   })
 
-  test('messages that are not states of jobs are dropped, whatever they contain', async () => {
-    const { queue } = open(server.config)
-    const heard: PublishedState[] = []
-    await queue.subscribe((states) => heard.push(...states))
+  test('messages that are not states of jobs are dropped', async () => {
+    const { queue } = openTestQueue(server.config)
+    const received: PublishedState[] = []
+    await queue.subscribe((states) => received.push(...states))
     const id = randomUUID()
     const published = { id, state: 'succeeded' }
     for (const forged of [
@@ -342,89 +340,89 @@ describe('the queue on a Redis in trouble', () => {
     ])
       await redis.publish('sluice:outcomes', forged)
     await redis.publish('sluice:outcomes', JSON.stringify([{ ...published, more: 1 }]))
-    await expect.poll(() => heard, patience).toEqual([published])
+    await expect.poll(() => received, POLLING).toEqual([published])
   })
 
-  test('a queue that no worker empties becomes full, until one does', async () => {
-    const { queue } = open(server.config)
+  test('a queue without a worker becomes full, until it is emptied', async () => {
+    const { queue } = openTestQueue(server.config)
     const waiting = '{sluice:deep}:deep:wait'
     expect(queue.full('deep')).toBe(false)
     await redis.rpush(waiting, ...Array.from({ length: 10_001 }, String))
-    await expect.poll(() => queue.full('deep'), patience).toBe(true)
+    await expect.poll(() => queue.full('deep'), POLLING).toBe(true)
     await redis.del(waiting)
-    await expect.poll(() => queue.full('deep'), patience).toBe(false)
+    await expect.poll(() => queue.full('deep'), POLLING).toBe(false)
   })
 
-  test('a wiped Redis takes rings as before, also while a bell is being performed', async () => {
-    const { queue } = open(server.config)
+  test('a flushed Redis accepts wake-ups as before, also while one is performed', async () => {
+    const { queue } = openTestQueue(server.config)
     const gate = Promise.withResolvers<void>()
     const performed: string[] = []
-    const held = wakeUpFor('wiped')
+    const blocked = wakeUpFor('wiped')
     queue.consume({
       queue: 'wiped',
       concurrency: 2,
       async perform(id) {
-        if (id === held.id) await gate.promise
+        if (id === blocked.id) await gate.promise
         performed.push(id)
       },
     })
-    queue.wake([held])
-    expect(await answers(queue, 'wiped', performed)).toBe(true)
+    queue.wake([blocked])
+    expect(await performsWakeups(queue, 'wiped', performed)).toBe(true)
 
     await redis.flushall()
 
-    expect(await answers(queue, 'wiped', performed)).toBe(true)
+    expect(await performsWakeups(queue, 'wiped', performed)).toBe(true)
     gate.resolve()
-    await expect.poll(() => performed.includes(held.id), patience).toBe(true)
-    expect(await answers(queue, 'wiped', performed)).toBe(true)
+    await expect.poll(() => performed.includes(blocked.id), POLLING).toBe(true)
+    expect(await performsWakeups(queue, 'wiped', performed)).toBe(true)
   })
 
-  test('scripts that Redis forgot are sent again', async () => {
-    const { queue } = open(server.config)
-    const performed = performIn(queue, 'forgetful')
-    expect(await answers(queue, 'forgetful', performed)).toBe(true)
+  test('scripts that Redis has flushed are loaded again', async () => {
+    const { queue } = openTestQueue(server.config)
+    const performed = collectPerformed(queue, 'forgetful')
+    expect(await performsWakeups(queue, 'forgetful', performed)).toBe(true)
 
     await redis.script('FLUSH')
 
-    expect(await answers(queue, 'forgetful', performed)).toBe(true)
+    expect(await performsWakeups(queue, 'forgetful', performed)).toBe(true)
   })
 
   test.each([
     {
-      trouble: 'refuses writes as a replica',
+      problem: 'refuses writes as a replica',
       begin: ['replicaof', '127.0.0.1', '1'],
       end: ['replicaof', 'no', 'one'],
     },
     {
-      trouble: 'is out of memory',
+      problem: 'is out of memory',
       begin: ['config', 'set', 'maxmemory', '1'],
       end: ['config', 'set', 'maxmemory', '0'],
     },
   ] as const)(
-    'a Redis that $trouble is away until it no longer does',
+    'a Redis that $problem counts as down until it recovers',
     async ({ begin, end }) => {
-      const { queue, dropped } = open(server.config)
-      const performed = performIn(queue, 'refused')
-      expect(await answers(queue, 'refused', performed)).toBe(true)
+      const { queue, dropped } = openTestQueue(server.config)
+      const performed = collectPerformed(queue, 'refused')
+      expect(await performsWakeups(queue, 'refused', performed)).toBe(true)
 
       await redis.call(begin[0], ...begin.slice(1))
-      await expect.poll(() => queue.isDown(), patience).toBe(true)
+      await expect.poll(() => queue.isDown(), POLLING).toBe(true)
       const dropped_before = dropped()
       queue.wake([wakeUpFor('refused')])
       expect(dropped()).toBe(dropped_before + 1)
 
       await redis.call(end[0], ...end.slice(1))
-      expect(await answers(queue, 'refused', performed)).toBe(true)
-      await expect.poll(() => queue.isDown(), patience).toBe(false)
+      expect(await performsWakeups(queue, 'refused', performed)).toBe(true)
+      await expect.poll(() => queue.isDown(), POLLING).toBe(false)
     },
     60_000,
   )
 })
 
-async function whileDown<T>(server: Server, story: () => Promise<T>): Promise<T> {
+async function whileDown<T>(server: Server, scenario: () => Promise<T>): Promise<T> {
   await server.kill()
   try {
-    return await story()
+    return await scenario()
   } finally {
     await server.start()
   }
@@ -464,10 +462,10 @@ async function launchPostgres(): Promise<Server> {
   }
 }
 
-/** A way to the server on which everything stops when it is told to: connections stay, and new ones are made, but nothing comes. */
-async function silentWay(
+/** Starts a proxy to the server. `silence` stops all data: connections stay open, and new ones are accepted. */
+async function startSilentProxy(
   to: Server,
-): Promise<{ config: QueueConfig; silence(): void; speak(): void; close(): void }> {
+): Promise<{ config: QueueConfig; silence(): void; resume(): void; close(): void }> {
   let silent = false
   const sockets = new Set<Socket>()
   const gate = createServer((near) => {
@@ -490,15 +488,15 @@ async function silentWay(
   await once(gate, 'listening')
   const address = gate.address()
   const port = typeof address === 'object' ? address?.port : 0
-  const there = (url: string) => url.replace(`:${to.port}`, `:${port}`)
+  const throughProxy = (url: string) => url.replace(`:${to.port}`, `:${port}`)
   const { redis_url, database_url } = to.config
   return {
-    config: { redis_url: redis_url && there(redis_url), database_url: there(database_url) },
+    config: { redis_url: redis_url && throughProxy(redis_url), database_url: throughProxy(database_url) },
     silence() {
       silent = true
       for (const socket of sockets) socket.pause()
     },
-    speak() {
+    resume() {
       silent = false
       for (const socket of sockets) socket.resume()
     },

@@ -1,4 +1,4 @@
-// Queues within a process: each is listed in the documentation, bounded, and leaves with who waits in it.
+// Queues within a process are listed in the documentation, are bounded, and drop aborted waiters.
 import { glob, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { createBatcher } from '#core/batch.ts'
@@ -7,20 +7,25 @@ import { emptyRequestLog, logRequest } from '#emulators/shared/requests.ts'
 import { emptyIdempotency, storeAnswer } from '#emulators/stripe/idempotency.ts'
 
 const ROOT = new URL('../', import.meta.url)
-/** What makes a queue. */
-const MAKES =
+/** Calls that create a queue. */
+const QUEUE_CREATION =
   /\b(?:createGates?|createByteLimiters|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane|createMemoryBudget)\(/
-const IS_ONE =
+const QUEUE_DEFINITION =
   /\bfunction (?:createGates?|createByteLimiters|createFairGate|createSlowLane|createBodyReader|createMemoryBudget)\b/
 
-test('every file in which a queue is made is in the list of queues', async () => {
+test('the list of queues has every file that creates a queue', async () => {
   const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
   const [, list = ''] = /\n## Queues\n([^]*?)\n## /.exec(document) ?? []
   const missing: string[] = []
   for await (const file of glob('src/**/*.ts', { cwd: ROOT.pathname })) {
     const text = await readFile(new URL(file, ROOT), 'utf8')
-    const without = text.replaceAll(/^import [^]*?from '.*'$/gm, '')
-    if (MAKES.test(without) && !IS_ONE.test(without) && !list.includes(`\`${file}\``)) missing.push(file)
+    const without_imports = text.replaceAll(/^import [^]*?from '.*'$/gm, '')
+    if (
+      QUEUE_CREATION.test(without_imports) &&
+      !QUEUE_DEFINITION.test(without_imports) &&
+      !list.includes(`\`${file}\``)
+    )
+      missing.push(file)
   }
   expect(missing).toEqual([])
   for (const [, file] of list.matchAll(/`(src\/[^`]+)`/g)) await readFile(new URL(file!, ROOT), 'utf8')
@@ -29,17 +34,17 @@ test('every file in which a queue is made is in the list of queues', async () =>
 const refuse = () => new Error('full')
 const never = () => new Promise<never>(() => {})
 
-test('a gate refuses what is too much, too large or too late, and forgets who has left', async () => {
+test('a gate refuses waiters above its count, bytes and wait time, and drops aborted ones', async () => {
   const gate = createGate({ running: 1, queue: { waiting: 2, bytes: 10, wait_ms: 1e8, refuse } })
   const first = Promise.withResolvers<void>()
   const running = gate(() => first.promise)
   const leaving = new AbortController()
-  const left = gate(never, { signal: leaving.signal, bytes: 8 })
+  const aborted = gate(never, { signal: leaving.signal, bytes: 8 })
   await expect(gate(never, { bytes: 3 })).rejects.toThrow('full')
   const small = gate(async () => 'small', { bytes: 2 })
   await expect(gate(never)).rejects.toThrow('full')
   leaving.abort(new Error('has left'))
-  await expect(left).rejects.toThrow('has left')
+  await expect(aborted).rejects.toThrow('has left')
   const large = gate(async () => 'large', { bytes: 8 })
   first.resolve()
   expect(await Promise.all([small, large])).toEqual(['small', 'large'])
@@ -49,7 +54,7 @@ test('a gate refuses what is too much, too large or too late, and forgets who ha
   await expect(late(never)).rejects.toThrow('full')
 })
 
-test('a gate that serves by turns is bounded too', async () => {
+test('a round-robin gate is bounded', async () => {
   const gate = createFairGate({ running: 1, queue: { waiting: 1, wait_ms: 50, refuse } })
   const { signal } = new AbortController()
   void gate('a', signal, never)
@@ -58,22 +63,22 @@ test('a gate that serves by turns is bounded too', async () => {
   await expect(waits).rejects.toThrow('full')
 })
 
-test('a room has its bytes, is taken in order, and refuses who waits too long or is one too many', async () => {
-  const take = createByteLimiters({ bytes: 10, queue: { waiting: 2, wait_ms: 1e8, refuse } })
+test('a byte limiter grants its bytes in order, and refuses waiters above its count and wait time', async () => {
+  const acquire = createByteLimiters({ bytes: 10, queue: { waiting: 2, wait_ms: 1e8, refuse } })
   const { signal } = new AbortController()
-  const first = await take('a', 8, signal)
+  const first = await acquire('a', 8, signal)
   const leaving = new AbortController()
-  const left = take('a', 8, leaving.signal)
-  const next = take('a', 2, signal)
-  await expect(take('a', 0, signal)).rejects.toThrow('full')
-  expect(await take('b', 10, signal)).toBeDefined()
+  const aborted = acquire('a', 8, leaving.signal)
+  const next = acquire('a', 2, signal)
+  await expect(acquire('a', 0, signal)).rejects.toThrow('full')
+  expect(await acquire('b', 10, signal)).toBeDefined()
   leaving.abort(new Error('has left'))
-  await expect(left).rejects.toThrow('has left')
-  // It would have fitted behind the one that left.
+  await expect(aborted).rejects.toThrow('has left')
+  // It fits once the aborted waiter is dropped.
   const second = await next
   first.resize(20)
   second.release()
-  const third = take('a', 1, signal)
+  const third = acquire('a', 1, signal)
   first.release()
   expect(await third).toBeDefined()
   const late = createByteLimiters({ bytes: 1, queue: { waiting: 1, wait_ms: 1, refuse } })
@@ -81,9 +86,9 @@ test('a room has its bytes, is taken in order, and refuses who waits too long or
   await expect(late('a', 1, signal)).rejects.toThrow('full')
 })
 
-test('a statement of many is refused what is too much or too large, by name', async () => {
+test('a batcher refuses items above its limits, and the error names it', async () => {
   const send = createBatcher<string, string>('test_step', never, { size: ({ length }) => length })
-  // Four run, alone because of their size.
+  // Four batches run, each with one item because of its size.
   const large = 'x'.repeat(1024 * 1024)
   for (let n = 0; n < 66; n++) void send(large).catch(() => {})
   await expect(send(large)).rejects.toMatchObject({
@@ -92,7 +97,7 @@ test('a statement of many is refused what is too much or too large, by name', as
   })
 })
 
-test('what emulators remember beside their record is bounded', () => {
+test('the request counts and idempotency keys of emulators are bounded', () => {
   const log = emptyRequestLog(true)
   for (let n = 0; n < 2_000; n++)
     logRequest(log, { method: 'GET', path: `/none/${n}`, idempotency_key: null, request_id: `${n}` })

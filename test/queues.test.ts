@@ -1,4 +1,4 @@
-// Queues side by side: a slow or full one holds up no other, a dead consumer is seen, and pauses hold when everything is slow.
+// Queues do not delay each other, dead consumers are restarted, and pauses hold with a slow database or without free sockets.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
@@ -12,26 +12,26 @@ import { createWorld, type World } from '#test/world.ts'
 const CAPTURES = { method: 'POST', path: '/capture$' }
 const log = createLog('silent', 'test')
 
-/** Authorized payments, so many, made side by side. */
-async function heldPayments(world: World, count: number): Promise<string[]> {
+/** Creates the given number of authorized payments. */
+async function createAuthorizedPayments(world: World, count: number): Promise<string[]> {
   const { client, sql } = world
   const ids: string[] = []
-  for (let made = 0; made < count; made += 50) {
+  for (let first = 0; first < count; first += 50) {
     const answers = await Promise.all(
-      Array.from({ length: Math.min(50, count - made) }, () => createPayment(client, {}, ASYNC)),
+      Array.from({ length: Math.min(50, count - first) }, () => createPayment(client, {}, ASYNC)),
     )
     ids.push(...answers.map(({ body }) => body.id as string))
   }
   await world.drain()
-  const held = await sql`select from payments where id = any(${ids}::uuid[]) and status = 'authorized'`
-  expect(held).toHaveLength(count)
+  const authorized = await sql`select from payments where id = any(${ids}::uuid[]) and status = 'authorized'`
+  expect(authorized).toHaveLength(count)
   return ids
 }
 
 async function capture({ client }: World, ids: string[]): Promise<void> {
-  for (let asked = 0; asked < ids.length; asked += 50)
+  for (let first = 0; first < ids.length; first += 50)
     await Promise.all(
-      ids.slice(asked, asked + 50).map((id) => client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)),
+      ids.slice(first, first + 50).map((id) => client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)),
     )
 }
 
@@ -40,72 +40,72 @@ async function countOf(metric: typeof metrics.watchdog, queue: string): Promise<
   return values.find(({ labels }) => labels.queue === queue)?.value ?? 0
 }
 
-describe('with Redis away', () => {
+describe('without Redis', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ env: { REDIS_URL: 'redis://127.0.0.1:9', WORKER_CONCURRENCY: '40' } })
   })
   afterAll(async () => await world?.close())
 
-  test('hundreds of captures that the processor does not answer hold up no notification', async () => {
+  test('captures without a response of the processor do not delay notifications', async () => {
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
-    const ids = await heldPayments(world, 120)
-    const held = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
+    const ids = await createAuthorizedPayments(world, 120)
+    const hold = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
     await capture(world, ids)
-    await held.hit(30)
+    await hold.hit(30)
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
     await eventually(async () => {
       const applied = await world.sql`select from notifications where state = 'applied'`
       expect(applied.length).toBeGreaterThanOrEqual(20)
     })
     expect(await world.sql`select from payments where status = 'captured'`).toEqual([])
-    await held.remove()
+    await hold.remove()
     for (const id of ids) await paymentIn(world.client, id, 'captured')
     await world.drain()
     await checkInvariants(world)
   })
 })
 
-describe('a queue that the sweep has filled', () => {
+describe('a queue full of swept jobs', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } })
   })
   afterAll(async () => await world?.close())
 
-  test('has a slot left for a bell', async () => {
+  test('a queue full of swept jobs has a free slot for a wake-up', async () => {
     const [crowd, other] = [world.client, await world.clientOf()]
-    // All but the first wait above the tenant's window, where only walks find them.
+    // All jobs but the first exceed the tenant's window, so only scans find them.
     const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }
-    const held = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
+    const hold = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
     const first = await createPayment(crowd, {}, ASYNC)
     const more = await Promise.all(Array.from({ length: 40 }, () => createPayment(crowd, {}, ASYNC)))
-    await held.hit(15)
+    await hold.hit(15)
     expect((await createPayment(other)).body.status).toBe('authorized')
     expect(await world.sql`select from payments where status = 'authorized'`).toHaveLength(1)
-    await held.remove()
+    await hold.remove()
     for (const { body } of [first, ...more]) await paymentIn(crowd, body.id, 'authorized')
   })
 })
 
-describe('a consumer that brings no bells any more', () => {
+describe('a consumer without wake-ups', () => {
   let world: World
-  let wire: Proxy
+  let proxy: Proxy
   beforeAll(async () => {
     world = await createWorld({ parts: ['api'], notifications: false })
-    wire = await startProxy(world.config.REDIS_URL!)
+    proxy = await startProxy(world.config.REDIS_URL!)
   })
   afterAll(async () => {
-    await wire?.close()
+    await proxy?.close()
     await world?.close()
   })
 
-  test('is restarted although all its jobs are claimed directly', async () => {
-    const worker = await startWorker({ ...world.config, REDIS_URL: wire.url }, log)
+  test('a consumer without wake-ups is restarted although all its jobs are claimed directly', async () => {
+    const worker = await startWorker({ ...world.config, REDIS_URL: proxy.url }, log)
     try {
       await heldPayment(world.client)
-      // What it asks when it takes a bell goes nowhere; those who ring are answered.
-      wire.swallow('{sluice:payments}:payments:stalled')
+      // The consumer's requests for wake-ups get no response; the sending of wake-ups works.
+      proxy.swallow('{sluice:payments}:payments:stalled')
       const before = await countOf(metrics.watchdog, 'payments')
       const directly = await countOf(metrics.directClaims, 'payments')
       await eventually(async () => {
@@ -113,8 +113,8 @@ describe('a consumer that brings no bells any more', () => {
         expect(await countOf(metrics.watchdog, 'payments')).toBeGreaterThan(before)
       }, 25_000)
       expect(await countOf(metrics.directClaims, 'payments')).toBeGreaterThan(directly)
-      wire.swallow(null)
-      // Bells bring jobs again.
+      proxy.swallow(null)
+      // Wake-ups deliver jobs again.
       await eventually(async () => {
         const claimed = await countOf(metrics.directClaims, 'payments')
         for (let each = 0; each < 5; each += 1) await heldPayment(world.client)
@@ -127,32 +127,32 @@ describe('a consumer that brings no bells any more', () => {
 })
 
 describe('a slow database', () => {
-  // What is judged is the number of attempts. How long they take depends on what else the machine does.
-  const PATIENT_MS = 60_000
+  // The test checks the number of attempts. Their duration depends on the load of the machine.
+  const PAYMENT_TIMEOUT_MS = 60_000
   let world: World
-  let wire: Proxy
+  let proxy: Proxy
   beforeAll(async () => {
     world = await createWorld({ parts: ['api'], notifications: false })
-    wire = await startProxy(world.config.DATABASE_URL!)
+    proxy = await startProxy(world.config.DATABASE_URL!)
   })
   afterAll(async () => {
-    await wire?.close()
+    await proxy?.close()
     await world?.close()
   })
 
-  test('at 720 ms a statement, and at 2 s, each job is done in one attempt, and a pause holds', async () => {
+  test('with 720 ms and with 2 s for each statement, each job needs one attempt, and a pause holds', async () => {
     const { client, sql } = world
-    // So few connections that all are there before it becomes slow: what takes long then is the statements.
-    const slow = { ...world.config, DATABASE_URL: wire.url, DATABASE_POOL: 2 }
+    // All connections of the small pool are open before the delay, so only statements are slow.
+    const slow = { ...world.config, DATABASE_URL: proxy.url, DATABASE_POOL: 2 }
     const worker = await startWorker(slow, log)
     try {
-      await heldPayments(world, 50)
+      await createAuthorizedPayments(world, 50)
       for (const delay_ms of [360, 1000]) {
-        wire.delay(delay_ms)
-        const asked = await Promise.all(Array.from({ length: 20 }, () => createPayment(client, {}, ASYNC)))
-        for (const { body } of asked) await paymentIn(client, body.id, 'authorized', PATIENT_MS)
+        proxy.delay(delay_ms)
+        const created = await Promise.all(Array.from({ length: 20 }, () => createPayment(client, {}, ASYNC)))
+        for (const { body } of created) await paymentIn(client, body.id, 'authorized', PAYMENT_TIMEOUT_MS)
       }
-      wire.delay(360)
+      proxy.delay(360)
       const more = await Promise.all(Array.from({ length: 20 }, () => createPayment(client, {}, ASYNC)))
       await pauseJobs(sql, { queue: 'payments' })
       const [paused] = await sql<{ at_ms: number }[]>`
@@ -164,18 +164,18 @@ describe('a slow database', () => {
       const requests = await world.provider('stripe').requests({ method: 'POST' })
       expect(requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
       await resumeJobs(sql, { queue: 'payments' })
-      for (const { body } of more) await paymentIn(client, body.id, 'authorized', PATIENT_MS)
-      const tried_again = await sql`
+      for (const { body } of more) await paymentIn(client, body.id, 'authorized', PAYMENT_TIMEOUT_MS)
+      const retried = await sql`
         select a.attempt, a.outcome, b.outcome as next from job_attempts a join all_job_attempts b on b.tenant_id = a.tenant_id and b.job_id = a.job_id
           and b.attempt = a.attempt + 1 where a.outcome is distinct from 'returned'`
-      expect(tried_again).toEqual([])
+      expect(retried).toEqual([])
     } finally {
       await worker.close()
     }
   }, 180_000)
 })
 
-describe('when all sockets are in use', () => {
+describe('without free sockets', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({
@@ -185,13 +185,13 @@ describe('when all sockets are in use', () => {
   })
   afterAll(async () => await world?.close())
 
-  test('a call that waited for one does not start after a pause', async () => {
+  test('a call that waits for a socket does not start after a pause', async () => {
     const { sql } = world
-    const ids = await heldPayments(world, 400)
-    const held = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
+    const ids = await createAuthorizedPayments(world, 400)
+    const hold = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
     await capture(world, ids)
-    // As many as there are sockets; the others have been claimed and wait for one.
-    await held.hit(256)
+    // 256 calls use all sockets; the other jobs are claimed and wait for one.
+    await hold.hit(256)
     await eventually(async () => {
       const running = await sql`select from jobs where state = 'running'`
       expect(running.length).toBeGreaterThan(300)
@@ -200,14 +200,14 @@ describe('when all sockets are in use', () => {
     const [paused] = await sql<{ at_ms: number }[]>`
       select extract(epoch from created_at)::float8 * 1000 as at_ms from pauses`
     await eventually(async () => expect(Date.now()).toBeGreaterThan(paused!.at_ms + 1100))
-    await held.remove()
+    await hold.remove()
     await eventually(async () => {
       expect(await sql`select from jobs where state = 'running'`).toEqual([])
     })
     const requests = await world.provider('stripe').requests({ method: 'POST', path: '/capture$' })
     expect(requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
     expect(requests.length).toBeLessThan(400)
-    // They were given back untouched.
+    // The waiting jobs are returned without a call.
     const waiting = await sql<{ outcome: string }[]>`
       select a.outcome from jobs j join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id where j.finished_at is null`
     expect(new Set(waiting.map(({ outcome }) => outcome))).toEqual(new Set(['returned']))

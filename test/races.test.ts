@@ -1,4 +1,4 @@
-// Two hundred at once, over HTTP: one wins, the others are told so, and the processor's record agrees.
+// 200 concurrent requests over HTTP: one succeeds, the others are refused, and the processor's effects agree.
 import { describe, expect, vi } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { requestCancels } from '#domain/payments/request.ts'
@@ -8,11 +8,11 @@ import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
-const MANY = 200
+const CONCURRENCY = 200
 
-// On a busy machine the crowd takes its time, and who asked has to hear of the end.
+// On a busy machine the requests are slow, and each must wait for its final response.
 vi.setConfig({ testTimeout: 90_000 })
-const patient = (client: Client): Client => ({
+const withLongWait = (client: Client): Client => ({
   ...client,
   post: (path, body, headers) => client.post(path, body, { prefer: 'wait=30', ...headers }),
 })
@@ -20,20 +20,20 @@ const patient = (client: Client): Client => ({
 let client: Client
 const test = testIn()
 test.beforeAll(async ({ world }) => {
-  client = patient(world.client)
-  // As many connections as requests at once, kept alive from here on.
-  await atOnce(MANY, () => client.get('/v1/payments?limit=1'))
+  client = withLongWait(world.client)
+  // Opens one kept-alive connection for each concurrent request.
+  await atOnce(CONCURRENCY, () => client.get('/v1/payments?limit=1'))
 })
 test.afterEach(async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
 })
 
-function atOnce<T>(times: number, ask: (index: number) => Promise<T>): Promise<T[]> {
-  return Promise.all(Array.from({ length: times }, (_, index) => ask(index)))
+function atOnce<T>(times: number, send: (index: number) => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: times }, (_, index) => send(index)))
 }
 
-/** How many answers there were of each status and error code. */
+/** The number of responses by status and error code. */
 function tally(answers: Answer[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const { status, body } of answers) {
@@ -43,11 +43,11 @@ function tally(answers: Answer[]): Record<string, number> {
   return counts
 }
 
-async function count(world_: World, processor_reference: string, effect: string): Promise<number> {
-  return (await effectsOf(world_, processor_reference)).filter((each) => each.effect === effect).length
+async function count(world: World, processor_reference: string, effect: string): Promise<number> {
+  return (await effectsOf(world, processor_reference)).filter((each) => each.effect === effect).length
 }
 
-/** The hold lapses, unless another was faster. */
+/** Expires the hold at the processor, if it is still open. */
 async function expire(world: World, processor_reference: string): Promise<void> {
   const { control } = world.provider('stripe')
   await control('POST', `/payment_intents/${processor_reference}/expire`).catch(() => {})
@@ -58,10 +58,10 @@ async function requestsTo(world: World, path: string): Promise<any[]> {
 }
 
 describe('refunds', () => {
-  test('of 200 refunds of 60 on 100 captured exactly one wins', async ({ world }) => {
+  test('exactly one of 200 concurrent refunds of 60 out of 100 succeeds', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
-    const answers = await atOnce(MANY, () => refund(client, id, { amount_minor: 60 }))
-    expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': MANY - 1 })
+    const answers = await atOnce(CONCURRENCY, () => refund(client, id, { amount_minor: 60 }))
+    expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': CONCURRENCY - 1 })
     const effects = await effectsOf(world, processor_reference)
     expect(effects.map(({ effect, amount }) => [effect, amount])).toEqual([
       ['authorize', 100],
@@ -72,25 +72,25 @@ describe('refunds', () => {
     expect((await refund(client, id, { amount_minor: 40 })).status).toBe(201)
   })
 
-  test('of 200 refunds of 7 on 100 captured exactly fourteen win', async ({ world }) => {
+  test('exactly 14 of 200 concurrent refunds of 7 out of 100 succeed', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
-    const answers = await atOnce(MANY, () => refund(client, id, { amount_minor: 7 }))
-    expect(tally(answers)).toEqual({ 201: 14, '422 refund_exceeds_captured': MANY - 14 })
+    const answers = await atOnce(CONCURRENCY, () => refund(client, id, { amount_minor: 7 }))
+    expect(tally(answers)).toEqual({ 201: 14, '422 refund_exceeds_captured': CONCURRENCY - 14 })
     expect(await count(world, processor_reference, 'refund')).toBe(14)
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 98 })
   })
 
-  test('of 200 refunds of all that is left exactly one wins', async () => {
+  test('exactly one of 200 concurrent refunds of the full amount succeeds', async () => {
     const { id } = await capturedPayment(client, { amount_minor: 100 })
-    const answers = await atOnce(MANY, () => refund(client, id))
-    expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': MANY - 1 })
+    const answers = await atOnce(CONCURRENCY, () => refund(client, id))
+    expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': CONCURRENCY - 1 })
   })
 
-  test('the same key 200 times at once is one refund', async ({ world }) => {
+  test('200 concurrent requests with the same key are one refund', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 10_000 })
     const body = { amount_minor: 10, idempotency_key: freshKey() }
-    const answers = await atOnce(MANY, () => refund(client, id, body))
-    expect(tally(answers)).toEqual({ 201: MANY })
+    const answers = await atOnce(CONCURRENCY, () => refund(client, id, body))
+    expect(tally(answers)).toEqual({ 201: CONCURRENCY })
     expect(new Set(answers.map(({ body: made }) => made.id)).size).toBe(1)
     expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') !== 'true')).toHaveLength(1)
     expect(await count(world, processor_reference, 'refund')).toBe(1)
@@ -99,102 +99,102 @@ describe('refunds', () => {
 })
 
 describe('payments', () => {
-  test('200 captures of one payment are one capture at the processor', async ({ world }) => {
+  test('200 concurrent captures of one payment are one capture at the processor', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(client)
-    const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`))
-    expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': MANY - 1 })
+    const answers = await atOnce(CONCURRENCY, () => client.post(`/v1/payments/${id}/capture`))
+    expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': CONCURRENCY - 1 })
     expect(await count(world, processor_reference, 'capture')).toBe(1)
     expect(await requestsTo(world, `${processor_reference}/capture`)).toHaveLength(1)
   })
 
-  test('200 captures of different amounts take one of them', async ({ world }) => {
+  test('exactly one of 200 concurrent captures of different amounts succeeds', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(client)
-    const answers = await atOnce(MANY, (index) =>
+    const answers = await atOnce(CONCURRENCY, (index) =>
       client.post(`/v1/payments/${id}/capture`, { amount_minor: index + 1 }),
     )
-    const [won] = answers.filter(({ status }) => status === 200)
-    expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': MANY - 1 })
+    const [succeeded] = answers.filter(({ status }) => status === 200)
+    expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': CONCURRENCY - 1 })
     const effects = await effectsOf(world, processor_reference)
-    expect(effects.at(-1)).toMatchObject({ effect: 'capture', amount: won!.body.amount_captured_minor })
+    expect(effects.at(-1)).toMatchObject({ effect: 'capture', amount: succeeded!.body.amount_captured_minor })
   })
 
-  test('the same key 200 times at once is one payment', async ({ world }) => {
+  test('200 concurrent requests with the same key are one payment', async ({ world }) => {
     const body = { idempotency_key: freshKey(), description: freshKey() }
     const before = (await requestsTo(world, '/v1/payment_intents$')).length
-    const answers = await atOnce(MANY, () => createPayment(client, body))
-    expect(tally(answers)).toEqual({ 201: MANY })
+    const answers = await atOnce(CONCURRENCY, () => createPayment(client, body))
+    expect(tally(answers)).toEqual({ 201: CONCURRENCY })
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
     expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') !== 'true')).toHaveLength(1)
     expect(await requestsTo(world, '/v1/payment_intents$')).toHaveLength(before + 1)
   })
 
-  test('the same key 200 times at once with two contents is one payment, and the other content is refused', async () => {
+  test('200 concurrent requests with the same key and two bodies are one payment, and the other body is refused', async () => {
     const idempotency_key = freshKey()
-    const answers = await atOnce(MANY, (index) =>
+    const answers = await atOnce(CONCURRENCY, (index) =>
       createPayment(client, { idempotency_key, amount_minor: 1000 + (index % 2) }),
     )
-    expect(tally(answers)).toEqual({ 201: MANY / 2, '422 idempotency_key_reused': MANY / 2 })
+    expect(tally(answers)).toEqual({ 201: CONCURRENCY / 2, '422 idempotency_key_reused': CONCURRENCY / 2 })
     const made = answers.filter(({ status }) => status === 201)
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
   })
 
-  test('the same key 200 times at once on a capture is one capture, and all callers get its answer', async ({
+  test('200 concurrent captures with the same key are one capture, and all callers get its response', async ({
     world,
   }) => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
-    const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
-    expect(tally(answers)).toEqual({ 200: MANY })
+    const answers = await atOnce(CONCURRENCY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
+    expect(tally(answers)).toEqual({ 200: CONCURRENCY })
     expect(await count(world, processor_reference, 'capture')).toBe(1)
   })
 
-  test('a declined card with one key 200 times is tried once, and all callers get the decline', async ({
+  test('200 concurrent requests with the same key and a declined card are one attempt, and all callers get the decline', async ({
     world,
   }) => {
     const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
     const before = (await requestsTo(world, '/v1/payment_intents$')).length
-    const answers = await atOnce(MANY, () => createPayment(client, body))
-    expect(tally(answers)).toEqual({ '402 payment_declined': MANY })
+    const answers = await atOnce(CONCURRENCY, () => createPayment(client, body))
+    expect(tally(answers)).toEqual({ '402 payment_declined': CONCURRENCY })
     expect(await requestsTo(world, '/v1/payment_intents$')).toHaveLength(before + 1)
   })
 
-  test('200 payments at once are 200 payments', async () => {
-    const answers = await atOnce(MANY, () => createPayment(client))
-    expect(tally(answers)).toEqual({ 201: MANY })
-    expect(new Set(answers.map(({ body }) => body.processor_reference)).size).toBe(MANY)
-    expect(new Set(answers.map(({ body }) => body.created_at)).size).toBe(MANY)
+  test('200 concurrent requests with different keys are 200 payments', async () => {
+    const answers = await atOnce(CONCURRENCY, () => createPayment(client))
+    expect(tally(answers)).toEqual({ 201: CONCURRENCY })
+    expect(new Set(answers.map(({ body }) => body.processor_reference)).size).toBe(CONCURRENCY)
+    expect(new Set(answers.map(({ body }) => body.created_at)).size).toBe(CONCURRENCY)
   })
 })
 
 describe('capture against cancel', () => {
   test('each of fifty payments is captured or canceled, and the processor agrees', async ({ world }) => {
     const payments = await atOnce(50, () => heldPayment(client))
-    const asked = await Promise.all(
+    const responses = await Promise.all(
       payments.map(({ id }, index) => {
         const capture = () => client.post(`/v1/payments/${id}/capture`)
         const cancel = () => client.post(`/v1/payments/${id}/cancel`)
-        // Each side comes first as often as the other.
+        // Capture and cancel are first equally often.
         return Promise.all(
           (index % 2 === 0 ? [capture, cancel, cancel, capture] : [cancel, capture, capture, cancel]).map(
-            (ask) => ask(),
+            (send) => send(),
           ),
         )
       }),
     )
-    for (const [index, answers] of asked.entries()) {
-      const won = answers.filter(({ status }) => status === 200)
-      expect(answers.filter(({ status }) => status === 409)).toHaveLength(4 - won.length)
+    for (const [index, answers] of responses.entries()) {
+      const succeeded = answers.filter(({ status }) => status === 200)
+      expect(answers.filter(({ status }) => status === 409)).toHaveLength(4 - succeeded.length)
       const { id, processor_reference } = payments[index]!
       const { body } = await client.get(`/v1/payments/${id}`)
-      // The second cancellation joins the first while that is under way.
-      expect([1, body.status === 'canceled' ? 2 : 1]).toContain(won.length)
-      for (const answer of won) expect(answer.body).toEqual(body)
+      // The second cancellation joins the first one while that is in progress.
+      expect([1, body.status === 'canceled' ? 2 : 1]).toContain(succeeded.length)
+      for (const answer of succeeded) expect(answer.body).toEqual(body)
       const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
       expect(effects).toEqual(['authorize', body.status === 'captured' ? 'capture' : 'cancel'])
     }
   })
 
-  test('cancellations of fifty authorizations under way release every hold', async ({ world }) => {
+  test('cancellations of fifty authorizations in progress release every hold', async ({ world }) => {
     const created = await atOnce(50, () => createPayment(client, {}, { prefer: 'respond-async' }))
     const canceled = await Promise.all(
       created.map(({ body }) => client.post(`/v1/payments/${body.id}/cancel`, { reason: 'duplicate' })),
@@ -211,9 +211,7 @@ describe('capture against cancel', () => {
 })
 
 describe('capture against expiry', () => {
-  test('ours: of fifty lapsed holds each is captured or given up, and the processor agrees', async ({
-    world,
-  }) => {
+  test('each of fifty expired holds is captured or canceled, and the processor agrees', async ({ world }) => {
     const payments = await atOnce(50, () => heldPayment(client))
     const ids = payments.map(({ id }) => id)
     await world.sql`update payments set capture_before = now() - interval '1 second' where id = any(${ids}::uuid[])`
@@ -250,11 +248,11 @@ describe('capture against expiry', () => {
     }
   })
 
-  test("the processor's: of fifty holds that it lets lapse meanwhile each is captured or given up", async ({
+  test('each of fifty holds that the processor expires meanwhile is captured or canceled', async ({
     world,
   }) => {
     const payments = await atOnce(50, () => heldPayment(client))
-    const asked = await Promise.all(
+    const responses = await Promise.all(
       payments.map(async ({ id, processor_reference }) => {
         const [answer] = await Promise.all([
           client.post(`/v1/payments/${id}/capture`),
@@ -263,13 +261,13 @@ describe('capture against expiry', () => {
         return answer
       }),
     )
-    for (const [index, { status }] of asked.entries()) {
+    for (const [index, { status }] of responses.entries()) {
       expect([200, 409]).toContain(status)
       await paymentIn(client, payments[index]!.id, status === 200 ? 'captured' : 'canceled')
     }
   })
 
-  test('all three against each other: each payment ends in one way, and the processor agrees', async ({
+  test('concurrent capture, cancel and expiry of a payment have one outcome, and the processor agrees', async ({
     world,
   }) => {
     const payments = await atOnce(30, () => heldPayment(client))
@@ -291,9 +289,7 @@ describe('capture against expiry', () => {
 })
 
 describe('refund against its notifications', () => {
-  test('refunds that succeed and fail while others are asked for never exceed what was captured', async ({
-    world,
-  }) => {
+  test('concurrent refunds that succeed and fail never exceed the captured amount', async ({ world }) => {
     const payments = await atOnce(20, () =>
       capturedPayment(client, { amount_minor: 100, payment_method: 'pm_card_refundFail' }),
     )
@@ -309,11 +305,11 @@ describe('refund against its notifications', () => {
       }),
     )
     for (const { processor_reference } of payments) {
-      let out_minor = 0
+      let refunded_minor = 0
       for (const { effect, amount } of await effectsOf(world, processor_reference)) {
-        if (effect === 'refund') out_minor += amount
-        if (effect === 'refund_failed') out_minor -= amount
-        expect(out_minor).toBeLessThanOrEqual(100)
+        if (effect === 'refund') refunded_minor += amount
+        if (effect === 'refund_failed') refunded_minor -= amount
+        expect(refunded_minor).toBeLessThanOrEqual(100)
       }
     }
   })

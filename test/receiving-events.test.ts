@@ -1,4 +1,4 @@
-// The guide for receivers: its vector is right, and its code takes what we sign and refuses everything else.
+// The guide for receivers: its test vector is correct, and its code accepts our signatures and refuses other requests.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import { startProcess, until } from '#test/process.ts'
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const GUIDE = await readFile(join(ROOT, 'docs/guides/receiving-events.md'), 'utf8')
 
-/** The blocks of code of a language, in their order. */
+/** The code blocks of a language, in the order of the guide. */
 const blocksOf = (language: string) =>
   Array.from(GUIDE.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\``, 'gm')), ([, code]) => code!)
 const block = (language: string, fencing = '') => blocksOf(language).find((code) => code.includes(fencing))!
@@ -26,67 +26,64 @@ const VECTOR = Object.fromEntries(
 const { secret, body, ...HEADERS } = VECTOR
 const SENT_S = Number(HEADERS['webhook-timestamp'])
 
-/** What a receiver is given. */
+/** A request at a receiver, with the receiver's secret and clock. */
 type ReceivedRequest = { body: string; headers: Record<string, string>; secret: string; now_s: number }
 const GENUINE: ReceivedRequest = { body, headers: HEADERS, secret, now_s: SENT_S }
 
-/** Signed by us, with other headers in the end where these are given. */
-function signed(secrets: string[], more: Record<string, string> = {}): ReceivedRequest {
+/** The request with our signatures. `changes` replaces headers. */
+function signed(secrets: string[], changes: Record<string, string> = {}): ReceivedRequest {
   const id = HEADERS['webhook-id']
   return {
     ...GENUINE,
-    headers: { ...signStandardWebhook({ id, timestamp_s: SENT_S, body }, secrets), ...more },
+    headers: { ...signStandardWebhook({ id, timestamp_s: SENT_S, body }, secrets), ...changes },
   }
 }
 
-/** What anybody can sign where a receiver has no secret. */
+/** A signature with an empty key, which anybody can create. */
 const EMPTY_KEY = `v1,${createHmac('sha256', '').update(`${HEADERS['webhook-id']}.${SENT_S}.${body}`).digest('base64')}`
 
-const TAKEN: [string, ReceivedRequest][] = [
+const ACCEPTED: [string, ReceivedRequest][] = [
   ['the vector', GENUINE],
-  ['one that is 300 s old', { ...GENUINE, now_s: SENT_S + 300 }],
-  ['one whose clock is 300 s ahead', { ...GENUINE, now_s: SENT_S - 300 }],
-  ['one with the signature of an older secret before ours', signed([newWebhookSecret(), secret])],
-  ['one with the signature of a newer secret behind ours', signed([secret, newWebhookSecret()])],
+  ['a request that is 300 s old', { ...GENUINE, now_s: SENT_S + 300 }],
+  ['a request that is 300 s ahead', { ...GENUINE, now_s: SENT_S - 300 }],
+  ['a request whose second signature is ours', signed([newWebhookSecret(), secret])],
+  ['a request whose first signature is ours', signed([secret, newWebhookSecret()])],
 ]
 const REFUSED: [string, ReceivedRequest][] = [
   ['a changed body', { ...GENUINE, body: body.replace('"sequence":42', '"sequence":43') }],
-  ['a body that was written anew', { ...GENUINE, body: JSON.stringify(JSON.parse(body), null, 1) }],
+  ['a reformatted body', { ...GENUINE, body: JSON.stringify(JSON.parse(body), null, 1) }],
   ['another secret', { ...GENUINE, secret: newWebhookSecret() }],
-  ['one that is 301 s old', { ...GENUINE, now_s: SENT_S + 301 }],
-  ['one whose clock is 301 s ahead', { ...GENUINE, now_s: SENT_S - 301 }],
+  ['a request that is 301 s old', { ...GENUINE, now_s: SENT_S + 301 }],
+  ['a request that is 301 s ahead', { ...GENUINE, now_s: SENT_S - 301 }],
   ['another id', { ...GENUINE, headers: { ...HEADERS, 'webhook-id': 'other' } }],
   ['another time', { ...GENUINE, headers: { ...HEADERS, 'webhook-timestamp': String(SENT_S + 1) } }],
-  ['a time that is none', { ...GENUINE, headers: { ...HEADERS, 'webhook-timestamp': 'now' } }],
+  ['an invalid time', { ...GENUINE, headers: { ...HEADERS, 'webhook-timestamp': 'now' } }],
   ['no signature', { ...GENUINE, headers: { ...HEADERS, 'webhook-signature': '' } }],
   [
     'a signature of another version',
     signed([secret], { 'webhook-signature': HEADERS['webhook-signature'].replace('v1,', 'v2,') }),
   ],
   [
-    'a signature that is cut off',
+    'a truncated signature',
     signed([secret], { 'webhook-signature': HEADERS['webhook-signature'].slice(0, -4) }),
   ],
-  [
-    'a secret that was not configured',
-    { ...signed([secret], { 'webhook-signature': EMPTY_KEY }), secret: 'whsec_' },
-  ],
+  ['an empty secret', { ...signed([secret], { 'webhook-signature': EMPTY_KEY }), secret: 'whsec_' }],
 ]
 
 /**
- * What runs the code of a language on each of `arrived.json`, and prints a line for each: that it was taken, with its
- * sequence where the code gives the event, or `refused`.
+ * Runs the guide's code of a language on each request of `requests.json`. It prints one line per request: `accepted`, with
+ * the event's sequence if the code returns the event, or `refused`.
  */
-type Runner = { program: string; files: Record<string, string>; args: string[]; taken?: string }
+type Runner = { program: string; files: Record<string, string>; args: string[]; accepted?: string }
 
 const NODE_DRIVER = `
 import { readFileSync } from 'node:fs'
 import { verifyWebhook } from './verify.mjs'
-for (const { body, headers, secret, now_s } of JSON.parse(readFileSync('arrived.json', 'utf8'))) {
+for (const { body, headers, secret, now_s } of JSON.parse(readFileSync('requests.json', 'utf8'))) {
   Date.now = () => now_s * 1000
-  let told = 'refused'
-  try { told = 'taken ' + verifyWebhook(Buffer.from(body), headers, secret).sequence } catch {}
-  console.log(told)
+  let result = 'refused'
+  try { result = 'accepted ' + verifyWebhook(Buffer.from(body), headers, secret).sequence } catch {}
+  console.log(result)
 }
 `
 
@@ -108,10 +105,10 @@ const RUNNERS: Record<string, Runner> = {
       'driver.py': `
 import json
 from verify import verify_webhook
-for arrived in json.load(open("arrived.json", encoding="utf-8")):
+for request in json.load(open("requests.json", encoding="utf-8")):
     try:
-        event = verify_webhook(arrived["body"].encode(), arrived["headers"], arrived["secret"], arrived["now_s"])
-        print("taken", event["sequence"])
+        event = verify_webhook(request["body"].encode(), request["headers"], request["secret"], request["now_s"])
+        print("accepted", event["sequence"])
     except ValueError:
         print("refused")
 `,
@@ -129,19 +126,19 @@ import ("encoding/json"; "fmt"; "net/http"; "os"; "time")
 
 func main() {
 	var all []struct { Body, Secret string; Headers map[string]string; Now_s int64 }
-	text, _ := os.ReadFile("arrived.json")
+	text, _ := os.ReadFile("requests.json")
 	if err := json.Unmarshal(text, &all); err != nil { panic(err) }
-	for _, arrived := range all {
+	for _, request := range all {
 		headers := http.Header{}
-		for name, value := range arrived.Headers { headers.Set(name, value) }
-		err := VerifyWebhook([]byte(arrived.Body), headers, arrived.Secret, time.Unix(arrived.Now_s, 0))
-		if err != nil { fmt.Println("refused") } else { fmt.Println("taken") }
+		for name, value := range request.Headers { headers.Set(name, value) }
+		err := VerifyWebhook([]byte(request.Body), headers, request.Secret, time.Unix(request.Now_s, 0))
+		if err != nil { fmt.Println("refused") } else { fmt.Println("accepted") }
 	}
 }
 `,
     },
     args: ['run', 'main.go', 'verify.go'],
-    taken: 'taken',
+    accepted: 'accepted',
   },
   Ruby: {
     program: 'ruby',
@@ -149,10 +146,10 @@ func main() {
       'verify.rb': block('ruby'),
       'driver.rb': `
 require_relative 'verify'
-JSON.parse(File.read('arrived.json', encoding: 'utf-8')).each do |arrived|
+JSON.parse(File.read('requests.json', encoding: 'utf-8')).each do |request|
   begin
-    event = verify_webhook(arrived['body'], arrived['headers'], arrived['secret'], arrived['now_s'])
-    puts "taken #{event['sequence']}"
+    event = verify_webhook(request['body'], request['headers'], request['secret'], request['now_s'])
+    puts "accepted #{event['sequence']}"
   rescue RuntimeError
     puts 'refused'
   end
@@ -167,10 +164,10 @@ end
       'verify.php': block('php'),
       'driver.php': `<?php
 require 'verify.php';
-foreach (json_decode(file_get_contents('arrived.json'), true) as $arrived) {
+foreach (json_decode(file_get_contents('requests.json'), true) as $request) {
     try {
-        $event = verify_webhook($arrived['body'], $arrived['headers'], $arrived['secret'], $arrived['now_s']);
-        echo 'taken ', $event['sequence'], "\\n";
+        $event = verify_webhook($request['body'], $request['headers'], $request['secret'], $request['now_s']);
+        echo 'accepted ', $event['sequence'], "\\n";
     } catch (RuntimeException $error) {
         echo "refused\\n";
     }
@@ -184,25 +181,25 @@ foreach (json_decode(file_get_contents('arrived.json'), true) as $arrived) {
     files: {
       'webhook.sh': block('bash'),
       'list.cjs': `
-for (const { body, headers, secret, now_s } of require('./arrived.json'))
+for (const { body, headers, secret, now_s } of require('./requests.json'))
   console.log([btoa(unescape(encodeURIComponent(body))), secret, ...Object.keys(headers).sort().map((name) => headers[name]), now_s].join('|'))
 `,
       'driver.sh': `
 . ./webhook.sh
 node list.cjs | while IFS='|' read -r body secret id signature timestamp now; do
   printf '%s' "$body" | openssl base64 -d -A > body
-  if verify "$secret" "$id" "$timestamp" "$signature" "$now" < body; then echo taken; else echo refused; fi
+  if verify "$secret" "$id" "$timestamp" "$signature" "$now" < body; then echo accepted; else echo refused; fi
 done
 `,
     },
     args: ['driver.sh'],
-    taken: 'taken',
+    accepted: 'accepted',
   },
 }
 
-const HERE = Object.entries(RUNNERS).filter(([, { program }]) => findProgram([program]) !== null)
+const AVAILABLE_RUNNERS = Object.entries(RUNNERS).filter(([, { program }]) => findProgram([program]) !== null)
 
-test('the vector is what we sign', () => {
+test('our signature of the vector is the signature in the guide', () => {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp } = HEADERS
   expect(signStandardWebhook({ id, timestamp_s: Number(timestamp), body }, [secret])).toEqual(HEADERS)
   expect(JSON.parse(body)).toMatchObject({ id, sequence: 42 })
@@ -210,7 +207,7 @@ test('the vector is what we sign', () => {
   expect(Buffer.from(secret.slice('whsec_'.length), 'base64')).toHaveLength(32)
 })
 
-/** How the code of each language compares in constant time. */
+/** The comparison in constant time in the code of each language. */
 const COMPARES: Record<string, string> = {
   js: 'timingSafeEqual(',
   python: 'hmac.compare_digest(',
@@ -220,39 +217,39 @@ const COMPARES: Record<string, string> = {
   bash: '"$(digest "$each")" = "$(digest "$expected")"',
 }
 
-// All that is known of a language that this machine has no program for.
+// The only check of a language whose program is missing on this machine.
 test.each(Object.keys(COMPARES))(
-  'the %s in the guide reads all of the vector, as it must be read',
+  'the %s code in the guide reads all headers and checks time, key length and signature',
   (language) => {
     const code = block(language)
     for (const part of [COMPARES[language]!, 'whsec_', 'v1,', ...Object.keys(HEADERS)])
       expect(code).toContain(part)
     expect(code).toMatch(/sha256/i)
-    // The time may be so far off; a key may not be shorter.
+    // The clock tolerance is 300 s; the minimum key length is 24 bytes.
     expect(code).toMatch(/> 300\b|-le 300\b/)
     expect(code).toMatch(/< 24\b|-ge 48\b/)
   },
 )
 
-test.each(HERE)('the code for %s takes what is genuine and nothing else', async (_name, runner) => {
-  const { program, files, args, taken = 'taken 42' } = runner
+test.each(AVAILABLE_RUNNERS)('the code for %s accepts only genuine requests', async (_name, runner) => {
+  const { program, files, args, accepted = 'accepted 42' } = runner
   const folder = await makeFolder()
   onTestFinished(folder.remove)
   await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
-  const arrived = JSON.stringify([...TAKEN, ...REFUSED].map(([, each]) => each))
-  for (const [file, text] of Object.entries({ ...files, 'arrived.json': arrived }))
+  const requests = JSON.stringify([...ACCEPTED, ...REFUSED].map(([, each]) => each))
+  for (const [file, text] of Object.entries({ ...files, 'requests.json': requests }))
     await writeFile(join(folder.path, file), text)
   const { PATH, HOME } = process.env
-  const ran = await promisify(execFile)(program, args, { cwd: folder.path, env: { PATH, HOME } })
-  const told = ran.stdout.trim().split('\n')
-  const names = [...TAKEN, ...REFUSED].map(([name]) => name)
-  expect(told.map((each, at) => [names[at], each])).toEqual([
-    ...TAKEN.map(([name]) => [name, taken]),
+  const output = await promisify(execFile)(program, args, { cwd: folder.path, env: { PATH, HOME } })
+  const results = output.stdout.trim().split('\n')
+  const names = [...ACCEPTED, ...REFUSED].map(([name]) => name)
+  expect(results.map((each, at) => [names[at], each])).toEqual([
+    ...ACCEPTED.map(([name]) => [name, accepted]),
     ...REFUSED.map(([name]) => [name, 'refused']),
   ])
 })
 
-test('what is sent by hand arrives at the receiver, and with another secret it is refused', async () => {
+test('the receiver of the guide accepts a request of the shell script, and refuses another secret', async () => {
   const folder = await makeFolder()
   onTestFinished(folder.remove)
   const files = {
@@ -268,9 +265,9 @@ test('what is sent by hand arrives at the receiver, and with another secret it i
     env: { PORT: String(port), WEBHOOK_SECRET: secret },
   })
   onTestFinished(async () => void (await receiver.end()))
-  const send = async (by: string) => {
-    // Curl says 000 where nobody listens yet.
-    const command = `. ./webhook.sh; send http://127.0.0.1:${port}/ '${by}' body || true`
+  const send = async (sender_secret: string) => {
+    // Curl reports 000 until the receiver listens.
+    const command = `. ./webhook.sh; send http://127.0.0.1:${port}/ '${sender_secret}' body || true`
     return (await promisify(execFile)('bash', ['-c', command], { cwd: folder.path })).stdout.trim()
   }
   await until('the receiver listens', async () => (await send(secret)) === '204')

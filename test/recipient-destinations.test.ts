@@ -1,4 +1,4 @@
-// Where a recipient's money goes: a token of the processor, and nothing else is taken, told or kept.
+// Destinations of recipients: only tokens of the processor are accepted, returned and stored.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
@@ -29,7 +29,7 @@ async function create(body: Record<string, unknown>): Promise<Answer> {
   })
 }
 
-test('each type takes tokens of its kind, and shows them', async () => {
+test('each type accepts and returns tokens of its kind', async () => {
   for (const [type, tokens] of Object.entries(TOKENS)) {
     for (const destination of tokens) {
       const answer = await create({ type, destination })
@@ -42,11 +42,11 @@ test('each type takes tokens of its kind, and shows them', async () => {
   }
 })
 
-test('anything else is refused as the destination', async () => {
-  const wrong: [string, unknown][] = []
+test('any other destination is refused', async () => {
+  const invalid: [string, unknown][] = []
   for (const type of Object.keys(TOKENS)) {
     const others = Object.entries(TOKENS).filter(([other]) => other !== type)
-    for (const [, [token]] of others) wrong.push([type, token])
+    for (const [, [token]] of others) invalid.push([type, token])
     for (const text of [
       '',
       'ba',
@@ -60,18 +60,18 @@ test('anything else is refused as the destination', async () => {
       '000123456789',
       '4242424242424242',
     ])
-      wrong.push([type, text])
-    for (const odd of [' ', '\n', '-', '/', 'é', '\u0000', '; drop table recipients'])
-      wrong.push([type, `${TOKENS[type as keyof typeof TOKENS][0]}${odd}`])
-    wrong.push(
+      invalid.push([type, text])
+    for (const suffix of [' ', '\n', '-', '/', 'é', '\u0000', '; drop table recipients'])
+      invalid.push([type, `${TOKENS[type as keyof typeof TOKENS][0]}${suffix}`])
+    invalid.push(
       [type, ` ${TOKENS[type as keyof typeof TOKENS][0]}`],
       [type, TOKENS[type as keyof typeof TOKENS][0]!.toUpperCase()],
     )
     for (const value of [null, undefined, 17, true, {}, [], [TOKENS[type as keyof typeof TOKENS][0]]])
-      wrong.push([type, value])
+      invalid.push([type, value])
   }
-  wrong.push(['bank_account', `ba_${'a'.repeat(253)}`])
-  for (const [type, destination] of wrong) {
+  invalid.push(['bank_account', `ba_${'a'.repeat(253)}`])
+  for (const [type, destination] of invalid) {
     const { status, body } = await create({ type, destination })
     expect([type, destination, status, body.error?.code, body.error?.param]).toEqual([
       type,
@@ -83,9 +83,9 @@ test('anything else is refused as the destination', async () => {
   }
 })
 
-test('lists filter by email, type and currency, alone and together', async () => {
+test('lists filter by email, type and currency, alone and combined', async () => {
   const { client } = deployment
-  const made: Record<string, string> = {}
+  const names_by_id: Record<string, string> = {}
   for (const [name, type, currency, email] of [
     ['a', 'account', 'EUR', 'f@example.com'],
     ['b', 'card', 'eur', 'f@example.com'],
@@ -99,7 +99,7 @@ test('lists filter by email, type and currency, alone and together', async () =>
       destination: TOKENS[type][0],
       metadata: { filtered: name },
     })
-    made[answer.body.id] = name
+    names_by_id[answer.body.id] = name
   }
   for (const [query, names] of [
     ['email=f@example.com', 'ba'],
@@ -113,7 +113,7 @@ test('lists filter by email, type and currency, alone and together', async () =>
     ['type=card&currency=gbp&archived=true', ''],
   ]) {
     const answer = await client.get(`/v1/recipients?${query}&limit=100`)
-    const found = answer.body.map(({ id }: { id: string }) => made[id] ?? '?')
+    const found = answer.body.map(({ id }: { id: string }) => names_by_id[id] ?? '?')
     expect([query, found.join('')]).toEqual([query, names])
   }
   for (const [query, param] of [
@@ -127,15 +127,15 @@ test('lists filter by email, type and currency, alone and together', async () =>
   }
 })
 
-test('what was refused as a destination is in no answer, no line of the log and no table', async () => {
+test('a refused destination appears in no response, log line or table', async () => {
   const { client, sql } = deployment
   const json = { 'content-type': 'application/json' }
-  const known = { idempotency_key: freshKey(), ...RECIPIENT, type: 'account', destination: 'acct_witness' }
-  const kept = await client.post('/v1/recipients', known)
-  expect(kept.status).toBe(201)
-  let sent = 0
-  /** Digits that nothing else holds: a number of an account, or a part of something longer. */
-  const secret = () => `9081726354${String(1_000_000 + (sent += 1))}`
+  const existing = { idempotency_key: freshKey(), ...RECIPIENT, type: 'account', destination: 'acct_witness' }
+  const created = await client.post('/v1/recipients', existing)
+  expect(created.status).toBe(201)
+  let secret_count = 0
+  /** Unique digits: an account number, or a part of a longer text. */
+  const secret = () => `9081726354${String(1_000_000 + (secret_count += 1))}`
   const answers: Answer[] = []
   const post = async (body: object, headers: Record<string, string> = {}) =>
     answers.push(
@@ -143,7 +143,7 @@ test('what was refused as a destination is in no answer, no line of the log and 
         '/v1/recipients',
         { idempotency_key: freshKey(), ...RECIPIENT, ...body },
         {
-          'x-request-id': `refused-${sent}`,
+          'x-request-id': `refused-${secret_count}`,
           ...headers,
         },
       ),
@@ -171,10 +171,10 @@ test('what was refused as a destination is in no answer, no line of the log and 
     ])
       await post({ type, destination: form() })
   }
-  // Of another kind than the type.
+  // A token of another type.
   await post({ type: 'card', destination: `ba_${secret()}` })
   await post({ type: 'bank_account', destination: `acct_${secret()}` })
-  // Another field is wrong too.
+  // Another field is invalid too.
   await post({ type: 'account', destination: secret(), name: 17 })
   await post({
     type: 'account',
@@ -188,14 +188,14 @@ test('what was refused as a destination is in no answer, no line of the log and 
   await post({ type: 'account', destination: secret(), idempotency_key: '' })
   await post({ type: 'account', destination: secret(), metadata: 'm'.repeat(17_000) })
   await post({ type: 'account', destination: secret() }, { 'idempotency-key': 'another' })
-  // In a field that there is not.
+  // In an unknown field.
   await post({ type: 'account', destination: 'acct_success', account_number: secret() })
   await post({ type: 'account', destination: 'acct_success', bank: { iban: secret() } })
   await post({ type: 'account', account: secret() })
-  // With a key that is known.
-  await post({ ...known, destination: secret() })
-  await post({ ...known, destination: `acct_x${secret()}` })
-  // A body that cannot be read.
+  // With an existing idempotency key.
+  await post({ ...existing, destination: secret() })
+  await post({ ...existing, destination: `acct_x${secret()}` })
+  // In an unreadable body.
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}"`)
   await raw('POST', '/v1/recipients', `{"destination":${secret()}x}`)
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}","destination":"ba_1"}`)
@@ -208,35 +208,38 @@ test('what was refused as a destination is in no answer, no line of the log and 
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}${'a'.repeat(300_000)}"}`)
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}"}`, { authorization: 'Bearer no' })
   // On other routes.
-  await raw('PATCH', `/v1/recipients/${kept.body.id}`, `{"destination":"${secret()}"}`)
-  await raw('PATCH', `/v1/recipients/${kept.body.id}`, `{"name":17,"destination":{"iban":"${secret()}"}}`)
+  await raw('PATCH', `/v1/recipients/${created.body.id}`, `{"destination":"${secret()}"}`)
+  await raw('PATCH', `/v1/recipients/${created.body.id}`, `{"name":17,"destination":{"iban":"${secret()}"}}`)
   await raw('POST', '/v1/merchants', `{"destination":"${secret()}"}`)
   answers.push(await client.get(`/v1/recipients?destination=${secret()}`))
   answers.push(await createClient(client.url, '').get(`/v1/recipients?destination=${secret()}`))
 
-  expect(sent).toBeGreaterThan(80)
-  expect(answers).toHaveLength(sent)
+  expect(secret_count).toBeGreaterThan(80)
+  expect(answers).toHaveLength(secret_count)
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([400, 401, 413, 415, 422]))
-  const told = answers.map(({ text, headers }) => `${text} ${JSON.stringify([...headers])}`).join('\n')
+  const responses = answers.map(({ text, headers }) => `${text} ${JSON.stringify([...headers])}`).join('\n')
   await client.get('/v1/recipients', { 'x-request-id': 'after-all-of-it' })
-  const log = await until('the log has all of it', () => {
+  const log = await until('the log is complete', () => {
     const text = deployment.output()
     return text.includes('after-all-of-it') && text
   })
   const tables = await readAllRows(sql)
   for (const [place, text, witness] of [
-    ['answers', told, 'must be a token of the processor'],
+    ['answers', responses, 'must be a token of the processor'],
     ['the log', log, 'answered'],
     ['tables', tables, 'acct_witness'],
   ] as const) {
     expect([place, text.includes(witness)]).toEqual([place, true])
-    const at = text.indexOf('9081726354')
-    expect([place, at === -1 ? null : text.slice(Math.max(0, at - 300), at + 50)]).toEqual([place, null])
+    const position = text.indexOf('9081726354')
+    expect([place, position === -1 ? null : text.slice(Math.max(0, position - 300), position + 50)]).toEqual([
+      place,
+      null,
+    ])
   }
-  expect((await client.get(`/v1/recipients/${kept.body.id}`)).body).toEqual(kept.body)
+  expect((await client.get(`/v1/recipients/${created.body.id}`)).body).toEqual(created.body)
 })
 
-test('not even the API could change where the money goes, nor say what was verified', async () => {
+test('the database role of the API cannot change a destination or a verification status', async () => {
   const { body } = await create({ type: 'account', destination: 'acct_success' })
   const api = connectDatabase(urlAs('api', deployment.env['DATABASE_URL']!), {
     max: 1,
@@ -258,7 +261,7 @@ test('not even the API could change where the money goes, nor say what was verif
   } finally {
     await api.end()
   }
-  // What the API refuses the table refuses too.
+  // The table refuses the same destinations as the API.
   for (const destination of [
     'GB29NWBK60161331926819',
     'ba_success',

@@ -1,11 +1,11 @@
-// Recipients and merchants: what holds for both. Created with a key, found, changed, archived and never deleted.
+// Tests the common rules of recipients and merchants: created with a key, found, changed, archived and never deleted.
 import { describe, expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn({ parts: ['api'] })
 
-const NOBODY = '0198f6f0-0000-7000-8000-000000000000'
+const MISSING_ID = '0198f6f0-0000-7000-8000-000000000000'
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 const RESOURCE_NAMES = [
@@ -13,7 +13,7 @@ const RESOURCE_NAMES = [
     resource: 'recipient',
     path: '/v1/recipients',
     table: 'recipients',
-    /** As they come back. */
+    /** The fields as the API returns them. */
     fields: {
       name: 'Grace Hopper',
       email: 'grace@example.com',
@@ -64,23 +64,23 @@ const RESOURCE_NAMES = [
 ]
 
 describe.each(RESOURCE_NAMES)(
-  '$noun',
+  '$resource',
   ({ resource, path, table, fields, optional, changes, fixed, lengths }) => {
-    async function created(
+    async function createResource(
       world: World,
-      more: Record<string, unknown> = {},
+      overrides: Record<string, unknown> = {},
       client: Client = world.client,
     ): Promise<any> {
-      const answer = await client.post(path, { idempotency_key: freshKey(), ...fields, ...more })
+      const answer = await client.post(path, { idempotency_key: freshKey(), ...fields, ...overrides })
       expect([answer.text, answer.status]).toEqual([expect.anything(), 201])
       return answer.body
     }
-    const ids = async (client: Client, query = ''): Promise<string[]> => {
+    const listIds = async (client: Client, query = ''): Promise<string[]> => {
       const answer = await client.get(`${path}?${query}`)
       expect([answer.text, answer.status]).toEqual([expect.anything(), 200])
       return answer.body.map(({ id }: { id: string }) => id)
     }
-    const rows = async (world: World): Promise<number> => {
+    const countRows = async (world: World): Promise<number> => {
       const [row] = await world.sql<{ n: number }[]>`select count(*)::int as n from ${world.sql(table)}`
       return row!.n
     }
@@ -89,7 +89,7 @@ describe.each(RESOURCE_NAMES)(
       select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by created_at`),
     ]
 
-    test('comes back with every documented field, from each route', async ({ world }) => {
+    test('each route returns all documented fields', async ({ world }) => {
       const idempotency_key = freshKey()
       const answer = await world.client.post(path, { idempotency_key, ...fields })
       expect(answer.status).toBe(201)
@@ -107,19 +107,19 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.get(path)).body).toContainEqual(answer.body)
     })
 
-    test('what may be left out may be null, and is shown all the same', async ({ world }) => {
+    test('an optional field may be null, and is always returned', async ({ world }) => {
       const required = Object.fromEntries(Object.entries(fields).filter(([name]) => !(name in optional)))
       for (const sent of [{}, { ...optional, metadata: undefined }]) {
         const answer = await world.client.post(path, { idempotency_key: freshKey(), ...required, ...sent })
         expect([answer.status, answer.body]).toEqual([201, expect.objectContaining(optional)])
       }
-      expect((await created(world, { metadata: null })).metadata).toBeNull()
+      expect((await createResource(world, { metadata: null })).metadata).toBeNull()
     })
 
-    test('a field that is missing, null, of a wrong type or too long is refused by its name, and nothing is written', async ({
+    test('a field that is missing, null, of a wrong type or too long is refused by its name, and no row is written', async ({
       world,
     }) => {
-      const before = await rows(world)
+      const before = await countRows(world)
       const refused: [string, unknown][] = Object.keys(fields)
         .filter((name) => !(name in optional))
         .flatMap((name): [string, unknown][] =>
@@ -135,9 +135,9 @@ describe.each(RESOURCE_NAMES)(
               ],
         ),
       )
-      for (const [name, most] of Object.entries(lengths)) {
+      for (const [name, max_length] of Object.entries(lengths)) {
         const value = fields[name as keyof typeof fields] as string | undefined
-        refused.push([name, `${value ?? 'k'}${'a'.repeat(most)}`])
+        refused.push([name, `${value ?? 'k'}${'a'.repeat(max_length)}`])
       }
       for (const name of ['country', 'currency'].filter((each) => each in fields))
         refused.push([name, 'XX'], [name, 'usdd'], [name, 'U$'], [name, 'ÄÖÜ'], [name, 'u'], [name, 'ZZZ'])
@@ -157,35 +157,37 @@ describe.each(RESOURCE_NAMES)(
         ])
         expect([name, value, answer.body.error.param]).toEqual([name, value, name])
       }
-      expect(await rows(world)).toBe(before)
+      expect(await countRows(world)).toBe(before)
     })
 
-    test('text may be as long as the limits say, in any script', async ({ world }) => {
+    test('a text of the maximum length is accepted, in any script', async ({ world }) => {
       const longest = Object.fromEntries(
-        Object.entries(lengths).map(([name, most]) => {
+        Object.entries(lengths).map(([name, max_length]) => {
           const value = (fields as Record<string, unknown>)[name] as string | undefined
-          if (name.endsWith('email')) return [name, `${'é'.repeat(most - 12)}@example.com`]
-          if (name.endsWith('name')) return [name, '名'.repeat(most)]
-          return [name, `${value ?? freshKey()}${'a'.repeat(most)}`.slice(0, most)]
+          if (name.endsWith('email')) return [name, `${'é'.repeat(max_length - 12)}@example.com`]
+          if (name.endsWith('name')) return [name, '名'.repeat(max_length)]
+          return [name, `${value ?? freshKey()}${'a'.repeat(max_length)}`.slice(0, max_length)]
         }),
       )
-      expect(await created(world, longest)).toMatchObject(longest)
+      expect(await createResource(world, longest)).toMatchObject(longest)
     })
 
-    test('codes of countries and currencies are taken in any case and shown in one', async ({ world }) => {
+    test('codes of countries and currencies are accepted in any case and returned in one case', async ({
+      world,
+    }) => {
       const mixed = { country: 'gB', ...('currency' in fields && { currency: 'eUr' }) }
       const shown = { country: 'GB', ...('currency' in fields && { currency: 'eur' }) }
       const idempotency_key = freshKey()
-      const record = await created(world, { ...mixed, idempotency_key })
+      const record = await createResource(world, { ...mixed, idempotency_key })
       expect(record).toMatchObject(shown)
-      const again = await world.client.post(path, { ...fields, ...shown, idempotency_key })
-      expect([again.status, again.body.id]).toEqual([201, record.id])
+      const replayed = await world.client.post(path, { ...fields, ...shown, idempotency_key })
+      expect([replayed.status, replayed.body.id]).toEqual([201, record.id])
     })
 
-    test('what does not exist, or is of another tenant, is not found', async ({ world }) => {
+    test('a missing id and an id of another tenant are not found', async ({ world }) => {
       const other = await world.clientOf()
-      const theirs = await created(world, {}, other)
-      for (const id of [NOBODY, theirs.id]) {
+      const foreign = await createResource(world, {}, other)
+      for (const id of [MISSING_ID, foreign.id]) {
         for (const answer of [
           await world.client.get(`${path}/${id}`),
           await world.client.patch(`${path}/${id}`, changes),
@@ -194,16 +196,16 @@ describe.each(RESOURCE_NAMES)(
           expect([answer.status, answer.body.error.code]).toEqual([404, `${resource}_not_found`])
         }
       }
-      expect((await other.get(`${path}/${theirs.id}`)).body).toEqual(theirs)
-      for (const id of ['17', 'null', `${theirs.id}0`, '%00']) {
+      expect((await other.get(`${path}/${foreign.id}`)).body).toEqual(foreign)
+      for (const id of ['17', 'null', `${foreign.id}0`, '%00']) {
         const malformed = await world.client.get(`${path}/${id}`)
         expect([id, malformed.status]).toEqual([id, 400])
       }
-      expect((await other.get(`${path}/${theirs.id.toUpperCase()}`)).body).toEqual(theirs)
+      expect((await other.get(`${path}/${foreign.id.toUpperCase()}`)).body).toEqual(foreign)
     })
 
-    test('a change sets what it names, and the rest stays', async ({ world }) => {
-      const before = await created(world)
+    test('a change sets only the fields that it names', async ({ world }) => {
+      const before = await createResource(world)
       let record = before
       for (const [name, value] of Object.entries(changes)) {
         const changed = await world.client.patch(`${path}/${before.id}`, { [name]: value })
@@ -228,17 +230,17 @@ describe.each(RESOURCE_NAMES)(
       })
     })
 
-    test('a change of what never changes, or to what cannot be, is refused and changes nothing', async ({
+    test('a change of an immutable field, or to an invalid value, is refused and changes nothing', async ({
       world,
     }) => {
-      const before = await created(world)
+      const before = await createResource(world)
       const refused: [string, unknown][] = fixed.map((name) => [name, before[name]])
       for (const name of Object.keys(changes)) {
         if (name === 'metadata') refused.push([name, 'm'.repeat(17_000)])
         else refused.push([name, ''], [name, 17], [name, {}])
         if (!(name in optional)) refused.push([name, null])
       }
-      const fixedBecause = (name: string): string =>
+      const immutabilityMessage = (name: string): string =>
         name === 'idempotency_key'
           ? 'cannot be changed; an update needs no key.'
           : name in fields && !(name in changes)
@@ -248,23 +250,23 @@ describe.each(RESOURCE_NAMES)(
         const answer = await world.client.patch(`${path}/${before.id}`, { ...changes, [name]: value })
         const { param, message } = answer.body.error
         expect([name, value, answer.status, param]).toEqual([name, value, 400, name])
-        expect(message).toContain(fixedBecause(name))
+        expect(message).toContain(immutabilityMessage(name))
       }
       expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
     })
 
-    test('archiving keeps it, and doing it again changes nothing', async ({ world }) => {
-      const before = await created(world)
+    test('an archived resource is kept, and archiving it again changes nothing', async ({ world }) => {
+      const before = await createResource(world)
       const archived = await world.client.delete(`${path}/${before.id}`)
       expect([archived.status, archived.body]).toEqual([
         200,
         { ...before, archived_at: expect.stringMatching(/\.\d{6}Z$/), updated_at: expect.any(String) },
       ])
       expect(archived.body.updated_at > before.updated_at).toBe(true)
-      const again = await Promise.all(
+      const repeated = await Promise.all(
         Array.from({ length: 5 }, () => world.client.delete(`${path}/${before.id}`)),
       )
-      for (const { status, body } of again) expect([status, body]).toEqual([200, archived.body])
+      for (const { status, body } of repeated) expect([status, body]).toEqual([200, archived.body])
       expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(archived.body)
       const changed = await world.client.patch(`${path}/${before.id}`, { metadata: 'late' })
       expect([changed.status, changed.body]).toMatchObject([
@@ -273,8 +275,8 @@ describe.each(RESOURCE_NAMES)(
       ])
     })
 
-    test('each change is an event that shows it as it then stood', async ({ world }) => {
-      const first = await created(world)
+    test('each change writes an event with the state after the change', async ({ world }) => {
+      const first = await createResource(world)
       const changed = (await world.client.patch(`${path}/${first.id}`, changes)).body
       for (const body of [{ nope: 1 }, {}, changes]) await world.client.patch(`${path}/${first.id}`, body)
       const archived = (await world.client.delete(`${path}/${first.id}`)).body
@@ -294,13 +296,13 @@ describe.each(RESOURCE_NAMES)(
       }
     })
 
-    test('the same key with the same content is a replay, with other content it is refused', async ({
+    test('a key with the same content is a replay, and with other content it is refused', async ({
       world,
     }) => {
       const body = { idempotency_key: freshKey(), ...fields }
       const first = await world.client.post(path, body)
-      const again = await world.client.post(path, Object.fromEntries(Object.entries(body).toReversed()))
-      expect([again.status, again.text, again.headers.get('idempotent-replayed')]).toEqual([
+      const replayed = await world.client.post(path, Object.fromEntries(Object.entries(body).toReversed()))
+      expect([replayed.status, replayed.text, replayed.headers.get('idempotent-replayed')]).toEqual([
         201,
         first.text,
         'true',
@@ -318,51 +320,53 @@ describe.each(RESOURCE_NAMES)(
       }
       const archived = (await world.client.delete(`${path}/${first.body.id}`)).body
       expect((await world.client.post(path, body)).body).toEqual(archived)
-      const known = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
-      expect(known.body).toMatchObject([
+      const stored = await world.client.get(`/v1/idempotency_keys/${idempotency_key}`)
+      expect(stored.body).toMatchObject([
         { route: `POST ${path}`, resource: resource, resource_id: first.body.id, status: 'finished' },
       ])
       expect(await eventsOf(world, first.body.id)).toHaveLength(2)
-      // Longer than the key is kept it still makes no second one.
+      // A key that has expired does not create a duplicate either.
       await world.sql`delete from idempotency_keys where tenant_id = ${world.tenant_id} and key = ${idempotency_key}`
       const late = await world.client.post(path, body)
       expect([late.status, late.body.error.code]).toEqual([422, 'idempotency_key_reused'])
     })
 
-    test('lists are newest first, in exact pages, by time, and show the archived ones on request only', async ({
+    test('lists are newest first, in exact pages, filtered by time, and have archived resources only on request', async ({
       world,
     }) => {
       const client = await world.clientOf()
-      const all = await Promise.all(Array.from({ length: 12 }, () => created(world, {}, client)))
+      const all = await Promise.all(Array.from({ length: 12 }, () => createResource(world, {}, client)))
       const newest_first = all.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1))
       const expected = newest_first.map(({ id }) => id)
-      const walked: string[] = []
+      const listed: string[] = []
       for (let next: string | undefined = `${path}?limit=5`; next !== undefined;) {
         const page = await client.get(next)
-        walked.push(...page.body.map(({ id }: { id: string }) => id))
+        listed.push(...page.body.map(({ id }: { id: string }) => id))
         next = /^<(.+)>; rel="next"$/.exec(page.headers.get('link') ?? '')?.[1]
       }
-      expect(walked).toEqual(expected)
+      expect(listed).toEqual(expected)
       const [third, seventh] = [newest_first[2].created_at, newest_first[6].created_at]
-      expect(await ids(client, `created_from=${third}`)).toEqual(expected.slice(0, 3))
-      expect(await ids(client, `created_to=${third}`)).toEqual(expected.slice(3))
-      expect(await ids(client, `created_from=${seventh}&created_to=${third}`)).toEqual(expected.slice(3, 7))
-      expect(await ids(client, `created_from=${seventh}&before=${third}&limit=2`)).toEqual(
+      expect(await listIds(client, `created_from=${third}`)).toEqual(expected.slice(0, 3))
+      expect(await listIds(client, `created_to=${third}`)).toEqual(expected.slice(3))
+      expect(await listIds(client, `created_from=${seventh}&created_to=${third}`)).toEqual(
+        expected.slice(3, 7),
+      )
+      expect(await listIds(client, `created_from=${seventh}&before=${third}&limit=2`)).toEqual(
         expected.slice(3, 5),
       )
-      expect(await ids(client, `created_from=${third}&created_to=${third}`)).toEqual([])
+      expect(await listIds(client, `created_from=${third}&created_to=${third}`)).toEqual([])
 
-      const gone = [expected[1]!, expected[8]!]
-      for (const id of gone) await client.delete(`${path}/${id}`)
-      const left = expected.filter((id) => !gone.includes(id))
-      expect(await ids(client)).toEqual(left)
-      expect(await ids(client, 'archived=false')).toEqual(left)
-      expect(await ids(client, 'archived=true')).toEqual(gone)
-      expect(await ids(client, 'archived=true&limit=1')).toEqual(gone.slice(0, 1))
-      expect(await ids(await world.clientOf(), 'archived=true')).toEqual([])
+      const archived = [expected[1]!, expected[8]!]
+      for (const id of archived) await client.delete(`${path}/${id}`)
+      const active = expected.filter((id) => !archived.includes(id))
+      expect(await listIds(client)).toEqual(active)
+      expect(await listIds(client, 'archived=false')).toEqual(active)
+      expect(await listIds(client, 'archived=true')).toEqual(archived)
+      expect(await listIds(client, 'archived=true&limit=1')).toEqual(archived.slice(0, 1))
+      expect(await listIds(await world.clientOf(), 'archived=true')).toEqual([])
     })
 
-    test('a list refuses what it does not know', async ({ world }) => {
+    test('a list refuses unknown and invalid filters', async ({ world }) => {
       for (const [query, param] of [
         ['archived=yes', 'archived'],
         ['archived=', 'archived'],
@@ -382,11 +386,11 @@ describe.each(RESOURCE_NAMES)(
       }
     })
 
-    // Both are written by the same statements, so that one shows how they stand races and keys.
+    // Both resources use the same statements, so races and keys are tested with one.
     if (resource !== 'recipient') return
 
-    test('changes made at the same time to different fields all stay', async ({ world }) => {
-      const { id } = await created(world)
+    test('concurrent changes to different fields are all kept', async ({ world }) => {
+      const { id } = await createResource(world)
       const all = Object.entries(changes)
       await Promise.all(
         Array.from({ length: 40 }, (_, n) => {
@@ -397,8 +401,8 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.get(`${path}/${id}`)).body).toMatchObject(changes)
     })
 
-    test('archived at the same moment by many, it is archived once', async ({ world }) => {
-      const { id } = await created(world)
+    test('concurrent requests archive a resource once', async ({ world }) => {
+      const { id } = await createResource(world)
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => world.client.delete(`${path}/${id}`)),
       )
@@ -409,7 +413,7 @@ describe.each(RESOURCE_NAMES)(
       ])
     })
 
-    test('a key is required, visible, the same in body and header, and not used up by a refusal', async ({
+    test('a key is required, of visible characters, the same in body and header, and not used up by a refusal', async ({
       world,
     }) => {
       for (const [body, headers, param] of [
@@ -427,7 +431,7 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.post(path, { idempotency_key, ...fields })).status).toBe(201)
     })
 
-    test('a key that comes fifty times at once makes one', async ({ world }) => {
+    test('fifty concurrent requests with one key create one resource', async ({ world }) => {
       const body = { idempotency_key: freshKey(), ...fields }
       const answers = await Promise.all(Array.from({ length: 50 }, () => world.client.post(path, body)))
       expect(new Set(answers.map(({ status, body: { id } }) => `${status} ${id}`)).size).toBe(1)

@@ -1,4 +1,4 @@
-// The reconciler: what the processor never told is found, and where the two disagree is shown until it is mended.
+// The reconciler reads missed events, and opens drifts for differences to the processor until they are resolved.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
@@ -33,7 +33,7 @@ async function driftsOf(client: Client, filter = ''): Promise<any[]> {
   return answer.body
 }
 
-async function recovered(): Promise<number> {
+async function countRecovered(): Promise<number> {
   return (await metrics.eventsRecovered.get()).values[0]?.value ?? 0
 }
 
@@ -47,75 +47,79 @@ describe('while the webhooks host is down', () => {
   const dashboard = (path: string, body?: object) =>
     world.provider('stripe').control('POST', `/${path}`, body)
 
-  test('captures, cancellations, refunds and failed refunds made there are all found', async () => {
+  test('captures, cancellations, refunds and failed refunds in the processor dashboard are applied', async () => {
     const { client } = world
-    const before = await recovered()
-    const [one, two, three] = [
+    const before = await countRecovered()
+    const [captured, canceled, partly_captured] = [
       await heldPayment(client),
       await heldPayment(client),
       await heldPayment(client),
     ]
-    const four = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
-    await dashboard(`payment_intents/${one.processor_reference}/capture`)
-    await dashboard(`payment_intents/${two.processor_reference}/cancel`)
-    await dashboard(`payment_intents/${three.processor_reference}/capture`, { amount_to_capture: 800 })
-    await dashboard('refunds', { payment_intent: three.processor_reference, amount: 250 })
-    const asked = (await refund(client, four.id, { amount_minor: 400 })).body
-    expect(asked.status).toBe('pending')
-    await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'succeeded' })
-    const brought = (await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })).body
-    await settleTopUp(world, brought.processor_reference, 'succeeded')
+    const pending = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+    await dashboard(`payment_intents/${captured.processor_reference}/capture`)
+    await dashboard(`payment_intents/${canceled.processor_reference}/cancel`)
+    await dashboard(`payment_intents/${partly_captured.processor_reference}/capture`, {
+      amount_to_capture: 800,
+    })
+    await dashboard('refunds', { payment_intent: partly_captured.processor_reference, amount: 250 })
+    const pending_refund = (await refund(client, pending.id, { amount_minor: 400 })).body
+    expect(pending_refund.status).toBe('pending')
+    await dashboard(`refunds/${pending_refund.processor_reference}/settle`, { status: 'succeeded' })
+    const top_up = (await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })).body
+    await settleTopUp(world, top_up.processor_reference, 'succeeded')
 
-    await paymentIn(client, one.id, 'captured')
-    await paymentIn(client, two.id, 'canceled')
+    await paymentIn(client, captured.id, 'captured')
+    await paymentIn(client, canceled.id, 'canceled')
     await eventually(async () =>
-      expect((await client.get(`/v1/payments/${three.id}`)).body).toMatchObject({
+      expect((await client.get(`/v1/payments/${partly_captured.id}`)).body).toMatchObject({
         status: 'captured',
         amount_captured_minor: 800,
         amount_refunded_minor: 250,
       }),
     )
     await eventually(async () =>
-      expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('succeeded'),
+      expect((await client.get(`/v1/refunds/${pending_refund.id}`)).body.status).toBe('succeeded'),
     )
     await eventually(async () =>
-      expect((await client.get(`/v1/wallet/top_ups/${brought.id}`)).body.status).toBe('succeeded'),
+      expect((await client.get(`/v1/wallet/top_ups/${top_up.id}`)).body.status).toBe('succeeded'),
     )
-    await dashboard(`refunds/${asked.processor_reference}/settle`, { status: 'failed' })
+    await dashboard(`refunds/${pending_refund.processor_reference}/settle`, { status: 'failed' })
     await eventually(async () =>
-      expect((await client.get(`/v1/refunds/${asked.id}`)).body.status).toBe('failed'),
+      expect((await client.get(`/v1/refunds/${pending_refund.id}`)).body.status).toBe('failed'),
     )
     await world.drain()
     await checkInvariants(world)
     expect(await driftsOf(client)).toEqual([])
-    expect((await recovered()) - before).toBeGreaterThanOrEqual(5)
+    expect((await countRecovered()) - before).toBeGreaterThanOrEqual(5)
   })
 
-  test('more events than a page holds are all read, while the processor fails at some', async () => {
+  test('several pages of events are read although some requests to the processor fail', async () => {
     const { client } = world
-    const held = await Promise.all(Array.from({ length: 70 }, () => heldPayment(client)))
+    const payments = await Promise.all(Array.from({ length: 70 }, () => heldPayment(client)))
     await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'html_503' })
     await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'rate_limited_429' })
     await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'cut_body' })
-    await Promise.all(held.map((each) => dashboard(`payment_intents/${each.processor_reference}/capture`)))
-    for (const { id } of held) await paymentIn(client, id, 'captured')
+    await Promise.all(
+      payments.map((each) => dashboard(`payment_intents/${each.processor_reference}/capture`)),
+    )
+    for (const { id } of payments) await paymentIn(client, id, 'captured')
     await world.drain()
-    const told = (await listEvents(world)).filter(({ type }) => type === 'payment_intent.succeeded')
-    expect(told.length).toBeGreaterThan(70)
-    for (const event of told) expect(await stateOf(world, event)).toBe('applied')
+    const events = (await listEvents(world)).filter(({ type }) => type === 'payment_intent.succeeded')
+    expect(events.length).toBeGreaterThan(70)
+    for (const event of events) expect(await stateOf(world, event)).toBe('applied')
     await checkInvariants(world)
   })
 })
 
-describe('of an event that was both delivered and read', () => {
+describe('events that are both delivered and read', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ notifications: false, env: EAGER })
   })
   afterAll(async () => await world?.close())
 
-  /** Resolves when everything was read that had happened by now. */
-  async function allRead(): Promise<void> {
+  /** Waits until all existing events are read. */
+  async function awaitRead(): Promise<void> {
     const { processor_reference } = await heldPayment(world.client)
     const [last] = await listEvents(world, processor_reference).then((events) =>
       events.filter(({ type }) => type === 'payment_intent.amount_capturable_updated'),
@@ -131,33 +135,30 @@ describe('of an event that was both delivered and read', () => {
     return { ...row }
   }
 
-  test.each(['before', 'after'])(
-    'the one that was delivered %s it was read is applied once',
-    async (when) => {
-      const { id, processor_reference } = await capturedPayment(world.client)
-      await world
-        .provider('stripe')
-        .control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
-      const [event] = await listEvents(world, processor_reference).then((events) =>
-        events.filter(({ type }) => type === 'refund.created'),
-      )
-      if (when === 'after') await allRead()
-      const answer = await deliver(world, event!)
-      expect(answer.status).toBe(200)
-      expect(answer.body).toEqual({ received: true, ...(when === 'after' && { duplicate: true }) })
-      await allRead()
-      await world.drain()
-      expect(await attempts(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
-      const { refunds, postings } = await paymentSummary(world, id)
-      expect(refunds).toMatchObject([{ amount_minor: 350, imported: true, status: 'succeeded' }])
-      expect(postings).toEqual(['capture 1000', 'refund -350'])
-      expect(await world.sql`select from notifications where id = ${notificationId(event!)}`).toHaveLength(1)
-      await checkInvariants(world)
-    },
-  )
+  test.each(['before', 'after'])('an event that is delivered %s it is read is applied once', async (when) => {
+    const { id, processor_reference } = await capturedPayment(world.client)
+    await world
+      .provider('stripe')
+      .control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
+    const [event] = await listEvents(world, processor_reference).then((events) =>
+      events.filter(({ type }) => type === 'refund.created'),
+    )
+    if (when === 'after') await awaitRead()
+    const answer = await deliver(world, event!)
+    expect(answer.status).toBe(200)
+    expect(answer.body).toEqual({ received: true, ...(when === 'after' && { duplicate: true }) })
+    await awaitRead()
+    await world.drain()
+    expect(await attempts(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+    const { refunds, postings } = await paymentSummary(world, id)
+    expect(refunds).toMatchObject([{ amount_minor: 350, imported: true, status: 'succeeded' }])
+    expect(postings).toEqual(['capture 1000', 'refund -350'])
+    expect(await world.sql`select from notifications where id = ${notificationId(event!)}`).toHaveLength(1)
+    await checkInvariants(world)
+  })
 })
 
-test('webhooks that are dropped on the way are read, after they had the time to arrive by themselves', async () => {
+test('events of lost webhooks are read after the delay RECONCILE_AFTER_S', async () => {
   const world = await createWorld({ env: { ...EAGER, RECONCILE_AFTER_S: '4' } })
   try {
     await world.provider('stripe').control('POST', '/webhooks', { drop_percent: 100 })
@@ -167,7 +168,7 @@ test('webhooks that are dropped on the way are read, after they had the time to 
       events.filter(({ type }) => type === 'payment_intent.succeeded'),
     )
     await paymentIn(world.client, id, 'captured')
-    const row = await until('its event is read', async () => {
+    const row = await until('the event of the capture is read', async () => {
       const rows = await world.sql<{ after_s: number }[]>`
         select extract(epoch from received_at)::float8 - (payload ->> 'created')::integer as after_s
         from notifications where id = ${notificationId(happened!)}`
@@ -183,8 +184,8 @@ test('webhooks that are dropped on the way are read, after they had the time to 
   }
 })
 
-// Side by side: these stories mostly wait for the next look.
-describe.concurrent('a drift', () => {
+// These tests run concurrently, because they mostly wait for the next lookup.
+describe.concurrent('drifts', () => {
   let world: World
   let client: Client
   let stranger: Client
@@ -202,20 +203,20 @@ describe.concurrent('a drift', () => {
       return drifts[0]
     }, 180_000)
   }
-  /** What is kept of a payment is as it was ten seconds ago: the first look at it is due. */
-  async function age(payment_id: string): Promise<void> {
+  /** Dates a payment, its refunds and its drifts back by ten seconds, so that the first lookup is due. */
+  async function makeLookupDue(payment_id: string): Promise<void> {
     const { sql } = world
     await sql`update payments set updated_at = updated_at - interval '10 seconds' where id = ${payment_id}`
     await sql`update refunds set updated_at = updated_at - interval '10 seconds' where payment_id = ${payment_id}`
     await sql`update drifts set since = since - interval '10 seconds' where payment_id = ${payment_id}`
   }
   const byPayment = (payment_id: string) => `?payment_id=${payment_id}`
-  async function mended(payment_id: string): Promise<void> {
-    await age(payment_id)
+  async function awaitResolved(payment_id: string): Promise<void> {
+    await makeLookupDue(payment_id)
     await eventually(async () => expect(await driftsOf(client, byPayment(payment_id))).toEqual([]), 30_000)
   }
 
-  test('of a refund whose effect is unknown is shown with its age and counted, and closed when it is known', async () => {
+  test('a refund with an unknown effect has a drift with its age until the effect is known', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -248,24 +249,24 @@ describe.concurrent('a drift', () => {
     expect(await driftsOf(stranger, filter)).toEqual([])
     expect(await driftsOf(stranger)).toEqual([])
 
-    // It went through after all, only later.
+    // The refund succeeds at the processor later.
     await world.provider('stripe').control('POST', '/refunds', {
       payment_intent: processor_reference,
       amount: 300,
       metadata: { sluice_refund_id: body.id, sluice_payment_id: id, sluice_tenant_id: world.tenant_id },
     })
     await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'unknown'`
-    await mended(id)
+    await awaitResolved(id)
     expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
   })
 
-  test('in state differs stays open while a job of its payment is unknown, and after that', async () => {
+  test('a drift in the state differs stays open during and after an unknown job of its payment', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    const [held] = (await listEvents(world, processor_reference)).filter(
+    const [capturable] = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
     )
     await world.sql`update payments set amount_capturable_minor = 900, updated_at = clock_timestamp() where id = ${id}`
-    await deliver(world, { ...held!, id: `${held!.id}_again` })
+    await deliver(world, { ...capturable!, id: `${capturable!.id}_again` })
     const filter = byPayment(id)
     const differs = { state: 'differs', detail: 'the amounts that can be captured differ' }
     expect(await onlyDrift(filter)).toMatchObject(differs)
@@ -278,12 +279,12 @@ describe.concurrent('a drift', () => {
     await syncUnknownDrifts(world.sql)
     expect(await driftsOf(client, filter)).toMatchObject([differs])
     await world.sql`update payments set amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
-    await mended(id)
+    await awaitResolved(id)
   })
 
-  test('of a payment that does not change here is looked at, and closed when it changes', async () => {
+  test('a stale payment has a drift until it changes', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    // As if its job had been lost.
+    // The payment waits for a job that does not exist.
     await world.sql`update payments set status = 'capturing', updated_at = now() - interval '10 seconds' where id = ${id}`
     const filter = byPayment(id)
     expect(await onlyDrift(filter)).toMatchObject({
@@ -296,10 +297,10 @@ describe.concurrent('a drift', () => {
     })
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await paymentIn(client, id, 'captured')
-    await mended(id)
+    await awaitResolved(id)
   })
 
-  test('of a payment that is settled differently there shows both sides, and is closed when they agree', async () => {
+  test('a payment with another status at the processor has a drift with both statuses until they match', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
@@ -312,39 +313,39 @@ describe.concurrent('a drift', () => {
     await world.sql`
       update payments set status = 'authorized', amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
     await paymentIn(client, id, 'captured')
-    await mended(id)
+    await awaitResolved(id)
   })
 
-  test('is none while a refund is pending on both sides, and one when the processor does not know it', async () => {
+  test('a pending refund has a drift only while the processor has no record of it', async () => {
     const { id, processor_reference } = await capturedPayment(client, {
       payment_method: 'pm_card_pendingRefund',
     })
     const { body } = await refund(client, id, { amount_minor: 400 })
     expect(body.status).toBe('pending')
-    const looked = async (reference: string) =>
+    const awaitLookup = async (reference: string) =>
       await eventually(async () => {
-        const [look] = await world.sql`
+        const [lookup] = await world.sql`
           select state from notifications where kind = 'reconciliation.lookup' and object_id = ${reference}`
-        expect(['applied', 'ignored']).toContain(look?.state)
+        expect(['applied', 'ignored']).toContain(lookup?.state)
       }, 180_000)
-    await age(id)
-    await looked(body.processor_reference)
+    await makeLookupDue(id)
+    await awaitLookup(body.processor_reference)
     const filter = byPayment(id)
     expect(await driftsOf(client, filter)).toEqual([])
 
-    const name = async (reference: string) =>
+    const setReference = async (reference: string) =>
       await world.sql`
         update refunds set processor_reference = ${reference}, updated_at = clock_timestamp() - interval '10 seconds'
         where id = ${body.id}`
-    // What is told of it later would be of a refund that nobody here knows.
-    const told = (await listEvents(world, processor_reference)).filter(({ type }) =>
+    // An event after the change of the reference would belong to an unknown refund.
+    const events = (await listEvents(world, processor_reference)).filter(({ type }) =>
       type.startsWith('refund.'),
     )
-    expect(told).not.toEqual([])
-    for (const event of told)
+    expect(events).not.toEqual([])
+    for (const event of events)
       await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
-    await name('re_nobody')
-    await looked('re_nobody')
+    await setReference('re_nobody')
+    await awaitLookup('re_nobody')
     expect(await onlyDrift(filter)).toMatchObject({
       subject: 'refund',
       subject_id: body.id,
@@ -353,8 +354,8 @@ describe.concurrent('a drift', () => {
       theirs: null,
       detail: 'the processor has no record of the refund',
     })
-    await name(body.processor_reference)
-    await mended(id)
+    await setReference(body.processor_reference)
+    await awaitResolved(id)
     await world.provider('stripe').control('POST', `/refunds/${body.processor_reference}/settle`, {
       status: 'succeeded',
     })
@@ -363,7 +364,7 @@ describe.concurrent('a drift', () => {
     )
   })
 
-  test('of a refund that failed here and succeeded there is shown, and closed when it has succeeded here', async () => {
+  test('a failed refund that has succeeded at the processor has a drift until its status is corrected', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     const { body } = await refund(client, id, { amount_minor: 400 })
     await paymentIn(client, id, 'captured')
@@ -381,16 +382,23 @@ describe.concurrent('a drift', () => {
       theirs: { status: 'succeeded', amount_minor: 400, processor_reference: body.processor_reference },
     })
     await world.sql`update refunds set status = 'succeeded', updated_at = clock_timestamp() where id = ${body.id}`
-    await mended(id)
+    await awaitResolved(id)
   })
 
-  type Amounts = { what: string; harm: string; hides: string[]; mend: string; kind: string; found: object }
+  type Amounts = {
+    amount: string
+    corruption: string
+    hiding: string[]
+    repair: string
+    kind: string
+    found: object
+  }
   test.each<Amounts>([
     {
-      what: 'can be captured',
-      harm: 'amount_capturable_minor = 900',
-      hides: [],
-      mend: 'amount_capturable_minor = 1000',
+      amount: 'capturable',
+      corruption: 'amount_capturable_minor = 900',
+      hiding: [],
+      repair: 'amount_capturable_minor = 1000',
       kind: 'payment_intent.amount_capturable_updated',
       found: {
         ours: { status: 'authorized', amount_capturable_minor: 900 },
@@ -399,12 +407,12 @@ describe.concurrent('a drift', () => {
       },
     },
     {
-      what: 'is refunded',
-      // As if its refund had never been heard of.
-      harm: 'amount_refunded_minor = 0, amount_refund_reserved_minor = 0',
-      // As if another one were under way.
-      hides: ['amount_refund_reserved_minor = 1000'],
-      mend: 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300',
+      amount: 'refunded',
+      // The stored payment has no refund.
+      corruption: 'amount_refunded_minor = 0, amount_refund_reserved_minor = 0',
+      // Another refund reserves the whole amount.
+      hiding: ['amount_refund_reserved_minor = 1000'],
+      repair: 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300',
       kind: 'charge.refunded',
       found: {
         ours: { status: 'captured', amount_refunded_minor: 0, amount_refund_reserved_minor: 0 },
@@ -413,8 +421,8 @@ describe.concurrent('a drift', () => {
       },
     },
   ])(
-    'of a payment of which another amount $what there is shown',
-    async ({ harm, hides, mend, kind, found }) => {
+    'a payment with another $amount amount at the processor has a drift',
+    async ({ corruption, hiding, repair, kind, found }) => {
       const { id, processor_reference } = await heldPayment(client)
       if (kind === 'charge.refunded') {
         await client.post(`/v1/payments/${id}/capture`)
@@ -423,36 +431,36 @@ describe.concurrent('a drift', () => {
       }
       const set = (amounts: string) =>
         world.sql.unsafe(`update payments set ${amounts}, updated_at = clock_timestamp() where id = '${id}'`)
-      await set(harm)
-      const told = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
-      await deliver(world, { ...told, id: `${told.id}_again` })
+      await set(corruption)
+      const original = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
+      await deliver(world, { ...original, id: `${original.id}_again` })
       const filter = byPayment(id)
       expect(await onlyDrift(filter)).toMatchObject({ subject: 'payment', state: 'differs', ...found })
-      for (const hide of hides) {
-        // The next look is due.
+      for (const update of hiding) {
+        // The next lookup is due.
         await world.sql`update drifts set since = since - interval '1 minute' where payment_id = ${id}`
-        await set(hide)
+        await set(update)
         const [moved] = await world.sql<{ at: string }[]>`
         update payments set updated_at = updated_at - interval '10 seconds' where id = ${id} returning updated_at as at`
         await eventually(async () => {
-          const looks = await world.sql`
+          const lookups = await world.sql`
           select state from notifications where event_id like ${`lookup:${processor_reference}:${moved!.at}:%`}`
-          expect(looks[0]).toMatchObject({ state: 'applied' })
+          expect(lookups[0]).toMatchObject({ state: 'applied' })
         })
         expect(await driftsOf(client, filter)).toMatchObject([{ state: 'differs' }])
       }
-      await set(mend)
-      await mended(id)
+      await set(repair)
+      await awaitResolved(id)
     },
   )
 
-  test('is none when the processor answered before the payment moved here', async () => {
+  test('a response from before a change of the payment opens no drift', async () => {
     const { id, processor_reference } = await heldPayment(client)
-    const told = (await listEvents(world, processor_reference)).find(
+    const original = (await listEvents(world, processor_reference)).find(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
     )!
-    // Not yet read from the list, and of no version of the API, so that it is looked at.
-    const event = { ...told, id: `${told.id}_again`, api_version: null }
+    // A new event without an API version causes a lookup.
+    const event = { ...original, id: `${original.id}_again`, api_version: null }
     const slow = await fault(world, {
       match: { method: 'GET', path: `^/v1/payment_intents/${processor_reference}$` },
       fault: { hold: 'after' },
@@ -467,61 +475,64 @@ describe.concurrent('a drift', () => {
   })
 
   test.each([
-    ['applied', 0],
-    ['asked for again', 1],
-  ])('is not closed by an answer that is older than the one that opened it: %s', async (_which, answers) => {
-    const { id, processor_reference: reference } = await capturedPayment(client)
-    const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
-    const look = async (name: string) => {
-      const arrival = requestLookup('stripe', { subject: 'payment', reference }, name)
-      await storeNotifications(world.sql, [arrival])
-      return async () =>
-        await eventually(async () => {
-          const [stored] = await world.sql`select state from notifications where id = ${arrival.id}`
-          expect(stored).toMatchObject({ state: 'applied' })
-        })
-    }
-    if (answers > 0) await fault(world, { match, times: answers, fault: 'still_processing' })
-    const older = await fault(world, { match, fault: { hold: 'after' } })
-    const olderEnds = await look('older')
-    await older.hit()
-    const working = await fault(world, { match, times: 1000, fault: 'still_processing' })
-    const newerEnds = await look('newer')
-    await newerEnds()
-    const drifts = async () => [
-      ...(await world.sql`select state, theirs ->> 'status' as there from drifts where subject_id = ${id} and resolved_at is null`),
-    ]
-    expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
-    await older.remove()
-    await olderEnds()
-    expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
-    await working.remove()
-    await mended(id)
-  })
+    ['is applied', 0],
+    ['is repeated', 1],
+  ])(
+    'a drift is not closed by an older response than the one that opened it: the older lookup %s',
+    async (_which, answers) => {
+      const { id, processor_reference: reference } = await capturedPayment(client)
+      const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
+      const requestPaymentLookup = async (name: string) => {
+        const arrival = requestLookup('stripe', { subject: 'payment', reference }, name)
+        await storeNotifications(world.sql, [arrival])
+        return async () =>
+          await eventually(async () => {
+            const [stored] = await world.sql`select state from notifications where id = ${arrival.id}`
+            expect(stored).toMatchObject({ state: 'applied' })
+          })
+      }
+      if (answers > 0) await fault(world, { match, times: answers, fault: 'still_processing' })
+      const older = await fault(world, { match, fault: { hold: 'after' } })
+      const awaitOlder = await requestPaymentLookup('older')
+      await older.hit()
+      const working = await fault(world, { match, times: 1000, fault: 'still_processing' })
+      const awaitNewer = await requestPaymentLookup('newer')
+      await awaitNewer()
+      const drifts = async () => [
+        ...(await world.sql`select state, theirs ->> 'status' as there from drifts where subject_id = ${id} and resolved_at is null`),
+      ]
+      expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
+      await older.remove()
+      await awaitOlder()
+      expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
+      await working.remove()
+      await awaitResolved(id)
+    },
+  )
 
-  test('is not opened by an answer that is older than the one that closed it', async () => {
+  test('a drift is not opened by an older response than the one that closed it', async () => {
     const { id, processor_reference: reference } = await heldPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
-    const look = async (name: string) =>
+    const requestPaymentLookup = async (name: string) =>
       await storeNotifications(world.sql, [requestLookup('stripe', { subject: 'payment', reference }, name)])
     await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
-    await look('opens')
+    await requestPaymentLookup('opens')
     expect(await onlyDrift(byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })
     const older = await fault(world, { match: { ...match, nth: 2 }, fault: { hold: 'after' } })
-    await look('older')
+    await requestPaymentLookup('older')
     await older.hit()
     await world.provider('stripe').control('POST', `/payment_intents/${reference}/cancel`)
-    await look('closes')
+    await requestPaymentLookup('closes')
     await eventually(async () => expect(await driftsOf(client, byPayment(id))).toEqual([]))
     await older.remove()
     await world.drain()
     expect(await driftsOf(client, byPayment(id))).toEqual([])
     await world.sql`update payments set status = 'authorized', amount_capturable_minor = 1000 where id = ${id}`
-    await look('ends')
+    await requestPaymentLookup('ends')
     await paymentIn(client, id, 'canceled')
   })
 
-  test('cannot be opened for a job of an unknown noun, which is logged instead', async () => {
+  test('an unknown job of an unrecognized resource opens no drift, and its name is returned for the log', async () => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
@@ -532,7 +543,7 @@ describe.concurrent('a drift', () => {
     expect(await syncUnknownDrifts(world.sql)).toEqual([])
   })
 
-  test('is opened for all others beside a job whose payload names no row', async () => {
+  test('an unknown job without a resource row does not prevent drifts of other jobs', async () => {
     const { id } = await heldPayment(client)
     const unknown = async (payload: Record<string, string>) => {
       const job_id = newId()
@@ -550,7 +561,7 @@ describe.concurrent('a drift', () => {
     await syncUnknownDrifts(world.sql)
   })
 
-  test('is listed newest first, in pages, and not without the scope', async () => {
+  test('drifts are listed newest first, in pages, and only with the scope', async () => {
     const { id } = await heldPayment(client)
     const { tenant_id } = await world.clientOf({ tenant: 'acme', scopes: [] })
     await world.sql`
@@ -559,14 +570,14 @@ describe.concurrent('a drift', () => {
         '{"status":"failed","amount_minor":1,"currency":"USD","processor_reference":null}', now()
       from generate_series(1, 5)`
     const filter = `/v1/reconciliation?payment_id=${id}`
-    const seen: string[] = []
+    const times: string[] = []
     for (let path: string | undefined = `${filter}&limit=2`; path !== undefined;) {
       const answer = await client.get(path)
-      seen.push(...answer.body.map(({ created_at }: { created_at: string }) => created_at))
+      times.push(...answer.body.map(({ created_at }: { created_at: string }) => created_at))
       path = /<([^>]+)>; rel="next"/.exec(answer.headers.get('link') ?? '')?.[1]
     }
-    expect(seen).toHaveLength(5)
-    expect(seen).toEqual(seen.toSorted().toReversed())
+    expect(times).toHaveLength(5)
+    expect(times).toEqual(times.toSorted().toReversed())
     const writer = await world.clientOf({ tenant: 'acme', scopes: ['payments:write'] })
     expect((await writer.get(filter)).status).toBe(403)
     for (const query of ['state=open', 'subject=parcel', 'payment_id=x', 'status=stale'])
@@ -574,41 +585,41 @@ describe.concurrent('a drift', () => {
     await world.sql`delete from drifts where payment_id = ${id}`
   })
 
-  test('a key sees the drifts of what it may read', async () => {
+  test('a key reads only the drifts of resources in its scopes', async () => {
     const tenant = 'drifting'
     const { tenant_id } = await world.clientOf({ tenant, scopes: [] })
     await world.sql`
       insert into drifts (tenant_id, id, subject, subject_id, state, ours, since)
       select ${tenant_id}, gen_random_uuid(), subject, gen_random_uuid(), 'differs', '{"status":"failed"}', now()
       from unnest(${PROVIDER_RESOURCE_NAMES}::text[]) subject`
-    const seen = async (scopes: Scope[], filter = '') => {
+    const subjectsOf = async (scopes: Scope[], filter = '') => {
       const key = await world.clientOf({ tenant, scopes: ['payments:read', ...scopes] })
       const subjects: string[] = (await driftsOf(key, filter)).map(({ subject }) => subject)
       return subjects.toSorted()
     }
     const payments = ['dispute', 'payment', 'refund']
-    expect(await seen([])).toEqual(payments)
-    expect(await seen([], '?subject=payout')).toEqual([])
-    expect(await seen(['payouts:read'])).toEqual([...payments, 'payout'].toSorted())
-    expect(await seen(['wallet:read'], '?subject=top_up')).toEqual(['top_up'])
-    expect(await seen(['compliance:read'], '?subject=kyc')).toEqual(['kyc'])
+    expect(await subjectsOf([])).toEqual(payments)
+    expect(await subjectsOf([], '?subject=payout')).toEqual([])
+    expect(await subjectsOf(['payouts:read'])).toEqual([...payments, 'payout'].toSorted())
+    expect(await subjectsOf(['wallet:read'], '?subject=top_up')).toEqual(['top_up'])
+    expect(await subjectsOf(['compliance:read'], '?subject=kyc')).toEqual(['kyc'])
     await world.sql`delete from drifts where tenant_id = ${tenant_id}`
   })
 
-  test('after all of these stories the books balance', { concurrent: false }, async () => {
+  test('after all scenarios the ledger balances', { concurrent: false }, async () => {
     await world.drain()
     await checkInvariants(world)
   })
 })
 
-describe('a run of recurring work', () => {
+describe('runs of recurring work', () => {
   let world: World
   beforeAll(async () => {
     world = await createWorld({ parts: [] })
   })
   afterAll(async () => await world?.close())
 
-  test('is begun by one worker, ended by that worker only, and taken over when its lease lapses', async () => {
+  test('a run is begun by one worker, ended only by that worker, and claimed by another after its lease', async () => {
     const { sql } = world
     const begin = () => beginRun(sql, 'some work')
     const runs = (await Promise.all(Array.from({ length: 20 }, begin))).filter((run) => run !== undefined)
@@ -628,24 +639,24 @@ describe('a run of recurring work', () => {
     expect((await begin())!.position).toEqual({ at: 3 })
   })
 
-  test('that is not due at first does not begin at once', async () => {
+  test('a run with a delayed first run does not begin at once', async () => {
     const later = () => beginRun(world.sql, 'later', { first_after_s: 3600 })
     expect(await later()).toBeUndefined()
     expect(await later()).toBeUndefined()
   })
 })
 
-test('two workers read the events one after the other', async () => {
+test('two workers do not read the events at the same time', async () => {
   const world = await createWorld({ notifications: false, env: EAGER })
   const second = await startWorker(world.config, createLog('silent', 'test'))
   try {
     const slow = await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: { hold: 'before' } })
     await slow.hit()
-    const asked = async () => (await world.provider('stripe').requests({ path: '/v1/events' })).length
-    const before = await asked()
+    const countRequests = async () => (await world.provider('stripe').requests({ path: '/v1/events' })).length
+    const before = await countRequests()
     const { id, processor_reference } = await heldPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-    // The worker that reads the events is held. Runs of another kind, one a second, show that the other worker goes on.
+    // The request of the worker that reads the events is on hold. Other runs, one each second, show that the other worker runs.
     for (let runs = 0, last = ''; runs < 4; runs++) {
       const ended_at = async () =>
         (await world.sql`select ended_at from recurring_work where name = 'reconciling'`)[0]
@@ -653,7 +664,7 @@ test('two workers read the events one after the other', async () => {
       await eventually(async () => expect(await ended_at()).not.toBe(last))
       last = await ended_at()
     }
-    expect(await asked()).toBe(before)
+    expect(await countRequests()).toBe(before)
     await slow.remove()
     await paymentIn(world.client, id, 'captured')
     await checkInvariants(world)

@@ -1,4 +1,4 @@
-// Redis as a Cluster and under Sentinels: the same work, also while a server dies and another takes its place.
+// Redis as a Cluster and under Sentinels: queues and published states work, also after a failover.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster } from 'ioredis'
@@ -14,7 +14,7 @@ import { until } from '#test/process.ts'
 import { startRedisCluster, startRedisSentinels, type RedisDeployment } from '#test/redis-places.ts'
 import { createWorld } from '#test/world.ts'
 
-/** The keys of a queue share this tag, and in a Cluster a server. */
+/** The hash tag of a queue's keys. In a Cluster they are on one server. */
 const keysOf = (queue: string) => `{sluice:${queue}}`
 
 function open(redis_url: string): Queue {
@@ -26,35 +26,35 @@ function open(redis_url: string): Queue {
   return queue
 }
 
-/** Rings until one of the bells was performed and the end of its job heard: the first may meet what is left of an outage. */
-async function untilItWorks(
+/** Sends wake-ups until one is performed and its job's state is received: the first ones can be lost in an outage. */
+async function awaitWorkingQueue(
   queue: Queue,
   name: string,
   performed: Set<string>,
-  heard: Set<string>,
+  received: Set<string>,
 ): Promise<void> {
-  const will_wake: string[] = []
-  await until('a bell is performed and the end of its job heard', async () => {
+  const sent: string[] = []
+  await until('a wake-up is performed and the state of its job is received', async () => {
     const id = randomUUID()
-    will_wake.push(id)
+    sent.push(id)
     queue.wake([{ id, queue: name }])
     await sleep(100)
-    return will_wake.some((one) => performed.has(one) && heard.has(one))
+    return sent.some((each) => performed.has(each) && received.has(each))
   })
 }
 
-/** A name whose queue is on the same server as `queue`. */
-async function nameBeside(redis: RedisDeployment, queue: string): Promise<string> {
+/** The name of a queue on the same server as `queue`. */
+async function findColocatedQueue(redis: RedisDeployment, queue: string): Promise<string> {
   const port = await redis.primaryOf(keysOf(queue))
   for (let tries = 0; ; tries++) {
-    if ((await redis.primaryOf(keysOf(`beside-${tries}`))) === port) return `beside-${tries}`
+    if ((await redis.primaryOf(keysOf(`colocated-${tries}`))) === port) return `colocated-${tries}`
   }
 }
 
 describe.each([
-  { place: 'a Cluster', start: startRedisCluster },
-  { place: 'a primary under Sentinels', start: startRedisSentinels },
-])('Redis as $place', { timeout: 180_000 }, ({ start }) => {
+  { topology: 'a Cluster', start: startRedisCluster },
+  { topology: 'a primary under Sentinels', start: startRedisSentinels },
+])('Redis as $topology', { timeout: 180_000 }, ({ start }) => {
   let redis: RedisDeployment
   beforeAll(async () => {
     redis = await start()
@@ -63,38 +63,38 @@ describe.each([
 
   // Only a Cluster redirects.
   test.each(start === startRedisCluster ? ['clients that are redirected while they disconnect'] : [])(
-    '%s connect again',
+    '%s reconnect',
     async () => {
-      // Now and then one does not meet the moment.
+      // Several clients: not every client is redirected at the critical moment.
       const clients = Array.from({ length: 4 }, () => connectRedis(redis.url, producerConnection) as Cluster)
       for (const client of clients) {
         client.on('error', () => {})
         onTestFinished(() => client.disconnect())
       }
-      await until('all are ready', () => clients.every(({ status }) => status === 'ready'))
+      await until('all clients are ready', () => clients.every(({ status }) => status === 'ready'))
       for (const client of clients) {
         await Promise.all(client.nodes('master').map((node) => node.ping()))
-        // The command goes to a server that has not its slot, one of the first.
+        // The command goes to a server without its slot.
         client.slots.fill(client.slots.at(-1)!)
         const redirected = client.set('{3}', '').catch(() => {})
         client.disconnect(true)
         await redirected
       }
-      await until('all are ready again', () => clients.every(({ status }) => status === 'ready'))
-      const again = await Promise.all(clients.map((client) => client.set('{3}', '')))
-      expect(again).toEqual(['OK', 'OK', 'OK', 'OK'])
+      await until('all clients are ready again', () => clients.every(({ status }) => status === 'ready'))
+      const answers = await Promise.all(clients.map((client) => client.set('{3}', '')))
+      expect(answers).toEqual(['OK', 'OK', 'OK', 'OK'])
     },
   )
 
-  test('payments are answered throughout, and bells and published states work again after a failover', async () => {
+  test('payments are answered during a failover, and wake-ups and published states work after it', async () => {
     const world = await createWorld({ queue: 'postgres', env: { QUEUE: 'redis', REDIS_URL: redis.url } })
     onTestFinished(() => world.close())
     const queue = open(redis.url)
-    const [performed, heard] = [new Set<string>(), new Set<string>()]
-    await queue.subscribe((states) => states.forEach(({ id }) => heard.add(id)))
+    const [performed, received] = [new Set<string>(), new Set<string>()]
+    await queue.subscribe((states) => states.forEach(({ id }) => received.add(id)))
     const other = open(redis.url)
-    // In a Cluster, one whose keys are where those of the payments are.
-    const name = await nameBeside(redis, QUEUES[0])
+    // In a Cluster, a queue on the server of the payments queue.
+    const name = await findColocatedQueue(redis, QUEUES[0])
     other.consume({
       queue: name,
       concurrency: 10,
@@ -103,14 +103,14 @@ describe.each([
         other.publish([{ id, state: 'succeeded' }])
       },
     })
-    await untilItWorks(queue, name, performed, heard)
+    await awaitWorkingQueue(queue, name, performed, received)
     const answers = (await pay(world.client)).answers
 
     await redis.killPrimaryOf(keysOf(QUEUES[0]))
     while ((await redis.primaryOf(keysOf(QUEUES[0]))) === undefined)
       answers.push(...(await pay(world.client)).answers)
-    await until('the queue is up again', () => !queue.isDown() && !other.isDown())
-    await untilItWorks(queue, name, performed, heard)
+    await until('both queues are up', () => !queue.isDown() && !other.isDown())
+    await awaitWorkingQueue(queue, name, performed, received)
     answers.push(...(await pay(world.client)).answers)
 
     expect(new Set(answers)).toEqual(new Set([200, 201]))
@@ -169,6 +169,6 @@ test.each([
   ['redis://%zz:x@a', undefined],
   ['postgres://a', undefined],
   ['', undefined],
-])('the address %s is read', (text, place) => {
-  expect(parseRedisUrl(text)).toEqual(place)
+])('the address %s is parsed or rejected', (text, address) => {
+  expect(parseRedisUrl(text)).toEqual(address)
 })

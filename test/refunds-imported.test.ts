@@ -1,4 +1,4 @@
-// Refunds made in the processor's dashboard: taken into state and ledger, whatever is under way here.
+// Refunds from the processor's dashboard are imported into payments and ledger, also during refunds of Sluice.
 import { describe, expect } from 'vitest'
 import { checkInvariants } from './support/books.ts'
 import {
@@ -27,34 +27,36 @@ import { createWorld, testIn, type World } from './support/world.ts'
 
 const test = testIn({ notifications: false })
 
-/** Delivers what was not delivered yet of a payment, shuffled; answers it. */
-async function tell(world: World, reference: string): Promise<StripeEvent[]> {
+/** Delivers all events of a payment in random order, and waits for their attempts. Returns the events. */
+async function deliverShuffled(world: World, reference: string): Promise<StripeEvent[]> {
   const events = shuffled(await listEvents(world, reference))
   for (const event of events) expect((await deliver(world, event)).status).toBe(200)
   await tried(world, events)
   return events
 }
 
-async function tellAll(world: World, reference: string): Promise<void> {
-  const events = await tell(world, reference)
+async function deliverAndApply(world: World, reference: string): Promise<void> {
+  const events = await deliverShuffled(world, reference)
   await world.drain()
   for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
   await checkInvariants(world)
 }
 
-describe('a refund made in the dashboard', () => {
-  test('of a part is imported, shown as such, and leaves the rest to refund', async ({ world }) => {
+describe('refunds from the dashboard', () => {
+  test('a partial refund is imported, marked as imported, and leaves the remaining amount refundable', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const theirs = await refundInDashboard(world, processor_reference, 350)
-    await tellAll(world, processor_reference)
-    const story = await paymentSummary(world, id)
-    expect(story.payment).toMatchObject({
+    const dashboard_refund = await refundInDashboard(world, processor_reference, 350)
+    await deliverAndApply(world, processor_reference)
+    const summary = await paymentSummary(world, id)
+    expect(summary.payment).toMatchObject({
       status: 'captured',
       amount_captured_minor: 1000,
       amount_refunded_minor: 350,
       amount_refund_reserved_minor: 350,
     })
-    expect(story.postings).toEqual(['capture 1000', 'refund -350'])
+    expect(summary.postings).toEqual(['capture 1000', 'refund -350'])
     const { body: refunds } = await world.client.get(`/v1/payments/${id}/refunds`)
     expect(refunds).toMatchObject([
       {
@@ -63,21 +65,21 @@ describe('a refund made in the dashboard', () => {
         currency: 'USD',
         imported: true,
         idempotency_key: null,
-        processor_reference: theirs.id,
+        processor_reference: dashboard_refund.id,
       },
     ])
     const tooMuch = await refund(world.client, id, { amount_minor: 651 })
     expect([tooMuch.status, tooMuch.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
     const rest = await refund(world.client, id)
     expect(rest.body).toMatchObject({ status: 'succeeded', amount_minor: 650 })
-    await tellAll(world, processor_reference)
+    await deliverAndApply(world, processor_reference)
     expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
-  test('of everything, at once or in parts, is imported once each', async ({ world }) => {
+  test('a full refund and several partial refunds are imported once each', async ({ world }) => {
     const whole = await capturedPayment(world.client)
     await refundInDashboard(world, whole.processor_reference)
-    await tellAll(world, whole.processor_reference)
+    await deliverAndApply(world, whole.processor_reference)
     const first = await paymentSummary(world, whole.id)
     expect(first.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 1000 })
     expect(first.postings).toEqual(['capture 1000', 'refund -1000'])
@@ -87,7 +89,7 @@ describe('a refund made in the dashboard', () => {
     const parts = await capturedPayment(world.client)
     for (const amount of [100, 200, 300, 400])
       await refundInDashboard(world, parts.processor_reference, amount)
-    await tellAll(world, parts.processor_reference)
+    await deliverAndApply(world, parts.processor_reference)
     const second = await paymentSummary(world, parts.id)
     expect(second.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
     expect(second.refunds.map((row) => row.amount_minor)).toEqual([100, 200, 300, 400])
@@ -100,7 +102,7 @@ describe('a refund made in the dashboard', () => {
     ])
   })
 
-  test('is imported once, though 100 of its webhooks come at once', async ({ world }) => {
+  test('a refund with 100 concurrent webhooks is imported once', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     await refundInDashboard(world, processor_reference, 500)
     const events = (await listEvents(world, processor_reference)).flatMap((event) =>
@@ -108,13 +110,13 @@ describe('a refund made in the dashboard', () => {
     )
     await deliverAll(world, shuffled(events))
     await world.drain()
-    const story = await paymentSummary(world, id)
-    expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 500, imported: true, known: true }])
-    expect(story.postings).toEqual(['capture 1000', 'refund -500'])
+    const summary = await paymentSummary(world, id)
+    expect(summary.refunds).toEqual([{ status: 'succeeded', amount_minor: 500, imported: true, known: true }])
+    expect(summary.postings).toEqual(['capture 1000', 'refund -500'])
     await checkInvariants(world)
   })
 
-  test('that arrives before the capture is known waits for it', async ({ world }) => {
+  test('a notification of a refund waits for the capture', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await refundInDashboard(world, processor_reference, 200)
@@ -126,71 +128,73 @@ describe('a refund made in the dashboard', () => {
       status: 'authorized',
       amount_refunded_minor: 0,
     })
-    await tellAll(world, processor_reference)
-    const story = await paymentSummary(world, id)
-    expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 200 })
-    expect(story.postings).toEqual(['capture 1000', 'refund -200'])
+    await deliverAndApply(world, processor_reference)
+    const summary = await paymentSummary(world, id)
+    expect(summary.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 200 })
+    expect(summary.postings).toEqual(['capture 1000', 'refund -200'])
   })
 
-  test('is pending here while it is pending there', async ({ world }) => {
+  test('a refund is pending while it is pending at the processor', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client, {
       payment_method: 'pm_card_pendingRefund',
     })
-    const theirs = await refundInDashboard(world, processor_reference, 200)
-    await tellAll(world, processor_reference)
+    const dashboard_refund = await refundInDashboard(world, processor_reference, 200)
+    await deliverAndApply(world, processor_reference)
     const pending = await paymentSummary(world, id)
     expect(pending.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 200 })
     expect(pending.refunds).toMatchObject([{ status: 'pending', imported: true }])
-    await settleRefund(world, theirs.id, 'succeeded')
-    await tellAll(world, processor_reference)
+    await settleRefund(world, dashboard_refund.id, 'succeeded')
+    await deliverAndApply(world, processor_reference)
     expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 200 })
   })
 })
 
-describe('a refund that fails later', () => {
-  test('gives the money back, made in the dashboard or here', async ({ world }) => {
+describe('refunds that fail later', () => {
+  test('a failed refund returns its amount, from the dashboard and from Sluice', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const ours = await refund(world.client, id, { amount_minor: 300 })
-    const theirs = await refundInDashboard(world, processor_reference, 200)
-    await tellAll(world, processor_reference)
+    const own_refund = await refund(world.client, id, { amount_minor: 300 })
+    const dashboard_refund = await refundInDashboard(world, processor_reference, 200)
+    await deliverAndApply(world, processor_reference)
     expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 500 })
 
-    await settleRefund(world, ours.body.processor_reference, 'failed')
-    await settleRefund(world, theirs.id, 'failed')
-    await tellAll(world, processor_reference)
-    const story = await paymentSummary(world, id)
-    expect(story.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 0 })
-    expect(story.refunds.map((row) => row.status)).toEqual(['failed', 'failed'])
-    expect(story.postings).toEqual([
+    await settleRefund(world, own_refund.body.processor_reference, 'failed')
+    await settleRefund(world, dashboard_refund.id, 'failed')
+    await deliverAndApply(world, processor_reference)
+    const summary = await paymentSummary(world, id)
+    expect(summary.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 0 })
+    expect(summary.refunds.map((row) => row.status)).toEqual(['failed', 'failed'])
+    expect(summary.postings).toEqual([
       'capture 1000',
       'refund -300',
       'refund -200',
       'refund_failed 200',
       'refund_failed 300',
     ])
-    expect(story.events.filter((type) => type === 'refund.failed')).toHaveLength(2)
-    // Late repetitions of the good news do not bring it back.
-    await tellAll(world, processor_reference)
-    expect(await paymentSummary(world, id)).toEqual(story)
-    const again = await refund(world.client, id)
-    expect(again.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
+    expect(summary.events.filter((type) => type === 'refund.failed')).toHaveLength(2)
+    // Late repetitions of the events of success change nothing.
+    await deliverAndApply(world, processor_reference)
+    expect(await paymentSummary(world, id)).toEqual(summary)
+    const full_refund = await refund(world.client, id)
+    expect(full_refund.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
   })
 
-  test('before we hear of it is imported as failed and reserves nothing', async ({ world }) => {
+  test('a refund that fails before its notification is imported as failed and reserves nothing', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const theirs = await refundInDashboard(world, processor_reference, 1000)
-    await settleRefund(world, theirs.id, 'failed')
-    const ours = await refund(world.client, id)
-    expect(ours.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
-    await tellAll(world, processor_reference)
-    const story = await paymentSummary(world, id)
-    expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
-    expect(story.refunds.map(({ status, imported }) => `${status} ${imported}`).toSorted()).toEqual([
+    const dashboard_refund = await refundInDashboard(world, processor_reference, 1000)
+    await settleRefund(world, dashboard_refund.id, 'failed')
+    const own_refund = await refund(world.client, id)
+    expect(own_refund.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
+    await deliverAndApply(world, processor_reference)
+    const summary = await paymentSummary(world, id)
+    expect(summary.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
+    expect(summary.refunds.map(({ status, imported }) => `${status} ${imported}`).toSorted()).toEqual([
       'failed true',
       'succeeded false',
     ])
-    expect(story.postings).toEqual(['capture 1000', 'refund -1000'])
-    expect(story.events.filter((type) => type.startsWith('refund.'))).toEqual([
+    expect(summary.postings).toEqual(['capture 1000', 'refund -1000'])
+    expect(summary.events.filter((type) => type.startsWith('refund.'))).toEqual([
       'refund.created',
       'refund.created',
       'refund.failed',
@@ -199,57 +203,57 @@ describe('a refund that fails later', () => {
   })
 })
 
-describe('while one of ours is under way', () => {
-  test('both fit: both are booked', async ({ world }) => {
+describe('during a refund of Sluice', () => {
+  test('two refunds within the captured amount are both posted', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
       fault: { hold: 'before' },
     })
     const waiting = refund(world.client, id, { amount_minor: 600 })
-    await held.hit()
+    await hold.hit()
     await refundInDashboard(world, processor_reference, 400)
-    await tell(world, processor_reference)
-    await held.remove()
+    await deliverShuffled(world, processor_reference)
+    await hold.remove()
     expect((await waiting).body).toMatchObject({ status: 'succeeded' })
-    await tellAll(world, processor_reference)
+    await deliverAndApply(world, processor_reference)
     expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
-  test('together they exceed what was captured: the one that the processor made is booked, ours fails', async ({
+  test('of two refunds above the captured amount, that of the processor is posted and that of Sluice fails', async ({
     world,
   }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
       fault: { hold: 'before' },
     })
-    const { body: ours } = await refund(world.client, id, { amount_minor: 600 }, ASYNC)
-    await held.hit()
+    const { body: own_refund } = await refund(world.client, id, { amount_minor: 600 }, ASYNC)
+    await hold.hit()
     await refundInDashboard(world, processor_reference, 700)
-    const events = await tell(world, processor_reference)
-    // It does not fit beside our reservation yet, and no money is invented.
+    const events = await deliverShuffled(world, processor_reference)
+    // The imported refund exceeds the unreserved amount, so it is not posted yet.
     const meanwhile = await paymentSummary(world, id)
     expect(meanwhile.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 600 })
     expect(meanwhile.postings).toEqual(['capture 1000'])
-    await held.remove()
+    await hold.remove()
     await eventually(async () => {
-      const { body } = await world.client.get(`/v1/refunds/${ours.id}`)
+      const { body } = await world.client.get(`/v1/refunds/${own_refund.id}`)
       expect(body).toMatchObject({ status: 'failed' })
     })
     await world.drain()
     for (const event of events) expect(await stateOf(world, event)).toBe('applied')
-    const story = await paymentSummary(world, id)
-    expect(story.payment).toMatchObject({ amount_refunded_minor: 700, amount_refund_reserved_minor: 700 })
-    expect(story.refunds).toEqual([
+    const summary = await paymentSummary(world, id)
+    expect(summary.payment).toMatchObject({ amount_refunded_minor: 700, amount_refund_reserved_minor: 700 })
+    expect(summary.refunds).toEqual([
       { status: 'failed', amount_minor: 600, imported: false, known: false },
       { status: 'succeeded', amount_minor: 700, imported: true, known: true },
     ])
-    expect(story.postings).toEqual(['capture 1000', 'refund -700'])
+    expect(summary.postings).toEqual(['capture 1000', 'refund -700'])
     await checkInvariants(world)
   })
 
-  test('ours whose answer is lost is settled by its webhook, once', async ({ world }) => {
+  test('a refund with a lost response is settled once by its webhook', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const lost = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -257,17 +261,19 @@ describe('while one of ours is under way', () => {
     })
     const waiting = refund(world.client, id, { amount_minor: 600 })
     await lost.hit()
-    await tell(world, processor_reference)
+    await deliverShuffled(world, processor_reference)
     expect((await waiting).body).toMatchObject({ status: 'succeeded', amount_minor: 600 })
-    await tellAll(world, processor_reference)
-    const story = await paymentSummary(world, id)
-    expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 600, imported: false, known: true }])
-    expect(story.postings).toEqual(['capture 1000', 'refund -600'])
+    await deliverAndApply(world, processor_reference)
+    const summary = await paymentSummary(world, id)
+    expect(summary.refunds).toEqual([
+      { status: 'succeeded', amount_minor: 600, imported: false, known: true },
+    ])
+    expect(summary.postings).toEqual(['capture 1000', 'refund -600'])
   })
 })
 
-describe('where the processor shows a released hold as a refund', () => {
-  test('nothing is imported, neither for a cancellation nor for the rest of a partial capture', async () => {
+describe('a processor that reports released holds as refunds', () => {
+  test('released holds of cancellations and partial captures are not imported as refunds', async () => {
     const other = await createWorld({
       notifications: false,
       providers: { stripe: { release_refunds: true } },
@@ -282,9 +288,9 @@ describe('where the processor shows a released hold as a refund', () => {
       for (const event of shuffled(events)) await deliver(other, event)
       await other.drain()
       expect((await paymentIn(other.client, canceled.id, 'canceled')).amount_refunded_minor).toBe(0)
-      const story = await paymentSummary(other, part.id)
-      expect(story.payment).toMatchObject({ amount_captured_minor: 600, amount_refunded_minor: 0 })
-      expect([story.refunds, story.postings]).toEqual([[], ['capture 600']])
+      const summary = await paymentSummary(other, part.id)
+      expect(summary.payment).toMatchObject({ amount_captured_minor: 600, amount_refunded_minor: 0 })
+      expect([summary.refunds, summary.postings]).toEqual([[], ['capture 600']])
       await checkInvariants(other)
     } finally {
       await other.close()
@@ -292,8 +298,8 @@ describe('where the processor shows a released hold as a refund', () => {
   })
 })
 
-describe('our ids on something that is not ours', () => {
-  test('change nothing: a copied payment is parked, a copied refund is imported as another, and other money is a drift', async () => {
+describe('foreign objects with ids of Sluice', () => {
+  test('a copied payment is parked, a copied refund is imported separately, and another amount is a drift', async () => {
     const other = await createWorld({ notifications: false })
     try {
       const api = async (path: string, form: Record<string, string>): Promise<any> => {
@@ -324,36 +330,36 @@ describe('our ids on something that is not ours', () => {
       expect((await paymentSummary(other, id)).payment).toMatchObject({ status: 'authorized' })
 
       await other.client.post(`/v1/payments/${id}/capture`)
-      const { body: ours } = await refund(other.client, id, { amount_minor: 100 })
+      const { body: own_refund } = await refund(other.client, id, { amount_minor: 100 })
       await api('refunds', {
         payment_intent: processor_reference,
         amount: '250',
-        'metadata[sluice_refund_id]': ours.id,
+        'metadata[sluice_refund_id]': own_refund.id,
         'metadata[sluice_payment_id]': id,
         'metadata[sluice_tenant_id]': other.tenant_id,
       })
       for (const event of await listEvents(other, processor_reference)) await deliver(other, event)
       await other.drain()
-      const story = await paymentSummary(other, id)
-      expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 350 })
-      expect(story.refunds.map(({ amount_minor, imported }) => [amount_minor, imported])).toEqual([
+      const summary = await paymentSummary(other, id)
+      expect(summary.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 350 })
+      expect(summary.refunds.map(({ amount_minor, imported }) => [amount_minor, imported])).toEqual([
         [100, false],
         [250, true],
       ])
-      expect(story.postings).toEqual(['capture 1000', 'refund -250', 'refund -100'])
+      expect(summary.postings).toEqual(['capture 1000', 'refund -250', 'refund -100'])
 
-      // It bears the ids of a refund whose own never took effect, and is of another amount.
+      // This refund has the ids of a refund without effect, and another amount.
       const { payment, refund_id } = await unknownRefund(other, 300)
-      const strange = await api('refunds', {
+      const mismatched = await api('refunds', {
         payment_intent: payment.processor_reference,
         amount: '200',
         'metadata[sluice_refund_id]': refund_id,
         'metadata[sluice_payment_id]': payment.id,
         'metadata[sluice_tenant_id]': other.tenant_id,
       })
-      const told = await listEvents(other, payment.processor_reference)
-      for (const event of told) await deliver(other, event)
-      await tried(other, told)
+      const mismatched_events = await listEvents(other, payment.processor_reference)
+      for (const event of mismatched_events) await deliver(other, event)
+      await tried(other, mismatched_events)
       expect((await paymentSummary(other, payment.id)).postings).toEqual(['capture 1000'])
       const drifts = (await other.client.get(`/v1/reconciliation?payment_id=${payment.id}&subject=refund`))
         .body
@@ -361,7 +367,7 @@ describe('our ids on something that is not ours', () => {
         {
           state: 'differs',
           ours: { status: 'pending', amount_minor: 300, processor_reference: null },
-          theirs: { status: 'succeeded', amount_minor: 200, processor_reference: strange.id },
+          theirs: { status: 'succeeded', amount_minor: 200, processor_reference: mismatched.id },
         },
       ])
     } finally {

@@ -1,4 +1,4 @@
-// Refunds: reserved at once, settled as the processor tells, given back when they fail, never more than was captured.
+// Refunds: reserved at once, settled by the processor's report, released after a failure, never above the captured amount.
 import { describe, expect } from 'vitest'
 import { findRemainingProblems } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -7,7 +7,7 @@ import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
 
-async function refundIn(client: Client, id: string, status: string): Promise<any> {
+async function awaitRefund(client: Client, id: string, status: string): Promise<any> {
   return await eventually(async () => {
     const { body } = await client.get(`/v1/refunds/${id}`)
     expect(body).toMatchObject({ status })
@@ -34,7 +34,7 @@ async function settle(
 }
 
 describe('a captured payment', () => {
-  test('is refunded in full when no amount is said', async ({ world, client }) => {
+  test('is refunded in full without an amount', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const idempotency_key = freshKey()
     const { status, body } = await refund(client, id, {
@@ -69,17 +69,19 @@ describe('a captured payment', () => {
     })
   })
 
-  test('is listed with all others, newest first, by status and currency', async ({ world }) => {
+  test('has its refund in the list of all refunds, newest first, filtered by status and currency', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
-    const made = []
+    const created = []
     for (const currency of ['usd', 'eur'])
-      made.unshift((await refund(shop, (await capturedPayment(shop, { currency })).id)).body)
-    const [euros, dollars] = made
+      created.unshift((await refund(shop, (await capturedPayment(shop, { currency })).id)).body)
+    const [euros, dollars] = created
     for (const [query, expected] of [
-      ['', made],
+      ['', created],
       ['limit=1', [euros]],
       ['currency=usd', [dollars]],
-      ['status=succeeded', made],
+      ['status=succeeded', created],
       ['status=pending', []],
       [`created_to=${euros.created_at}`, [dollars]],
     ] as const)
@@ -87,7 +89,7 @@ describe('a captured payment', () => {
     expect((await shop.get('/v1/refunds?status=lost')).status).toBe(400)
   })
 
-  test('is refunded in parts, and then what is left, and then no more', async ({ client }) => {
+  test('is refunded in parts, then in full, then no more', async ({ client }) => {
     const { id } = await capturedPayment(client)
     const parts = [
       await refund(client, id, { amount_minor: 100 }),
@@ -107,16 +109,16 @@ describe('a captured payment', () => {
       first!.body,
     ])
     for (const body of [{}, { amount_minor: 1 }]) {
-      const more = await refund(client, id, body)
-      expect(more.status).toBe(422)
-      expect(more.body.error).toMatchObject({
+      const excess = await refund(client, id, body)
+      expect(excess.status).toBe(422)
+      expect(excess.body.error).toMatchObject({
         code: 'refund_exceeds_captured',
         context: { amount_captured_minor: 1000, amount_refunded_minor: 1000 },
       })
     }
   })
 
-  test('is never refunded beyond what was captured of it', async ({ world, client }) => {
+  test('is never refunded above the captured amount', async ({ world, client }) => {
     const { id } = await heldPayment(client)
     await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
     const refused = await refund(client, id, { amount_minor: 401 })
@@ -130,12 +132,12 @@ describe('a captured payment', () => {
     ['ISK', 10_050, 10_000],
     ['UGX', 10_001, 10_000],
   ] as const)(
-    'takes a refund in %s only in the steps in which it is settled',
-    async ([currency, odd, even], { client }) => {
+    'accepts a refund in %s only in the units of its settlement',
+    async ([currency, indivisible, divisible], { client }) => {
       const { id } = await capturedPayment(client, { currency, amount_minor: 20_000 })
-      const refused = await refund(client, id, { amount_minor: odd })
+      const refused = await refund(client, id, { amount_minor: indivisible })
       expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
-      expect((await refund(client, id, { amount_minor: even })).status).toBe(201)
+      expect((await refund(client, id, { amount_minor: divisible })).status).toBe(201)
     },
   )
 
@@ -154,19 +156,21 @@ describe('a captured payment', () => {
   })
 })
 
-test('what was not captured cannot be refunded, and the answer names its state', async ({ client }) => {
+test('an uncaptured payment cannot be refunded, and the error names its status', async ({ client }) => {
   const { id } = await heldPayment(client)
-  const held = await refund(client, id)
-  expect(held.status).toBe(409)
-  expect(held.body.error).toMatchObject({
+  const refused = await refund(client, id)
+  expect(refused.status).toBe(409)
+  expect(refused.body.error).toMatchObject({
     code: 'payment_not_refundable',
     message: expect.stringContaining('authorized'),
   })
   await client.post(`/v1/payments/${id}/cancel`)
   expect((await refund(client, id)).body.error).toMatchObject({ context: { status: 'canceled' } })
-  const unknown = '01900000-0000-7000-8000-000000000000'
-  expect((await refund(client, unknown)).body.error).toMatchObject({ code: 'payment_not_found' })
-  expect((await client.get(`/v1/refunds/${unknown}`)).body.error).toMatchObject({ code: 'refund_not_found' })
+  const unknown_id = '01900000-0000-7000-8000-000000000000'
+  expect((await refund(client, unknown_id)).body.error).toMatchObject({ code: 'payment_not_found' })
+  expect((await client.get(`/v1/refunds/${unknown_id}`)).body.error).toMatchObject({
+    code: 'refund_not_found',
+  })
 })
 
 test("another tenant's refund does not exist", async ({ world, client }) => {
@@ -177,16 +181,16 @@ test("another tenant's refund does not exist", async ({ world, client }) => {
   expect((await other.get(`/v1/payments/${id}/refunds`)).status).toBe(404)
 })
 
-describe('a refund that takes its time', () => {
-  test('is reserved while it is pending, and posted when it succeeds', async ({ world, client }) => {
+describe('a pending refund', () => {
+  test('is reserved, and posted when it succeeds', async ({ world, client }) => {
     const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
     const { status, body } = await refund(client, id, { amount_minor: 600 })
     expect([status, body.status]).toEqual([201, 'pending'])
     expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 600 })
-    const shown = async () => (await client.get(`/v1/payments/${id}`)).body
-    expect(await shown()).toMatchObject({ amount_refunded_minor: 0, amount_refund_pending_minor: 600 })
-    const more = await refund(client, id, { amount_minor: 401 })
-    expect([more.status, more.body.error.context]).toEqual([
+    const readPayment = async () => (await client.get(`/v1/payments/${id}`)).body
+    expect(await readPayment()).toMatchObject({ amount_refunded_minor: 0, amount_refund_pending_minor: 600 })
+    const excess = await refund(client, id, { amount_minor: 401 })
+    expect([excess.status, excess.body.error.context]).toEqual([
       422,
       {
         requested_minor: 401,
@@ -196,23 +200,23 @@ describe('a refund that takes its time', () => {
         currency: 'USD',
       },
     ])
-    const posted = async () =>
+    const readPostings = async () =>
       (await world.sql`select kind from ledger_transfers where subject_id = ${body.id}`).map(
         ({ kind }) => kind,
       )
-    expect(await posted()).toEqual([])
+    expect(await readPostings()).toEqual([])
     await settle(world, body.processor_reference, 'succeeded')
-    await refundIn(client, body.id, 'succeeded')
-    expect(await posted()).toEqual(['refund'])
+    await awaitRefund(client, body.id, 'succeeded')
+    expect(await readPostings()).toEqual(['refund'])
     expect(await amountsOf(world, id)).toEqual({ refunded: 600, reserved: 600 })
-    expect(await shown()).toMatchObject({ amount_refunded_minor: 600, amount_refund_pending_minor: 0 })
+    expect(await readPayment()).toMatchObject({ amount_refunded_minor: 600, amount_refund_pending_minor: 0 })
   })
 
-  test('and then fails frees what was reserved and posts nothing', async ({ world, client }) => {
+  test('that fails frees its reserved amount and posts nothing', async ({ world, client }) => {
     const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
     const { body } = await refund(client, id)
     await settle(world, body.processor_reference, 'failed', 'declined')
-    expect(await refundIn(client, body.id, 'failed')).toMatchObject({
+    expect(await awaitRefund(client, body.id, 'failed')).toMatchObject({
       failure: { code: 'processor_error', message: 'declined' },
     })
     expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
@@ -221,7 +225,7 @@ describe('a refund that takes its time', () => {
   })
 })
 
-test('a refund that succeeded and fails later gives the money back, which can then be refunded again', async ({
+test('a late failure of a refund returns the money, which can be refunded again', async ({
   world,
   client,
 }) => {
@@ -231,15 +235,15 @@ test('a refund that succeeded and fails later gives the money back, which can th
       select balance_minor from ledger_accounts where tenant_id = ${world.tenant_id} and currency = ${currency} and name = 'available'`
     return row!.balance_minor
   }
-  const before = await available()
+  const balance_before = await available()
   const { body } = await refund(client, id, { amount_minor: 800 })
   expect(body).toMatchObject({ status: 'succeeded' })
-  expect(await available()).toBe(before - 800)
+  expect(await available()).toBe(balance_before - 800)
   await settle(world, body.processor_reference, 'failed', 'lost_or_stolen_card')
-  expect(await refundIn(client, body.id, 'failed')).toMatchObject({
+  expect(await awaitRefund(client, body.id, 'failed')).toMatchObject({
     failure: { message: 'lost_or_stolen_card' },
   })
-  expect(await available()).toBe(before)
+  expect(await available()).toBe(balance_before)
   expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
   const events = await world.sql`
     select type from events where subject_id = ${id} and data ->> 'id' = ${body.id} order by created_at`
@@ -248,7 +252,7 @@ test('a refund that succeeded and fails later gives the money back, which can th
 })
 
 describe('idempotency', () => {
-  test('a repetition answers the refund as it stands, and refunds nothing', async ({ world, client }) => {
+  test('a repeated request returns the present refund and refunds nothing', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const body = { amount_minor: 300, idempotency_key: freshKey() }
     const first = await refund(client, id, body)
@@ -271,18 +275,18 @@ describe('idempotency', () => {
     expect(await amountsOf(world, other.id)).toEqual({ refunded: 0, reserved: 0 })
   })
 
-  test('a repetition while the first is under way joins its wait', async ({ world, client }) => {
+  test('a repeated request during the first one waits for the same outcome', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { contains: `payment_intent=${processor_reference}` },
       fault: 'hold',
     })
     const body = { amount_minor: 300, idempotency_key: freshKey() }
     const first = refund(client, id, body)
-    await held.hit()
+    await hold.hit()
     const second = refund(client, id, body)
     expect((await refund(client, id, body, ASYNC)).body).toMatchObject({ status: 'pending' })
-    await held.remove()
+    await hold.remove()
     const answers = await Promise.all([first, second])
     expect(answers.map(({ status, body: made }) => [status, made.status])).toEqual([
       [201, 'succeeded'],
@@ -291,13 +295,13 @@ describe('idempotency', () => {
   })
 })
 
-test('a refund that the processor refuses is failed, frees what it reserved, and stays refused when repeated', async ({
+test('a refund refused by the processor fails, frees its reserved amount, and replays its error', async ({
   world,
   client,
 }) => {
   const { id, processor_reference } = await capturedPayment(client)
   await world.provider('stripe').control('POST', '/webhooks', { paused: true })
-  const theirs = await world
+  const external_refund = await world
     .provider('stripe')
     .control('POST', '/refunds', { payment_intent: processor_reference })
   const body = { amount_minor: 500, idempotency_key: freshKey() }
@@ -310,10 +314,10 @@ test('a refund that the processor refuses is failed, frees what it reserved, and
     failure: { code: 'payment_invalid' },
   })
   expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
-  const again = await refund(client, id, body)
-  expect({ ...again.body.error, request_id: null }).toEqual({ ...refused.body.error, request_id: null })
+  const replayed = await refund(client, id, body)
+  expect({ ...replayed.body.error, request_id: null }).toEqual({ ...refused.body.error, request_id: null })
 
-  // What was refunded in the dashboard is in the processor's books, so it comes into ours.
+  // A refund from the processor's dashboard is imported.
   await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   const imported = await eventually(async () => {
     const [first] = (await client.get(`/v1/payments/${id}/refunds`)).body
@@ -323,20 +327,20 @@ test('a refund that the processor refuses is failed, frees what it reserved, and
   expect(imported).toMatchObject({
     amount_minor: 1000,
     idempotency_key: null,
-    processor_reference: theirs.id,
+    processor_reference: external_refund.id,
   })
   expect(await amountsOf(world, id)).toEqual({ refunded: 1000, reserved: 1000 })
 })
 
-test('a refund not finished in time is 202, and goes on', async ({ client }) => {
+test('a refund that is not final in time returns 202 and continues', async ({ client }) => {
   const { id } = await capturedPayment(client)
   const { status, headers, body } = await refund(client, id, {}, ASYNC)
   expect(status).toBe(202)
   expect(headers.get('location')).toBe(`/v1/refunds/${body.id}`)
-  await refundIn(client, body.id, 'succeeded')
+  await awaitRefund(client, body.id, 'succeeded')
 })
 
-test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
+test('the books balance and agree with the processor after all refunds', async ({ world }) => {
   await world.drain()
   expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -1,4 +1,4 @@
-// Who may do what in the database: each process with the rights of its role and no others, readers within one tenant.
+// Tests the database roles: each process has only the rights of its role, and readers see one tenant.
 import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq'
 import { join } from 'node:path'
 import postgres from 'postgres'
@@ -31,7 +31,7 @@ const DENIED = '42501'
 let other: Awaited<ReturnType<World['clientOf']>>
 const connections: Record<string, postgres.Sql> = {}
 
-// On PostgreSQL, so that BullMQ's tables are used with these rights too.
+// The queue on PostgreSQL tests the rights on BullMQ's tables too.
 const test = testIn({
   queue: 'postgres',
   parts: ['api', 'webhooks', 'worker', 'dashboard'],
@@ -46,9 +46,9 @@ afterAll(async () => {
   for (const sql of Object.values(connections)) await sql.end()
 })
 
-const asked = async (role: string, statement: string) => [...(await connections[role]!.unsafe(statement))]
+const runAs = async (role: string, statement: string) => [...(await connections[role]!.unsafe(statement))]
 
-/** Messages with all that belongs to them; somebody answers that no more are wanted. */
+/** Sends messages with templates and attachments, cancels one, and receives an opt-out. */
 async function sendMessages({ client, provider }: World): Promise<void> {
   const send = async (path: string, body: object) =>
     (await client.post(`/v1/messages/${path}`, { idempotency_key: freshKey(), ...body })).body
@@ -68,21 +68,21 @@ async function sendMessages({ client, provider }: World): Promise<void> {
   )
 }
 
-/** An endpoint, changed and recovered. */
-async function keepEndpoint({ client }: World): Promise<void> {
-  const made = await client.post('/v1/webhook_endpoints', {
+/** Creates, changes, recovers and deletes an endpoint. */
+async function manageEndpoint({ client }: World): Promise<void> {
+  const created = await client.post('/v1/webhook_endpoints', {
     url: 'https://shop.example/webhooks',
     types: ['payout.canceled'],
     headers: { 'x-shop': '17' },
   })
-  const path = `/v1/webhook_endpoints/${made.body.id}`
+  const path = `/v1/webhook_endpoints/${created.body.id}`
   expect((await client.patch(path, { ordered: true })).status).toBe(200)
   expect((await client.post(`${path}/rotate_secret`)).status).toBe(200)
   expect((await client.post(`${path}/recover`, { since: '2026-01-01T00:00:00Z' })).status).toBe(202)
   expect((await client.delete(path)).status).toBe(200)
 }
 
-test('each process does all of its work as its own user', async ({ world }) => {
+test('each process performs all of its work as its own user', async ({ world }) => {
   const { client } = world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   expect((await client.delete(`/v1/customers/${customer.body.id}`)).status).toBe(200)
@@ -99,9 +99,9 @@ test('each process does all of its work as its own user', async ({ world }) => {
   expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
     status: 'succeeded',
   })
-  const brought = (await topUp(client)).body
+  const top_up = (await topUp(client)).body
   await eventually(async () =>
-    expect((await client.get(`/v1/wallet/top_ups/${brought.id}`)).body).toMatchObject({
+    expect((await client.get(`/v1/wallet/top_ups/${top_up.id}`)).body).toMatchObject({
       status: 'succeeded',
     }),
   )
@@ -112,11 +112,11 @@ test('each process does all of its work as its own user', async ({ world }) => {
   expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
   const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
   expect((await client.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body.status).toBe('succeeded')
-  const slow = { ...task, idempotency_key: freshKey(), input: { prompt: '[[slow]]' } }
-  const started = (await client.post('/v1/ai/tasks', slow)).body
+  const slow_task = { ...task, idempotency_key: freshKey(), input: { prompt: '[[slow]]' } }
+  const started = (await client.post('/v1/ai/tasks', slow_task)).body
   expect((await client.post(`/v1/ai/tasks/${started.id}/cancel`)).body.status).toBe('canceled')
   await sendMessages(world)
-  await keepEndpoint(world)
+  await manageEndpoint(world)
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const payout = await payOut(client, await recipient(client, 'ba_lateReturn'))
   await payoutIn(client, payout.body.id, 'failed')
@@ -135,34 +135,34 @@ test('each process does all of its work as its own user', async ({ world }) => {
     expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
   )
   expect(timeline.text).toContain('posting')
-  // What the stories of readers need of another tenant.
+  // The tests of readers need rows of another tenant.
   await capturedPayment(other)
   await world.drain()
   await checkInvariants(world)
 }, 180_000)
 
 test.for(['api', 'webhooks', 'worker', 'dashboard'])(
-  'the queue takes bells of the role %s',
+  'the queue accepts wake-ups of the role %s',
   async (role, { world }) => {
-    const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
-    const put = (queue: string) =>
-      `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
-    expect(await asked(role, put('ai'))).toEqual([{ bells: 1 }])
-    // Each queue has a sequence, so nobody makes others.
+    const wakeups = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
+    const addWakeups = (queue: string) =>
+      `select count(*)::int as wakeups from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(wakeups)}')`
+    expect(await runAs(role, addWakeups('ai'))).toEqual([{ wakeups: 1 }])
+    // Each queue has a sequence, so no role may create queues.
     const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
     const before = await sequences()
-    await expect(asked(role, put(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
+    await expect(runAs(role, addWakeups(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
     expect(await sequences()).toEqual(before)
   },
 )
 
-describe('no role may do more than its process does', () => {
+describe('no role has more rights than its process needs', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
   const VALUES = `'0198e1f0-0000-7000-8000-000000000001', '00000000-0000-7000-8000-000000000000'`
   const LOCK_MIGRATIONS = `do $$ begin lock table schema_migrations in access share mode; end $$`
   const REFUSED: Record<ProcessRole, string[]> = {
     dashboard: [
-      `create temporary table mine (id int)`,
+      `create temporary table example (id int)`,
       `update jobs set state = 'succeeded'`,
       `update payments set amount_captured_minor = amount_minor`,
       `update ledger_accounts set balance_minor = 0`,
@@ -195,7 +195,7 @@ describe('no role may do more than its process does', () => {
       `update tenants set contact_email = null`,
     ],
     api: [
-      `create temporary table mine (id int)`,
+      `create temporary table example (id int)`,
       `update payments set amount_captured_minor = amount_minor`,
       `update payments set client_secret = null`,
       `update payments set processor_reference = 'pi_other'`,
@@ -245,13 +245,13 @@ describe('no role may do more than its process does', () => {
       `insert into jobs ${JOB} values (${VALUES}, 'deliveries', 'webhook_endpoint.test', '{}', 26)`,
       `delete from webhook_endpoints`,
       `delete from erasures`,
-      `create table mine (id int)`,
+      `create table example (id int)`,
       `set role sluice_worker`,
       LOCK_MIGRATIONS,
       `insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state) select id, tenant_id, queue, name, payload, 1, state from jobs`,
     ],
     webhooks: [
-      `create temporary table mine (id int)`,
+      `create temporary table example (id int)`,
       `delete from processes`,
       `insert into processes (id, name, version, host, pid) values (gen_random_uuid(), 'worker', '1', 'host', 1)`,
       `insert into jobs ${JOB} values (${VALUES}, 'payments', 'payment.capture', '{}', 1)`,
@@ -299,7 +299,7 @@ describe('no role may do more than its process does', () => {
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', repeat('x', 1024 * 1024)), now())`,
       `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '[]', now())`,
-      // A kilobyte as it is stored, and megabytes as a text.
+      // A kilobyte in storage, and megabytes in the text format.
       `insert into notifications (id, provider, event_id, kind, payload)
         select '0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', jsonb_agg(1e-16383::numeric) from generate_series(1, 200)`,
       `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
@@ -313,7 +313,7 @@ describe('no role may do more than its process does', () => {
       `drop table notifications`,
     ],
     worker: [
-      `create temporary table mine (id int)`,
+      `create temporary table example (id int)`,
       `select from api_keys`,
       `insert into tenants select * from tenants`,
       `update tenants set contact_email = null`,
@@ -337,10 +337,10 @@ describe('no role may do more than its process does', () => {
       `drop table jobs`,
     ],
     reader: [
-      `create temporary table mine (id int)`,
+      `create temporary table example (id int)`,
       `select from operator_acts`,
       `select from processes`,
-      `create table mine (id int)`,
+      `create table example (id int)`,
       `select unique_now()`,
       `select hash from api_keys`,
       `select client_secret from payments`,
@@ -365,10 +365,10 @@ describe('no role may do more than its process does', () => {
   test.each(
     Object.entries(REFUSED).flatMap(([role, statements]) => statements.map((statement) => [role, statement])),
   )('%s: %s', async (role, statement) => {
-    await expect(asked(role, statement)).rejects.toMatchObject({ code: DENIED })
+    await expect(runAs(role, statement)).rejects.toMatchObject({ code: DENIED })
   })
 
-  test('no function can be called by everybody, and those with the rights of the owner have a fixed search_path', async ({
+  test('no function is executable by public, and functions with the rights of the owner have a fixed search_path', async ({
     world,
   }) => {
     const functions = await world.sql<
@@ -401,7 +401,7 @@ describe('no role may do more than its process does', () => {
       ])
   })
 
-  test('no role owns anything, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async ({
+  test('no role owns a table, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async ({
     world,
   }) => {
     const roles = await world.sql`
@@ -418,23 +418,23 @@ describe('no role may do more than its process does', () => {
 })
 
 describe('readers', () => {
-  /** Every table of the catalogue, so that a new one cannot be forgotten, with the column that says whose a row is. */
+  /** Every table of the catalog, with its column of the tenant. The query includes new tables. */
   async function tables(
     world: World,
-  ): Promise<{ name: string; tenant: string | null; fenced: boolean; policies: string[] }[]> {
+  ): Promise<{ name: string; tenant: string | null; row_security: boolean; policies: string[] }[]> {
     return await world.sql`
-      select c.relname as name, c.relrowsecurity as fenced,
+      select c.relname as name, c.relrowsecurity as row_security,
         case when c.relname = 'tenants' then 'id'
           when exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id') then 'tenant_id' end as tenant,
         array(select p.polname::text || ' ' || array_to_string(p.polroles::regrole[], ' ') from pg_policy p
           where p.polrelid = c.oid order by p.polname) as policies
       from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-        and c.relname not in ('schema_migrations', 'recurring_work') and c.relname <> all(${OF_NO_TENANT}::text[])
+        and c.relname not in ('schema_migrations', 'recurring_work') and c.relname <> all(${TABLES_WITHOUT_TENANT}::text[])
       order by c.relname`
   }
 
-  /** People can belong to several tenants; readers see none of them. */
-  const OF_NO_TENANT = [
+  /** Tables without a tenant. People can belong to several tenants, and readers cannot see them. */
+  const TABLES_WITHOUT_TENANT = [
     'users',
     'user_accounts',
     'user_sessions',
@@ -443,7 +443,7 @@ describe('readers', () => {
     'user_passkeys',
     'sign_in_failures',
     'audit_head',
-    // Of the installation.
+    // Rows of the installation.
     'job_rollups',
     'provider_accounts',
     'provider_failures',
@@ -454,7 +454,7 @@ describe('readers', () => {
     'operator_act_cancellations',
   ]
 
-  /** Where the webhooks host, or the API, may do less than its fellows. */
+  /** Policies of tables that restrict the webhooks host or the API more than other services. */
   const POLICIES: Record<string, string[]> = {
     jobs: [
       'api_requests sluice_api',
@@ -471,61 +471,61 @@ describe('readers', () => {
     ],
   }
 
-  test('each process speaks for its own kind, and nobody fills the list of them', async ({ world }) => {
-    const say = (role: string, count: number, name = role) =>
-      asked(
+  test('each process writes only rows of its own kind, and the count of rows is limited', async ({
+    world,
+  }) => {
+    const insertProcesses = (role: string, count: number, name = role) =>
+      runAs(
         role,
         `insert into processes (id, name, version, host, pid)
           select gen_random_uuid(), '${name}', '1', repeat('x', 255), n from generate_series(1, ${count}) n`,
       )
-    for (const role of ['api', 'webhooks', 'worker', 'dashboard']) await say(role, 1)
-    const of = (name: string) => world.sql`select from processes where name = ${name}`
-    const workers = (await of('worker')).length
-    await say('webhooks', 3_000)
-    expect(await of('webhooks')).toHaveLength(200)
-    expect(await of('worker')).toHaveLength(workers)
-    const touched = await asked('webhooks', `update processes set ended_at = now() returning name`)
-    expect(new Set(touched.map(({ name }) => name))).toEqual(new Set(['webhooks']))
-    // Those that have ended are the first to go.
-    await say('webhooks', 150)
+    for (const role of ['api', 'webhooks', 'worker', 'dashboard']) await insertProcesses(role, 1)
+    const processesOf = (name: string) => world.sql`select from processes where name = ${name}`
+    const workers = (await processesOf('worker')).length
+    await insertProcesses('webhooks', 3_000)
+    expect(await processesOf('webhooks')).toHaveLength(200)
+    expect(await processesOf('worker')).toHaveLength(workers)
+    const updated = await runAs('webhooks', `update processes set ended_at = now() returning name`)
+    expect(new Set(updated.map(({ name }) => name))).toEqual(new Set(['webhooks']))
+    // Ended processes are deleted first.
+    await insertProcesses('webhooks', 150)
     expect(await world.sql`select from processes where name = 'webhooks' and ended_at is null`).toHaveLength(
       150,
     )
     expect((await findProcesses(world.sql)).length).toBeLessThan(200)
-    await asked('worker', 'delete from processes where ended_at is not null')
-    expect(await of('webhooks')).toHaveLength(150)
+    await runAs('worker', 'delete from processes where ended_at is not null')
+    expect(await processesOf('webhooks')).toHaveLength(150)
   })
 
-  test('every table has a tenant for its rows and row-level security', async ({ world }) => {
+  test('every table has a tenant column and row-level security', async ({ world }) => {
     const all = await tables(world)
     expect(all.length).toBeGreaterThanOrEqual(15)
-    for (const { name, tenant, fenced, policies } of all)
-      expect({ name, whose: tenant !== null, fenced, policies }).toEqual({
+    for (const { name, tenant, row_security, policies } of all)
+      expect({ name, has_tenant: tenant !== null, row_security, policies }).toEqual({
         name,
-        whose: true,
-        fenced: true,
+        has_tenant: true,
+        row_security: true,
         policies: POLICIES[name] ?? ['readers sluice_reader', 'services sluice_service'],
       })
   })
 
-  test("a reader sees nothing before it names a tenant, and then only that tenant's rows", async ({
-    world,
-  }) => {
+  test('a reader sees no rows without a tenant, and only the rows of its tenant', async ({ world }) => {
     await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
-    // As if each job had been lost once.
+    // Each job has a lost attempt.
     await world.sql`
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
-      select tenant_id, id, 0, 'a dead one', now() from jobs where tenant_id in (${world.tenant_id}, ${other.tenant_id})`
-    // What is over for a while is history, also of both.
+      select tenant_id, id, 0, 'dead worker', now() from jobs where tenant_id in (${world.tenant_id}, ${other.tenant_id})`
+    // Jobs that finished hours ago move to the history, for both tenants.
     const old = `update jobs set finished_at = finished_at - interval '2 hours' where id in (
       select id from jobs where tenant_id = $1 and finished_at is not null limit 1)`
     for (const { tenant_id } of [world, other]) await world.sql.unsafe(old, [tenant_id])
-    await asked('worker', `select move_finished_jobs('-infinity', '${world.tenant_id}', 1000)`)
+    await runAs('worker', `select move_finished_jobs('-infinity', '${world.tenant_id}', 1000)`)
     await world.sql`
       insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
       select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
       from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
-    // The clock would count while this test does; it may have come by before or not.
+    // No roll-up runs during this test.
     await world.sql`update recurring_work set due_at = 'infinity' where name = 'roll-ups'`
     for (const { tenant_id } of [world, other]) {
       await world.sql`insert into tenant_rollups values (3600, now(), 'none', ${tenant_id}, 1, 1)`
@@ -554,16 +554,16 @@ describe('readers', () => {
       const rows = await world.sql.unsafe<{ tenant: string; count: number }[]>(
         `select ${tenant} as tenant, count(*)::int as count from ${name} where ${tenant} is not null group by 1`,
       )
-      const of = new Map(rows.map((row) => [row.tenant, row.count]))
-      if (!of.has(world.tenant_id)) empty.add(name)
+      const counts = new Map(rows.map((row) => [row.tenant, row.count]))
+      if (!counts.has(world.tenant_id)) empty.add(name)
       expect([name, await count(null)]).toEqual([name, 0])
       expect([name, await count('')]).toEqual([name, 0])
       for (const tenant_id of [world.tenant_id, other.tenant_id]) {
-        expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
+        expect([name, await count(tenant_id)]).toEqual([name, counts.get(tenant_id) ?? 0])
       }
     }
-    // Nothing differs in this story, nothing is sent to endpoints, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
-    // of a payment, and are moved with a job of the system's.
+    // These tables have no rows: there are no drifts and no deliveries to endpoints, and deleted customers are erased.
+    // Notifications of a payment belong to a tenant, and a job of the system moves them.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -575,7 +575,9 @@ describe('readers', () => {
     ])
   })
 
-  test('views show a reader what their tables do, and a partition is nobody’s', async ({ world }) => {
+  test('views show a reader the rows of its tenant, and no role has rights on partitions', async ({
+    world,
+  }) => {
     const reader = connections.reader!
     const views = ['all_jobs', 'all_job_attempts', 'all_provider_calls', 'all_notifications']
     for (const name of views) {
@@ -593,7 +595,7 @@ describe('readers', () => {
     expect([...open]).toEqual([])
   })
 
-  test('no column that is called like a secret is readable', async ({ world }) => {
+  test('no column with the name of a secret is readable', async ({ world }) => {
     const columns = await world.sql<{ name: string }[]>`
       select c.relname || '.' || a.attname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not a.attisdropped
@@ -603,14 +605,14 @@ describe('readers', () => {
       /\.(.*(secret|hash|(?<!max_output_)token|password|sealed).*|request)$/.test(name),
     )
     expect(secret.map(({ name }) => name)).toEqual([])
-    // What operators write to each other about a tenant, and who they are.
+    // Internal notes and names of operators.
     const internal = columns.filter(({ name }) =>
       /^(proposals|pauses|job_interventions)\.(reason|who|.*_by)$/.test(name),
     )
     expect(internal.map(({ name }) => name)).toEqual([])
   })
 
-  test('the services plan as the owner does: their policy costs nothing', async ({ world }) => {
+  test('the policy of services does not change query plans', async ({ world }) => {
     const statement = `select id from payments where tenant_id = '${world.tenant_id}' and id = '${world.tenant_id}'`
     const plan = async (sql: postgres.Sql) =>
       await sql.begin(async (tx) => {
@@ -623,26 +625,26 @@ describe('readers', () => {
   })
 })
 
-test('a row cannot point across tenants', async ({ world }) => {
-  const mine = await capturedPayment(world.client)
+test('a row cannot reference a row of another tenant', async ({ world }) => {
+  const payment = await capturedPayment(world.client)
   const { body: customer } = await world.client.post('/v1/customers', { idempotency_key: freshKey() })
   const { tenant_id } = other
   const fields = { tenant_id, idempotency_key: 'x', amount_minor: 1, currency: 'USD', processor: 'x' }
-  const id = mine.id
+  const id = payment.id
   await expect(
     world.sql`insert into payments ${world.sql({ ...fields, id, method: 'card', customer_id: customer.id })}`,
   ).rejects.toMatchObject({ code: '23503' })
   await expect(
-    world.sql`insert into refunds ${world.sql({ ...fields, id, payment_id: mine.id })}`,
+    world.sql`insert into refunds ${world.sql({ ...fields, id, payment_id: payment.id })}`,
   ).rejects.toMatchObject({ code: '23503' })
 })
 
 test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events', 'ledger_transfers'])(
-  'where there is no foreign key the audit finds it: %s',
+  'the audit finds a row with another tenant in a table without a foreign key: %s',
   async (table, { world }) => {
     await world.drain()
     expect((await auditEverything(world.sql)).problems).toEqual([])
-    // The ledger is append-only, also for its owner.
+    // The ledger is append-only, also for the owner of the table.
     const move = (from: string, to: string, where: Fragment) =>
       world.sql.begin(async (tx) => {
         await tx`set local session_replication_role = replica`
@@ -650,7 +652,7 @@ test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events',
         update ${tx(table)} set tenant_id = ${to}
         where ctid = (select ctid from ${tx(table)} where tenant_id = ${from} and ${where} limit 1) returning ctid::text as place`
       })
-    // A place in the other's ledger that is free: one that is taken is refused.
+    // The position must be unused in the other tenant's ledger.
     const movable =
       table === 'ledger_transfers'
         ? world.sql`seq > (select max(seq) from ledger_transfers where tenant_id = ${other.tenant_id})`
@@ -663,21 +665,25 @@ test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events',
     await move(other.tenant_id, world.tenant_id, world.sql`ctid = ${moved!.place}::tid`)
     const check = table === 'idempotency_keys' ? 'keys' : 'tenants'
     for (const { problems } of reports) {
-      const found = problems.filter((each) => each.check === check && each.tenant_id === other.tenant_id)
-      expect(found.map(({ what }) => what).join()).toContain(table === 'idempotency_keys' ? '' : table)
-      expect(found).not.toEqual([])
+      const problems_found = problems.filter(
+        (each) => each.check === check && each.tenant_id === other.tenant_id,
+      )
+      expect(problems_found.map(({ what }) => what).join()).toContain(
+        table === 'idempotency_keys' ? '' : table,
+      )
+      expect(problems_found).not.toEqual([])
     }
     expect((await auditEverything(world.sql)).problems).toEqual([])
   },
 )
 
-test('each connection is of the user of its process', async ({ world }) => {
-  // Recurring work begins some seconds after its worker.
+test('each connection has the user of its process', async ({ world }) => {
+  // Recurring work starts some seconds after its worker.
   await eventually(async () => {
-    const sessions = await world.sql<{ what: string }[]>`
-      select distinct application_name || ' ' || usename as what from pg_stat_activity
+    const sessions = await world.sql<{ session: string }[]>`
+      select distinct application_name || ' ' || usename as session from pg_stat_activity
       where datname = current_database() and application_name like 'sluice-%' order by 1`
-    expect(sessions.map(({ what }) => what)).toEqual([
+    expect(sessions.map(({ session }) => session)).toEqual([
       'sluice-api sluice_test_api',
       'sluice-api-lists sluice_test_api',
       'sluice-dashboard sluice_test_dashboard',
@@ -692,19 +698,19 @@ test('each connection is of the user of its process', async ({ world }) => {
   })
 })
 
-test('a process that connects as the owner of the tables warns, and one with the rights of a role does not', async ({
+test('a connection as the owner of the tables causes a warning, and a connection with a role does not', async ({
   world,
 }) => {
-  const reported: string[] = []
-  const log = { warn: (message: string) => void reported.push(message) }
+  const warnings: string[] = []
+  const log = { warn: (message: string) => void warnings.push(message) }
   await warnOfRights(connections.api as unknown as Sql, log)
   await warnOfRights(connections.reader as unknown as Sql, log)
-  expect(reported).toEqual([])
+  expect(warnings).toEqual([])
   await warnOfRights(world.sql, log)
-  expect(reported).toEqual([expect.stringContaining('owner of the tables')])
+  expect(warnings).toEqual([expect.stringContaining('owner of the tables')])
 })
 
-test('a user who may not create roles can migrate, is warned, and uses roles that somebody else made', async () => {
+test('a user without CREATEROLE can migrate, receives a warning, and uses roles created by another user', async () => {
   const folder = await makeFolder()
   onTestFinished(folder.remove)
   const server = await startPostgres({ data_dir: join(folder.path, 'postgres') })
@@ -718,45 +724,45 @@ test('a user who may not create roles can migrate, is warned, and uses roles tha
     return owner === 'plain' ? Object.assign(url, { username: 'plain', password: 'plain' }).href : url.href
   }
   const first = await databaseOf('first', 'plain')
-  const migrated = () =>
+  const runMigration = () =>
     runCommand('src/commands/migrate.ts', [], {
       DATABASE_URL: first,
       REDIS_URL: 'redis://127.0.0.1:6379',
     })
-  const mayMakeTables = async (url: string) => {
+  const canCreateTables = async (url: string) => {
     const sql = postgres(url, { max: 1 })
     const [row] = await sql`
       select has_database_privilege('sluice_reader', current_database(), 'temporary') or has_schema_privilege('sluice_reader', 'public', 'create') as may`
     await sql.end()
     return row?.may
   }
-  const fenced = async () => {
+  const hasRowSecurity = async () => {
     const sql = postgres(first, { max: 1 })
-    const [row] = await sql`select relrowsecurity as fenced from pg_class where relname = 'payments'`
+    const [row] = await sql`select relrowsecurity as enabled from pg_class where relname = 'payments'`
     await sql.end()
-    return row?.fenced
+    return row?.enabled
   }
-  const alone = await migrated()
-  expect([alone.code, alone.stdout]).toEqual([
+  const without_roles = await runMigration()
+  expect([without_roles.code, without_roles.stdout]).toEqual([
     0,
     expect.stringMatching(/plain may not create roles.*sluice_api.*\n.*Applied 0001/),
   ])
-  expect(await fenced()).toBe(false)
+  expect(await hasRowSecurity()).toBe(false)
 
-  // Databases of one server may be migrated at once: the roles are common to all.
+  // Databases of one server can be migrated concurrently, although they share the roles.
   const others = await Promise.all(['a', 'b', 'c', 'd'].map((name) => databaseOf(name, 'postgres')))
   const warnings: string[] = []
   await Promise.all(others.map((url) => migrate(url, (text) => warnings.push(text))))
   expect(warnings).toEqual([])
-  const again = await migrated()
-  // What only a superuser may close is no concern of theirs.
-  expect([again.code, again.stdout]).toEqual([0, 'The database is up to date.\n'])
-  expect(await fenced()).toBe(true)
-  expect(await mayMakeTables(first)).toBe(false)
-  expect(await Promise.all(others.map(mayMakeTables))).toEqual(others.map(() => false))
+  const with_roles = await runMigration()
+  // No warning about rights that only a superuser can revoke.
+  expect([with_roles.code, with_roles.stdout]).toEqual([0, 'The database is up to date.\n'])
+  expect(await hasRowSecurity()).toBe(true)
+  expect(await canCreateTables(first)).toBe(false)
+  expect(await Promise.all(others.map(canCreateTables))).toEqual(others.map(() => false))
 })
 
-test('advisory locks, which anybody may take, stop no migration, and a lock on a table to be changed is reported', async () => {
+test('advisory locks do not block a migration, and a lock on a migrated table is reported', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -775,7 +781,7 @@ test('advisory locks, which anybody may take, stop no migration, and a lock on a
   holder.release()
 })
 
-test("advisory locks do not stop the migration of the queue's tables: it takes one only when needed, and reports who may hold it", async () => {
+test('the migration of the queue takes an advisory lock only if it changes tables, and reports a lock of another session', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -795,22 +801,25 @@ test("advisory locks do not stop the migration of the queue's tables: it takes o
   await migrateQueue(queue)
 })
 
-test('an owner of the tables who does not own the database is told nothing of what only its owner can revoke', async () => {
+test('an owner of the tables without the database receives no warning about rights that only the database owner can revoke', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const name = new URL(url).pathname.slice(1)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
   onTestFinished(() => admin.end())
   await admin.unsafe(`
-    create role stranger_${name} login password 'stranger';
-    create schema theirs authorization stranger_${name};
-    alter role stranger_${name} set search_path = theirs;
+    create role table_owner_${name} login password 'table_owner';
+    create schema own_schema authorization table_owner_${name};
+    alter role table_owner_${name} set search_path = own_schema;
     grant temporary on database ${name} to public`)
   onTestFinished(async () => {
-    await admin.unsafe(`drop owned by stranger_${name}; drop role stranger_${name}`)
+    await admin.unsafe(`drop owned by table_owner_${name}; drop role table_owner_${name}`)
   })
-  const stranger = Object.assign(new URL(url), { username: `stranger_${name}`, password: 'stranger' }).href
+  const table_owner = Object.assign(new URL(url), {
+    username: `table_owner_${name}`,
+    password: 'table_owner',
+  }).href
   const warnings: string[] = []
-  await migrate(stranger, (text) => warnings.push(text))
+  await migrate(table_owner, (text) => warnings.push(text))
   expect(warnings).toEqual([])
 })

@@ -1,4 +1,4 @@
-// The scripts of package.json: what npm is told to stop, stops, in order and as a whole.
+// The scripts of package.json: a signal to npm stops all processes of a script in order.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -15,19 +15,19 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
 const test = testIn({ parts: [] })
 
-test('every script replaces its shell (exec), so that signals reach what it starts', async () => {
+test('every script replaces its shell (exec), so that signals reach its process', async () => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>
   }
-  const kept = Object.entries(scripts).filter(([, script]) => !/^(?:[A-Z_]+=\S+ )*exec /.test(script))
-  expect(kept).toEqual([])
+  const without_exec = Object.entries(scripts).filter(([, script]) => !/^(?:[A-Z_]+=\S+ )*exec /.test(script))
+  expect(without_exec).toEqual([])
 })
 
 test.for([
   ['api', '/metrics and /readyz listen'],
   ['webhooks', '/metrics and /readyz listen'],
   ['worker', '/metrics and /readyz listen'],
-] as const)('SIGTERM to `npm run %s` ends the process in order', async ([script, ready], { world }) => {
+] as const)('SIGTERM to `npm run %s` stops the process in order', async ([script, ready], { world }) => {
   const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
   const { pid } = JSON.parse(running.ready) as { pid: number }
   expect(processStarted(pid)).not.toBeNull()
@@ -38,25 +38,25 @@ test.for([
 })
 
 test.for(['SIGTERM to npm', 'Ctrl-C'])(
-  '%s ends `npm start` with its servers',
+  '%s stops `npm start` and its servers',
   { timeout: 180_000 },
-  async (how) => {
+  async (signal) => {
     const folder = await makeFolder()
     onTestFinished(folder.remove)
     const running = await npm('start', 'Ctrl-C stops everything.', { DATA_DIR: folder.path })
-    const pidIn = async (file: string) =>
+    const readPid = async (file: string) =>
       (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
-    const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(pidIn))
+    const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(readPid))
     pids.push(...Object.values(await partsOf(folder.path)).map(({ pid }) => pid))
     expect(pids).toHaveLength(11)
     expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
 
-    // The terminal tells the whole group, and npm passes on what it was told: ours hears it twice.
-    if (how === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
+    // The terminal signals the whole group, and npm forwards its signal: the process gets two signals.
+    if (signal === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
     else running.child.kill('SIGTERM')
     expect(await running.ended).toEqual([0, null])
     expect(pids.map((pid) => processStarted(pid))).toEqual(pids.map(() => null))
-    // Who asks for work stops before who does it. Each part writes its lines a moment later.
+    // The processes that create work stop before the worker.
     const lines = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
       .trim()
       .split('\n')
@@ -69,10 +69,15 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
       'webhooks',
       'worker',
     ])
-    const at = Object.fromEntries(lines.map(({ name, time }) => [name, time]))
-    const [first, ...last] = [at['start']!, at['api']!, at['webhooks']!, at['worker']!].toSorted()
-    // What is told of its end may say so in the millisecond in which it was told.
-    expect([first, last.at(-1)]).toEqual([at['start'], at['worker']])
+    const stop_times = Object.fromEntries(lines.map(({ name, time }) => [name, time]))
+    const [first, ...last] = [
+      stop_times['start']!,
+      stop_times['api']!,
+      stop_times['webhooks']!,
+      stop_times['worker']!,
+    ].toSorted()
+    // Several parts can log their stop in the same millisecond.
+    expect([first, last.at(-1)]).toEqual([stop_times['start'], stop_times['worker']])
   },
 )
 
@@ -89,7 +94,7 @@ async function npm(script: string, ready: string, env: Record<string, string>) {
     await ended
   })
   const lines: string[] = []
-  const reported = await new Promise<string>((resolve, reject) => {
+  const ready_line = await new Promise<string>((resolve, reject) => {
     for (const stream of [child.stdout, child.stderr])
       createInterface({ input: stream }).on('line', (line) => {
         lines.push(line)
@@ -97,5 +102,5 @@ async function npm(script: string, ready: string, env: Record<string, string>) {
       })
     void ended.then(() => reject(new Error(lines.join('\n'))))
   })
-  return { child, ended, ready: reported, output: () => lines.join('\n') }
+  return { child, ended, ready: ready_line, output: () => lines.join('\n') }
 }

@@ -1,4 +1,4 @@
-// The SDK as it is installed: packed, into an empty folder, with the examples of the guides and of its README.
+// The packed SDK works in an empty folder with all examples of the guides and READMEs.
 import { execFile } from 'node:child_process'
 import { access, mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -12,7 +12,7 @@ import { testIn } from '#test/world.ts'
 const ROOT = join(import.meta.dirname, '..')
 const GUIDES = join(ROOT, 'docs/guides')
 const run = promisify(execFile)
-/** The oldest that it is made for, where the system has it. */
+/** The oldest supported Node.js, if the system has it. */
 const SYSTEM_NODE = '/usr/bin/node'
 
 let folder: Awaited<ReturnType<typeof makeFolder>>
@@ -24,13 +24,13 @@ afterAll(async () => {
   await folder?.remove()
 })
 
-/** Its TypeScript, as one program; null where it has none. */
+/** The TypeScript examples of a file as one program. Null if the file has none. */
 async function programOf(file: string, before: string): Promise<string | null> {
   const text = await readFile(file, 'utf8')
   const blocks = Array.from(text.matchAll(/^```ts\n([^]*?)^```/gm), ([, code]) => code!)
   if (blocks.length === 0) return null
   const program = blocks.join('\n')
-  // A program of its own names all that it needs; a guide goes on where the quickstart began.
+  // A program without its own client continues the program of the quickstart.
   const whole = program.includes('new Sluice(') ? program : `${before}\n${program}`
   const imports = /^import \{([^}]+)\} from '@sluice\/sdk'\n/gm
   const names = new Set(
@@ -49,7 +49,7 @@ test(
     await writeFile(join(path, 'package.json'), '{ "type": "module", "private": true }')
     await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(path, packed!)], { cwd: path })
 
-    // All of it, as a page loads it.
+    // The whole SDK as a bundle for a page.
     const entry = join(path, 'node_modules/@sluice/sdk/dist/index.js')
     const lib = { entry, formats: ['es' as const] }
     const built = await build({ root: path, logLevel: 'error', build: { lib, write: false, minify: true } })
@@ -79,13 +79,13 @@ test(
       expect.arrayContaining(['docs-guides-quickstart', 'docs-guides-refunds', 'sdk-readme', 'readme']),
     )
     await writeFile(join(path, 'examples/page.ts'), PAGE)
-    // What a reader of the examples is told to install, and nothing else. A page needs none of it.
+    // The examples need only the packages that the guides name. A page needs no packages.
     for (const source of [join(GUIDES, 'quickstart.md'), join(ROOT, 'sdk/README.md')])
       expect(await readFile(source, 'utf8')).toMatch(
         /npm install --save-dev @types\/node`, and\s+`"types": \["node"\]`/,
       )
-    const of_node = ['--types', 'node', '--typeRoots', join(ROOT, 'node_modules/@types')]
-    const examples = [...of_node, ...programs.map((name) => `examples/${name}.ts`)]
+    const node_types = ['--types', 'node', '--typeRoots', join(ROOT, 'node_modules/@types')]
+    const examples = [...node_types, ...programs.map((name) => `examples/${name}.ts`)]
     const page = ['--types', '', 'examples/page.ts']
     const strict = [
       '--ignoreConfig',
@@ -112,12 +112,12 @@ test(
       () => SYSTEM_NODE,
       () => process.execPath,
     )
-    const ran = programs.map(async (name) => {
+    const runs = programs.map(async (name) => {
       const env = { SLUICE_URL: world.client.url, SLUICE_KEY: world.client.key }
       const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env, timeout: 180_000 })
       return [name, stdout.trim().split('\n')]
     })
-    const reported = Object.fromEntries(await Promise.all(ran)) as Record<string, string[]>
+    const reported = Object.fromEntries(await Promise.all(runs)) as Record<string, string[]>
     expect(reported['docs-guides-quickstart']).toEqual(['captured succeeded'])
     expect(reported['docs-guides-idempotency']).toEqual(['true'])
     expect(reported['docs-guides-refunds']).toEqual(['700'])
@@ -132,7 +132,7 @@ test(
   },
 )
 
-/** What the types promise: codes narrow contexts, types narrow data, and a wrong field does not compile. */
+/** A program that checks types: codes narrow contexts, types narrow data, and a wrong field does not compile. */
 const PAGE = `
 import { Sluice, SluiceError, type Page, type Payment } from '@sluice/sdk'
 const sluice = new Sluice({ base_url: '/api' })
@@ -142,7 +142,7 @@ export async function show(id: string): Promise<Page<Payment>> {
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
     if (error.code === 'insufficient_balance') error.context.available_minor?.toFixed()
-    // @ts-expect-error -- a capture that is refused says the status
+    // @ts-expect-error -- the context of a refused capture has the status
     if (error.code === 'payment_not_capturable') error.context.available_minor?.toFixed()
   }
   for await (const event of sluice.events.list()) {

@@ -1,4 +1,4 @@
-// The SDK against a whole system and against servers that misbehave.
+// Tests the SDK against a complete system and against faulty servers.
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, vi } from 'vitest'
@@ -34,7 +34,7 @@ function clientAt(world: World, base_url: string, options: Partial<SluiceOptions
   return new Sluice({ api_key: world.client.key, base_url, ...options })
 }
 
-/** What the promise fails with. */
+/** The error of a rejected promise. */
 async function errorOf(promise: PromiseLike<unknown>): Promise<SluiceError> {
   const error: unknown = await promise.then(
     () => undefined,
@@ -44,13 +44,13 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<SluiceError> {
   return error
 }
 
-/** A server that answers as told, one answer for each request; the last is repeated. */
+/** A server with one prepared response per request. The last response repeats. */
 async function serverWith(
   world: World,
-  ...answers: string[]
+  ...responses: string[]
 ): Promise<{ client: Sluice; server: TestReceiver }> {
   const server = await openReceiver((socket) => {
-    socket.write(answers[Math.min(server.requests.length, answers.length) - 1]!)
+    socket.write(responses[Math.min(server.requests.length, responses.length) - 1]!)
   })
   onTestFinished(() => server.close())
   return { client: clientAt(world, `http://127.0.0.1:${server.port}`), server }
@@ -68,18 +68,18 @@ function headersIn(request: string): Headers {
 
 const refusal = (code: string) => JSON.stringify({ error: { code, message: 'No.', request_id: 'req-1' } })
 
-test('what is committed is what the routes and their document make: if not, run `npm run sdk`', async () => {
-  const made = await sdkSources()
+test('the committed SDK equals the generated SDK: otherwise run `npm run sdk`', async () => {
+  const generated = await sdkSources()
   const files: string[] = []
   for (const folder of Object.values(GENERATED))
     for (const name of await readdir(join(ROOT, folder), { recursive: true }))
       if (name.endsWith('.ts')) files.push(`${folder}/${name}`)
-  expect(files.toSorted()).toEqual([...made.keys()].toSorted())
-  for (const [name, text] of made)
+  expect(files.toSorted()).toEqual([...generated.keys()].toSorted())
+  for (const [name, text] of generated)
     expect([name, await readFile(join(ROOT, name), 'utf8')]).toEqual([name, text])
 })
 
-test('a payment is held, captured and refunded, and a refusal says why', async () => {
+test('a payment is authorized, captured and refunded, and a refusal has its reason', async () => {
   const customer = await sluice.customers.create({ name: 'Ada', metadata: { plan: 'pro' } })
   expect(await sluice.customers.retrieve(customer.id)).toEqual(customer)
   const payment = await sluice.payments.create({ amount_minor: 1000, customer_id: customer.id, ...BY_CARD })
@@ -97,13 +97,13 @@ test('a payment is held, captured and refunded, and a refusal says why', async (
     { status: 'captured' },
   ])
   expect(error.message).toContain(`(payment_not_capturable, 409, request ${error.request_id})`)
-  // @ts-expect-error -- a number is asked for
+  // @ts-expect-error -- the type is number
   const invalid = await errorOf(sluice.payments.create({ ...BY_CARD, amount_minor: 'ten' }))
   expect([invalid.code, invalid.param]).toEqual(['invalid_request', 'amount_minor'])
 
-  const asked = { idempotency_key: 'sdk-own-key', name: 'Ada' }
-  const first = await sluice.customers.create(asked)
-  const { data, response } = await sluice.customers.create(asked).withResponse()
+  const fields = { idempotency_key: 'sdk-own-key', name: 'Ada' }
+  const first = await sluice.customers.create(fields)
+  const { data, response } = await sluice.customers.create(fields).withResponse()
   expect([data, response.headers.get('idempotent-replayed')]).toEqual([first, 'true'])
   const optional = { idempotency_key: 'sdk-optional-key' }
   expect((await sluice.customers.create({ name: 'Grace' }, optional)).idempotency_key).toBe(
@@ -118,11 +118,11 @@ test('a payment is held, captured and refunded, and a refusal says why', async (
   expect(() => sluice.payments.retrieve('..')).toThrow(TypeError)
 })
 
-test('a list is one page when awaited and everything when iterated', async () => {
+test('an awaited list is one page, and an iterated list has all pages', async () => {
   const email = 'pages@example.com'
-  const made = []
-  for (let nth = 0; nth < 5; nth += 1) made.push(await sluice.customers.create({ email }))
-  const newest = made.toReversed().map(({ id }) => id)
+  const created = []
+  for (let nth = 0; nth < 5; nth += 1) created.push(await sluice.customers.create({ email }))
+  const newest = created.toReversed().map(({ id }) => id)
 
   const page = await sluice.customers.list({ email, limit: 2 })
   expect([page.map(({ id }) => id), page.has_more]).toEqual([newest.slice(0, 2), true])
@@ -133,13 +133,13 @@ test('a list is one page when awaited and everything when iterated', async () =>
     null,
   ])
 
-  const seen: string[] = []
-  for await (const { id } of sluice.customers.list({ email, limit: 2 })) seen.push(id)
-  expect(seen).toEqual(newest)
+  const iterated: string[] = []
+  for await (const { id } of sluice.customers.list({ email, limit: 2 })) iterated.push(id)
+  expect(iterated).toEqual(newest)
   expect(await sluice.payments.list({ metadata: { order: 'none' } })).toEqual([])
 })
 
-test('the feed is read to its end, and followed until the signal', async () => {
+test('the feed is listed to its end, and followed until the abort signal', async () => {
   const mark = 'sdk-follow'
   const stop = new AbortController()
   const followed: FeedEvent[] = []
@@ -147,7 +147,7 @@ test('the feed is read to its end, and followed until the signal', async () => {
   const following = (async () => {
     for await (const event of sluice.events.follow({ subject_id: id, signal: stop.signal })) {
       followed.push(event)
-      // What comes next has not happened yet when the loop waits for it.
+      // The loop waits for the next event before it exists.
       if (event.type === 'customer.created') void sluice.customers.update(id, { name: 'Ada' })
       if (event.type === 'customer.updated') void sluice.customers.delete(id)
       if (event.type === 'customer.deleted') stop.abort()
@@ -164,48 +164,48 @@ test('the feed is read to its end, and followed until the signal', async () => {
   expect(read.map(({ sequence }) => sequence)).toEqual(followed.map(({ sequence }) => sequence))
 })
 
-test('a request whose answer was lost is sent again with the same key, and done once', async ({ world }) => {
+test('a request with a lost response is retried with the same key and performed once', async ({ world }) => {
   const proxy = await startProxy(world.client.url)
   onTestFinished(() => proxy.close())
   const external_id = 'sdk-lost-answer'
   proxy.withholdAnswersTo(external_id)
   const creating = clientAt(world, proxy.url).customers.create({ external_id }).withResponse()
-  const [made] = await eventually(async () => {
+  const [created] = await eventually(async () => {
     const found = await sluice.customers.list({ external_id })
     expect(found.length).toBe(1)
     return found
   })
   proxy.withholdAnswersTo()
   const { data, response } = await creating
-  expect([data.id, response.headers.get('idempotent-replayed')]).toEqual([made!.id, 'true'])
+  expect([data.id, response.headers.get('idempotent-replayed')]).toEqual([created!.id, 'true'])
   expect((await sluice.customers.list({ external_id })).length).toBe(1)
 })
 
-test('Retry-After holds, all attempts carry one key and one id, and what is final is not repeated', async ({
+test('retries follow Retry-After with the same key and request id, and final responses are not retried', async ({
   world,
 }) => {
   const busy = httpAnswer(503, refusal('overloaded'), { ...JSON_TYPE, 'retry-after': '1' })
   const { client, server } = await serverWith(world, busy, httpAnswer(201, '{"id":"1"}', JSON_TYPE))
-  const begun = performance.now()
+  const started_at_ms = performance.now()
   expect(await client.customers.create({ name: 'Ada' })).toEqual({ id: '1' })
-  expect(performance.now() - begun).toBeGreaterThanOrEqual(1000)
+  expect(performance.now() - started_at_ms).toBeGreaterThanOrEqual(1000)
   for (const name of ['idempotency-key', 'x-request-id']) {
     const sent = new Set(server.requests.map((request) => headersIn(request).get(name)))
     expect([name, server.requests.length, sent.size, sent.has(null)]).toEqual([name, 2, 1, false])
   }
 
-  // Neither the key nor the body goes where somebody leads it.
-  const elsewhere = await serverWith(world, httpAnswer(200, '{}', JSON_TYPE))
-  const location = `http://localhost:${elsewhere.server.port}/v1/customers`
+  // A redirect receives neither the key nor the body.
+  const redirect_target = await serverWith(world, httpAnswer(200, '{}', JSON_TYPE))
+  const location = `http://localhost:${redirect_target.server.port}/v1/customers`
   for (const status of [301, 307]) {
-    const leading = await serverWith(world, httpAnswer(status, '', { location }))
-    const led = await errorOf(leading.client.customers.create({ name: 'Ada' }))
-    expect([led.code, led.status, led.text]).toEqual([
+    const redirecting = await serverWith(world, httpAnswer(status, '', { location }))
+    const redirect_error = await errorOf(redirecting.client.customers.create({ name: 'Ada' }))
+    expect([redirect_error.code, redirect_error.status, redirect_error.text]).toEqual([
       'unreadable_answer',
       status,
       expect.stringContaining(location),
     ])
-    expect([leading.server.requests.length, elsewhere.server.requests.length]).toEqual([1, 0])
+    expect([redirecting.server.requests.length, redirect_target.server.requests.length]).toEqual([1, 0])
   }
 
   const long = await serverWith(
@@ -228,13 +228,11 @@ test('Retry-After holds, all attempts carry one key and one id, and what is fina
   }
 })
 
-test('a refusal says whether an answer was lost before it, so that what was asked may have been done', async ({
-  world,
-}) => {
-  const soon = { ...JSON_TYPE, 'retry-after': '0' }
-  const lost = httpAnswer(504, '<html>Gateway', soon)
-  const maybeDone = async (...answers: string[]) => {
-    const { client } = await serverWith(world, ...answers)
+test('maybe_done is true after a lost response, also if a retry is refused', async ({ world }) => {
+  const without_delay = { ...JSON_TYPE, 'retry-after': '0' }
+  const lost = httpAnswer(504, '<html>Gateway', without_delay)
+  const maybeDone = async (...responses: string[]) => {
+    const { client } = await serverWith(world, ...responses)
     return (await errorOf(client.refunds.create('1', { amount_minor: 400 }))).maybe_done
   }
   for (const [status, body, alone] of [
@@ -247,28 +245,28 @@ test('a refusal says whether an answer was lost before it, so that what was aske
     [302, '', false],
     [200, '<html>Welcome', true],
   ] as const) {
-    const answer = httpAnswer(status, body, soon)
-    const told = await Promise.all([maybeDone(answer), maybeDone(lost, answer)])
-    expect([status, ...told]).toEqual([status, alone, true])
+    const response = httpAnswer(status, body, without_delay)
+    const flags = await Promise.all([maybeDone(response), maybeDone(lost, response)])
+    expect([status, ...flags]).toEqual([status, alone, true])
   }
-  const dead = await openReceiver((socket) => socket.destroy())
-  onTestFinished(() => dead.close())
-  const unanswered = clientAt(world, `http://127.0.0.1:${dead.port}`, { max_retries: 0 })
+  const unresponsive = await openReceiver((socket) => socket.destroy())
+  onTestFinished(() => unresponsive.close())
+  const unanswered = clientAt(world, `http://127.0.0.1:${unresponsive.port}`, { max_retries: 0 })
   expect((await errorOf(unanswered.refunds.create('1', {}))).maybe_done).toBe(true)
 })
 
-test('what a DELETE whose answer was lost has deleted is deleted, and what was never there is not found', async ({
+test('a DELETE with a lost response succeeds if the retry answers 404, and a first 404 is an error', async ({
   world,
 }) => {
   const gone = httpAnswer(404, refusal('customer_not_found'), JSON_TYPE)
   const lost = httpAnswer(504, '<html>Gateway', JSON_TYPE)
   const { client, server } = await serverWith(world, lost, gone)
   expect([await client.customers.delete('1'), server.requests.length]).toEqual([{ id: '1' }, 2])
-  const never = await serverWith(world, gone)
-  expect((await errorOf(never.client.customers.delete('1'))).code).toBe('customer_not_found')
+  const missing = await serverWith(world, gone)
+  expect((await errorOf(missing.client.customers.delete('1'))).code).toBe('customer_not_found')
 })
 
-test('without an answer the error says so, with the id of the request; an abort throws its reason', async ({
+test('a missing response is an error with the request id, and an abort rejects with its reason', async ({
   world,
 }) => {
   const arrivals = Promise.withResolvers<void>()
@@ -288,31 +286,31 @@ test('without an answer the error says so, with the id of the request; an abort 
 
   const gone = await openReceiver(() => {})
   await gone.close()
-  const nobody = clientAt(world, `http://127.0.0.1:${gone.port}`, { max_retries: 0 })
-  const refused = await errorOf(nobody.customers.list({ email: 'ada@example.com' }))
+  const disconnected = clientAt(world, `http://127.0.0.1:${gone.port}`, { max_retries: 0 })
+  const refused = await errorOf(disconnected.customers.list({ email: 'ada@example.com' }))
   expect([refused instanceof SluiceConnectionError, refused.code]).toEqual([true, 'connection_failed'])
-  // Who looks for whom is nobody else's business.
+  // The message does not contain personal data of the query.
   expect(refused.message).not.toContain('ada@')
   expect(refused.message).toContain(`request ${refused.request_id}`)
 })
 
-test('a page needs no key and no address of a host', async () => {
-  const asked: [string, Headers][] = []
+test('a page uses a relative base URL without an API key', async () => {
+  const requests: [string, Headers][] = []
   const page = new Sluice({
     base_url: '/api/',
     headers: { 'x-page': '1' },
     fetch: async (url, { headers }) => {
-      asked.push([url, new Headers(headers)])
+      requests.push([url, new Headers(headers)])
       return Response.json([])
     },
   })
   await page.payments.list({ status: 'captured', metadata: { order: 'A 1' } }, { headers: { 'x-more': '2' } })
-  const [url, headers] = asked[0]!
+  const [url, headers] = requests[0]!
   expect(url).toBe('/api/v1/payments?status=captured&metadata%5Border%5D=A%201')
   expect(['authorization', 'x-page', 'x-more'].map((name) => headers.get(name))).toEqual([null, '1', '2'])
 })
 
-test('a webhook that we send is taken, and any other is refused', async () => {
+test('a webhook of the product is accepted, and any other is refused', async () => {
   const receiver = await openReceiver((socket) => socket.write(httpAnswer(204)))
   onTestFinished(() => receiver.close())
   const url = `http://127.0.0.1:${receiver.port}/hook`
@@ -338,7 +336,7 @@ test('a webhook that we send is taken, and any other is refused', async () => {
     ({ ...signStandardWebhook({ id: 'evt', timestamp_s, body: payload }, secrets) }) as WebhookHeaders
   const rotated = signed(now_s - 295, newWebhookSecret(), secret!)
   expect(await verifyWebhook(payload, rotated, secret!)).toEqual(event)
-  for (const [what, body, given, key] of [
+  for (const [name, body, given_headers, key] of [
     ['another body', payload.toString().replace('Zoë', 'Zoe'), headers, secret!],
     ['another id', payload, { ...plain, 'webhook-id': 'other' }, secret!],
     ['another time', payload, { ...plain, 'webhook-timestamp': String(now_s + 9) }, secret!],
@@ -350,12 +348,12 @@ test('a webhook that we send is taken, and any other is refused', async () => {
     ['301 s old', payload, signed(now_s - 301, secret!), secret!],
     ['305 s ahead', payload, signed(now_s + 305, secret!), secret!],
   ] as [string, string | Buffer, WebhookHeaders, string | string[]][]) {
-    const error = await errorOf(verifyWebhook(body, given, key))
-    expect([what, error instanceof SluiceSignatureError]).toEqual([what, true])
+    const error = await errorOf(verifyWebhook(body, given_headers, key))
+    expect([name, error instanceof SluiceSignatureError]).toEqual([name, true])
   }
 })
 
-test('a webhook with very many signatures costs what one with one costs', async () => {
+test('the verification of a webhook costs the same with 4,000 signatures as with one', async () => {
   const sign = vi.spyOn(crypto.subtle, 'sign')
   const verify = vi.spyOn(crypto.subtle, 'verify')
   onTestFinished(() => void vi.restoreAllMocks())
@@ -368,27 +366,27 @@ test('a webhook with very many signatures costs what one with one costs', async 
   const secrets = [newWebhookSecret(), newWebhookSecret()]
   await errorOf(verifyWebhook('{}', headers(Date.now() / 1000), secrets))
   expect([sign.mock.calls.length, verify.mock.calls.length]).toEqual([2, 0])
-  // What is old is not looked at.
+  // The signatures of an old webhook are not verified.
   await errorOf(verifyWebhook('{}', headers(1), secrets))
   expect(sign.mock.calls.length).toBe(2)
 })
 
-test('a key goes to no other host, and into no message', async () => {
+test('an API key is sent to no other host and appears in no message', async () => {
   const base_url = 'https://api.example'
   const broken = () => new Sluice({ base_url, api_key: 'sk_live_demo_abc\ndef' })
   expect(broken).toThrow(/^The api_key (?!.*sk_live)/)
-  const asked: string[] = []
-  const careful = new Sluice({
+  const requests: string[] = []
+  const client = new Sluice({
     base_url,
     api_key: 'sk_live_demo_abc',
     fetch: async (url) => {
-      asked.push(url)
+      requests.push(url)
       return new Response('{}')
     },
   })
   for (const path of ['.evil.example/x', '@evil.example/x', ':pw@evil.example/x', '//evil.example/x'])
-    await expect(Promise.resolve(careful.request('GET', path))).rejects.toThrow(
+    await expect(Promise.resolve(client.request('GET', path))).rejects.toThrow(
       'The path must begin with exactly one slash',
     )
-  expect(asked).toEqual([])
+  expect(requests).toEqual([])
 })

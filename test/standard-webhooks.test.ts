@@ -1,4 +1,4 @@
-// What we sign as Standard Webhooks 1.0 has it: the published vectors, and libraries of others that verify it.
+// Tests signatures by Standard Webhooks 1.0 with the published vectors and with third-party libraries.
 import * as fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { Webhook as SvixWebhook } from 'svix'
@@ -24,7 +24,7 @@ test.each([
     '{"email":"test@example.com","username":"test_user"}',
     'v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=',
   ],
-])('the published vector of %s comes out', (secret, id, timestamp_s, body, signature) => {
+])('the signature equals the published vector of %s', (secret, id, timestamp_s, body, signature) => {
   const headers = {
     'webhook-id': id,
     'webhook-timestamp': String(timestamp_s),
@@ -34,7 +34,7 @@ test.each([
   expect(signStandardWebhook({ id, timestamp_s, body: Buffer.from(body) }, [secret])).toEqual(headers)
 })
 
-test('standardwebhooks, svix and our own check take what we sign, whatever the body and the secret', () => {
+test('standardwebhooks, svix and our own check accept our signatures for any body and secret', () => {
   const key = fc.uint8Array({ minLength: 24, maxLength: 64 })
   const verified = fc.property(fc.uuid(), fc.json(), key, (id, body, bytes) => {
     const secret = `whsec_${Buffer.from(bytes).toString('base64')}`
@@ -45,13 +45,14 @@ test('standardwebhooks, svix and our own check take what we sign, whatever the b
   expect(fc.check(verified)).toMatchObject({ failed: false })
 })
 
-test('a body, an id or a secret that differs, and an old time, are refused by all of them', () => {
+test('all verifiers refuse another body, another id, another secret and an old time', () => {
   const [secret, body, id] = [newWebhookSecret(), '{"note":"Caf\u00e9"}', 'event-1']
   const headers = signStandardWebhook({ id, timestamp_s: now(), body }, [secret])
   const old = signStandardWebhook({ id, timestamp_s: now() - 301, body }, [secret])
   const other = newWebhookSecret()
   for (const Verifier of [Webhook, SvixWebhook]) {
-    const verify = (given: typeof headers, text = body, by = secret) => new Verifier(by).verify(text, given)
+    const verify = (received: typeof headers, text = body, by = secret) =>
+      new Verifier(by).verify(text, received)
     expect(() => verify(headers, body.replace('\u00e9', 'e'))).toThrow(NO_MATCH)
     expect(() => verify({ ...headers, 'webhook-id': 'event-2' })).toThrow(NO_MATCH)
     expect(() => verify(headers, body, other)).toThrow(NO_MATCH)
@@ -61,7 +62,7 @@ test('a body, an id or a secret that differs, and an old time, are refused by al
   expect(verifyStandard(Buffer.from(body), receivedOf(old), [secret], now())).toBe('stale')
 })
 
-test('during a rotation whoever has either secret can verify', () => {
+test('during a rotation each of both secrets verifies a signature', () => {
   const secrets = [newWebhookSecret(), newWebhookSecret()]
   const headers = signStandardWebhook({ id: 'event-1', timestamp_s: now(), body: '{}' }, secrets)
   expect(headers['webhook-signature']).toMatch(/^v1,[A-Za-z0-9+/]{43}= v1,[A-Za-z0-9+/]{43}=$/)
@@ -72,7 +73,7 @@ test('during a rotation whoever has either secret can verify', () => {
   }
 })
 
-test('a new secret is 32 random bytes, and signs', () => {
+test('a new secret has 32 random bytes and is valid', () => {
   const [one, other] = [newWebhookSecret(), newWebhookSecret()]
   expect(one).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
   expect(one).not.toBe(other)
@@ -82,20 +83,20 @@ test('a new secret is 32 random bytes, and signs', () => {
 const base64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64')
 
 test.each([
-  ['nothing', ''],
-  ['no bytes', 'whsec_'],
+  ['an empty text', ''],
+  ['a secret without bytes', 'whsec_'],
   ['23 bytes', `whsec_${base64(23)}`],
   ['65 bytes', `whsec_${base64(65)}`],
-  ['no prefix', base64(32)],
-  ['what is no base64', `whsec_${base64(31)}*`],
-  ['a blank behind it', `whsec_${base64(32)} `],
-])('%s is no secret: nothing is signed with it, and the error does not show it', (_name, secret) => {
+  ['a secret without a prefix', base64(32)],
+  ['a text that is not base64', `whsec_${base64(31)}*`],
+  ['a trailing blank', `whsec_${base64(32)} `],
+])('%s is not a valid secret: it signs nothing, and the error does not show it', (_name, secret) => {
   expect(isWebhookSecret(secret)).toBe(false)
   const sign = () => signStandardWebhook({ id: 'event-1', timestamp_s: now(), body: '{}' }, [secret])
   expect(sign).toThrow(/^A webhook is signed with whsec_ and 24 to 64 bytes, base64$/)
 })
 
-test('nothing is sent unsigned', () => {
+test('a signature without a secret is refused', () => {
   expect(() => signStandardWebhook({ id: 'event-1', timestamp_s: now(), body: '{}' }, [])).toThrow(
     'A webhook is signed with',
   )

@@ -1,4 +1,4 @@
-// What can be wrong at a start is said in a plain line, with what to do.
+// Startup errors are one plain line that names the cause and the remedy.
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { execFileSync, spawn } from 'node:child_process'
@@ -33,58 +33,58 @@ test.beforeAll(async ({ world }) => {
   env = { ...world.env, ...PORTS, LOG_LEVEL: 'info' }
 })
 
-test(
-  'a database that cannot be used is refused, with what to do',
-  { timeout: 180_000 },
-  async ({ world }) => {
-    const [empty, old, newer] = [await emptyDatabase(world), await migrated(), await migrated()]
-    await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
-    await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
-    const changed = (change: (url: URL) => void) => {
-      const url = new URL(env['DATABASE_URL']!)
-      change(url)
-      return url.href
-    }
-    const api = 'src/api/main.ts'
-    const cases: [string, string, RegExp][] = [
-      [
-        api,
-        changed((url) => (url.pathname = '/nowhere')),
-        /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
-      ],
-      [
-        api,
-        changed((url) => (url.password = 'guessed')),
-        /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
-      ],
-      [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-      [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
-      ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
-      ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
-      [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
-      [
-        'src/commands/keys.ts',
-        changed((url) => (url.port = '1')),
-        /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
-      ],
-      ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-    ]
-    await Promise.all(
-      cases.map(async ([file, DATABASE_URL, message]) => {
-        const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
-        const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
-        expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
-        expect(stderr.trimEnd().split('\n')).toHaveLength(1)
-      }),
-    )
-    // Asked for by name it starts all the same: an older version comes back.
-    const back = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
-    const rolled_back = await startProcess(api, { env: back, ready: '/metrics and /readyz listen' })
-    expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
-  },
-)
+test('an unusable database is refused with the command to run', { timeout: 180_000 }, async ({ world }) => {
+  const [empty, old, newer] = [
+    await createEmptyDatabase(world),
+    await createMigratedDatabase(),
+    await createMigratedDatabase(),
+  ]
+  await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
+  await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
+  const changeUrl = (change: (url: URL) => void) => {
+    const url = new URL(env['DATABASE_URL']!)
+    change(url)
+    return url.href
+  }
+  const api = 'src/api/main.ts'
+  const cases: [string, string, RegExp][] = [
+    [
+      api,
+      changeUrl((url) => (url.pathname = '/nowhere')),
+      /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
+    ],
+    [
+      api,
+      changeUrl((url) => (url.password = 'guessed')),
+      /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
+    ],
+    [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+    [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
+    ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
+    ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
+    [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+    [
+      'src/commands/keys.ts',
+      changeUrl((url) => (url.port = '1')),
+      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
+    ],
+    ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+  ]
+  await Promise.all(
+    cases.map(async ([file, DATABASE_URL, message]) => {
+      const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
+      const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
+      expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
+      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+    }),
+  )
+  // ALLOW_NEWER_DATABASE permits a rollback to an older version.
+  const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
+  const rolled_back = await startProcess(api, { env: rollback_env, ready: '/metrics and /readyz listen' })
+  expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
+})
 
-test('what refuses a connection to the database is said in its own words', async ({ world }) => {
+test('the error of a refused database connection contains the text of the server', async ({ world }) => {
   const refusals: [code: string, message: string, reported: string][] = [
     [
       '08P01',
@@ -112,8 +112,8 @@ test('what refuses a connection to the database is said in its own words', async
     const proxy = await startProxy(env['DATABASE_URL']!)
     onTestFinished(() => proxy.close())
     proxy.answerWith(() => refusalOf(code, message))
-    const given = { ...env, DATABASE_URL: proxy.url }
-    const command = await runCommand('src/commands/migrate.ts', [], given)
+    const command_env = { ...env, DATABASE_URL: proxy.url }
+    const command = await runCommand('src/commands/migrate.ts', [], command_env)
     expect([code, command.code, command.stderr]).toEqual([code, 1, expect.stringContaining(reported)])
     expect(command.stderr).not.toContain('no PostgreSQL answers')
     const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
@@ -128,7 +128,7 @@ test('what refuses a connection to the database is said in its own words', async
   }
 })
 
-test('a server without TLS is said to be one, where the address requires it', async () => {
+test('the error of a server without TLS names TLS if the address requires it', async () => {
   const secure = new URL(env['DATABASE_URL']!)
   secure.searchParams.set('sslmode', 'require')
   const { code, stderr } = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'acme'], {
@@ -144,18 +144,21 @@ test('a server without TLS is said to be one, where the address requires it', as
 })
 
 test('a migration needs no Redis', async () => {
-  const { REDIS_URL: _redis, ...without } = env
+  const { REDIS_URL: _redis, ...without_redis } = env
   const { code, stdout } = await runCommand('src/commands/migrate.ts', [], {
-    ...without,
+    ...without_redis,
     NODE_ENV: 'production',
     ENCRYPTION_KEY: env['ENCRYPTION_KEY'] ?? '',
   })
   expect([code, stdout]).toEqual([0, 'The database is up to date.\n'])
 })
 
-test('a database that does not answer is warned of, and the process is not ready', async () => {
-  const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
-  const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
+test('an unreachable database causes a warning, and the process is not ready', async () => {
+  const unreachable_env = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
+  const api = await startProcess('src/api/main.ts', {
+    env: unreachable_env,
+    ready: '/metrics and /readyz listen',
+  })
   expect(
     await api.waitForLine('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).'),
   ).toContain('It is retried until it answers.')
@@ -169,7 +172,7 @@ test('a database that does not answer is warned of, and the process is not ready
 })
 
 test('/readyz refuses a database that lacks a migration', async ({ world }) => {
-  const database = await migrated()
+  const database = await createMigratedDatabase()
   const api = await startApi({ ...world.config, DATABASE_URL: database.url }, createLog('silent', 'test'))
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
   try {
@@ -189,7 +192,7 @@ test('/readyz refuses a database that lacks a migration', async ({ world }) => {
   }
 })
 
-test('a server of PostgreSQL that is too old is refused in a line, at each start, by a migration and by /readyz', async ({
+test('a PostgreSQL server that is too old is refused in one line by each start, by a migration and by /readyz', async ({
   world,
 }) => {
   const [server] = await world.sql<
@@ -209,14 +212,14 @@ test('a server of PostgreSQL that is too old is refused in a line, at each start
   }
   expect(await readiness()).toMatchObject([200, { status: 'ready' }])
 
-  // None that is older is at hand: this one tells another version of itself.
+  // The proxy changes the version that the server reports.
   proxy.replaceInAnswers(server!.version, '170010')
   const refusal = 'DATABASE_URL: PostgreSQL 18 or newer is needed, and the server is 17.10.'
   expect(await readiness()).toEqual([503, { status: 'not ready', reason: refusal }])
-  const given = { ...env, DATABASE_URL: proxy.url, DATA_DIR: join(path, 'data') }
+  const command_env = { ...env, DATABASE_URL: proxy.url, DATA_DIR: join(path, 'data') }
   await Promise.all(
     [START, 'src/api/main.ts', 'src/commands/migrate.ts'].map(async (file) => {
-      const { code, stderr } = await runCommand(file, [], given)
+      const { code, stderr } = await runCommand(file, [], command_env)
       expect([file, code, stderr]).toEqual([file, 1, `${refusal}\n`])
     }),
   )
@@ -224,40 +227,36 @@ test('a server of PostgreSQL that is too old is refused in a line, at each start
   expect(await readiness()).toMatchObject([200, { status: 'ready' }])
 })
 
-test(
-  'all ports that are taken, and an address that is not ours, are named at once',
-  { timeout: 180_000 },
-  async () => {
-    const taken = await Promise.all(
-      Object.keys(PORTS).map(async (variable) => [variable, await takePort()] as const),
-    )
-    const { path, remove } = await makeFolder()
-    onTestFinished(remove)
-    const given = { ...Object.fromEntries(taken), DATA_DIR: join(path, 'data') }
-    const { code, stderr } = await runCommand(START, [], given)
-    expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
-      1,
-      taken
-        .map(
-          ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
-        )
-        .toSorted(),
-    ])
-    const twice = await runCommand('src/api/main.ts', [], {
-      ...env,
-      API_PORT: '45678',
-      METRICS_PORT: '45678',
-    })
-    expect(twice.stderr).toContain('METRICS_PORT: port 45678 is also used by API_PORT.')
-    const elsewhere = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
-    expect(elsewhere).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
-      ),
-    })
-  },
-)
+test('the error names all ports in use, and a foreign address is refused', { timeout: 180_000 }, async () => {
+  const used_ports = await Promise.all(
+    Object.keys(PORTS).map(async (variable) => [variable, await occupyPort()] as const),
+  )
+  const { path, remove } = await makeFolder()
+  onTestFinished(remove)
+  const command_env = { ...Object.fromEntries(used_ports), DATA_DIR: join(path, 'data') }
+  const { code, stderr } = await runCommand(START, [], command_env)
+  expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
+    1,
+    used_ports
+      .map(
+        ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
+      )
+      .toSorted(),
+  ])
+  const same_port = await runCommand('src/api/main.ts', [], {
+    ...env,
+    API_PORT: '45678',
+    METRICS_PORT: '45678',
+  })
+  expect(same_port.stderr).toContain('METRICS_PORT: port 45678 is also used by API_PORT.')
+  const foreign_host = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
+  expect(foreign_host).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
+    ),
+  })
+})
 
 test(
   'an unusable folder, a full disk and unreadable files are each reported in one line',
@@ -287,18 +286,18 @@ test(
         expect([DATA_DIR, code, stderr]).toEqual([DATA_DIR, 1, expect.stringMatching(message)])
       }),
     )
-    // What is sealed with a key that is overwritten could never be opened again.
+    // A new key would make all sealed data unreadable, so the file stays unchanged.
     expect(await readFile(join(path, 'cut', 'secrets.json'), 'utf8')).toBe('{"api_key":')
   },
 )
 
-test('secrets that cannot be written whole leave those that were there', async () => {
+test('a failed write of the secrets keeps the previous file', async () => {
   const { path, remove } = await makeFolder()
   onTestFinished(remove)
   const secrets = loadSecrets(path, null)
   const save = `import { saveSecrets } from '#start/secrets.ts'
     saveSecrets(${JSON.stringify(path)}, ${JSON.stringify({ ...secrets, api_key: 'another' })})`
-  // No file may grow, as on a full disk.
+  // No file can grow, as on a full disk.
   const limited = 'ulimit -f 0; exec "$0" --input-type=module -e "$1"'
   expect(() => execFileSync('sh', ['-c', limited, process.execPath, save], { stdio: 'ignore' })).toThrow(
     'Command failed',
@@ -306,9 +305,9 @@ test('secrets that cannot be written whole leave those that were there', async (
   expect(loadSecrets(path, null)).toEqual(secrets)
 })
 
-describe('a folder in which somebody else has prepared something', () => {
-  /** A folder that takes this process for a part that an earlier start has left. */
-  async function prepared() {
+describe('a data folder prepared by another user', () => {
+  /** Creates a folder whose record names a foreign process as a part of an earlier start. */
+  async function createPreparedFolder() {
     const { path, remove } = await makeFolder()
     onTestFinished(remove)
     const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
@@ -317,11 +316,11 @@ describe('a folder in which somebody else has prepared something', () => {
     const part = { pid, started: processStarted(pid) }
     const record = { pid: 1, started: 'never', parts: { worker: part } }
     await writeFile(join(path, 'running.json'), JSON.stringify(record), { mode: 0o600 })
-    return { path, lives: () => processStarted(pid) === part.started }
+    return { path, isAlive: () => processStarted(pid) === part.started }
   }
 
-  test('is refused in a line while others can write to it, before anything in it is read', async () => {
-    const { path, lives } = await prepared()
+  test('is refused in one line while it is writable by others, before any file in it is read', async () => {
+    const { path, isAlive } = await createPreparedFolder()
     const target = join(path, 'target')
     await writeFile(target, 'kept')
     for (const name of ['running.json.new', 'sluice.log', 'dev.json']) await symlink(target, join(path, name))
@@ -334,32 +333,32 @@ describe('a folder in which somebody else has prepared something', () => {
         stderr: `${path} is writable by other users. Run chmod go-w ${path}, or choose another folder with DATA_DIR.\n`,
       })
     }
-    expect([lives(), await readFile(target, 'utf8')]).toEqual([true, 'kept'])
+    expect([isAlive(), await readFile(target, 'utf8')]).toEqual([true, 'kept'])
   })
 
-  test('is refused when it belongs to somebody else, also behind a link of ours', async () => {
+  test('is refused when it belongs to another user, also behind a symbolic link', async () => {
     const { path, remove } = await makeFolder()
     onTestFinished(remove)
-    const theirs = process.getuid!() === 0 ? join(path, 'theirs') : '/'
-    if (theirs !== '/') {
-      await mkdir(theirs)
-      await chown(theirs, 65_534, 65_534)
+    const foreign_folder = process.getuid!() === 0 ? join(path, 'theirs') : '/'
+    if (foreign_folder !== '/') {
+      await mkdir(foreign_folder)
+      await chown(foreign_folder, 65_534, 65_534)
     }
     const link = join(path, 'link')
-    await symlink(theirs, link)
-    for (const folder of [theirs, link])
+    await symlink(foreign_folder, link)
+    for (const folder of [foreign_folder, link])
       await expect(lockFolder(folder)).rejects.toThrow(`${folder} belongs to another user (uid `)
   })
 
-  test('gets no process ended that is none of our programs', async () => {
-    const { path, lives } = await prepared()
+  test('causes no end of a foreign process', async () => {
+    const { path, isAlive } = await createPreparedFolder()
     const { release } = await lockFolder(path)
     await release()
-    expect(lives()).toBe(true)
+    expect(isAlive()).toBe(true)
   })
 
   test.concurrent.for(['running.json.new', 'secrets.json', 'sluice.log', 'dev.json'])(
-    'gets nothing read or written behind a link: %s',
+    'causes no read or write through a symbolic link: %s',
     async (name, { onTestFinished }) => {
       const { path, remove } = await makeFolder()
       onTestFinished(remove)
@@ -380,11 +379,11 @@ describe('a folder in which somebody else has prepared something', () => {
     },
   )
 
-  const theirs = async (file: string) => {
+  const giveToOtherUser = async (file: string) => {
     await chmod(file, 0o666)
     await chown(file, 65_534, 65_534)
   }
-  const planted: [string, string, (file: string) => Promise<void>][] = [
+  const prepared_files: [string, string, (file: string) => Promise<void>][] = [
     [
       'secrets.json',
       'is a hard link: the file has a second name. Remove it',
@@ -403,18 +402,18 @@ describe('a folder in which somebody else has prepared something', () => {
         execFileSync('/bin/sh', ['-c', 'mkfifo "$0"', file])
       },
     ],
-    // Only root can give a file to somebody else.
+    // Only root can change the owner of a file.
     ...['running.json', 'running.json.new', 'secrets.json', 'sluice.log', 'dev.json']
       .filter(() => process.getuid!() === 0)
-      .map((name): (typeof planted)[number] => [
+      .map((name): (typeof prepared_files)[number] => [
         name,
         'belongs to another user (uid 65534). Remove it',
-        theirs,
+        giveToOtherUser,
       ]),
   ]
-  test.concurrent.for(planted)(
-    'gets nothing read or written in a file of theirs: %s %s',
-    async ([name, fault, plant], { onTestFinished }) => {
+  test.concurrent.for(prepared_files)(
+    'causes no read or write of an unsafe file: %s %s',
+    async ([name, fault, prepare], { onTestFinished }) => {
       const { path, remove } = await makeFolder()
       onTestFinished(remove)
       const file = join(path, name)
@@ -424,44 +423,44 @@ describe('a folder in which somebody else has prepared something', () => {
         stripe_webhook_secret: 'whsec_known',
       }
       await writeFile(file, JSON.stringify(secrets), { mode: 0o600 })
-      await plant(file)
-      const look = async () => {
+      await prepare(file)
+      const readState = async () => {
         const { uid, mode, size, mtimeMs } = await stat(file)
         return { uid, mode, size, mtimeMs }
       }
-      const before = await look()
+      const before = await readState()
       const { code, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
       const reported = fault.replace('FILE', file)
       expect([code, stderr]).toEqual([1, `${file} ${reported}, or choose another folder with DATA_DIR.\n`])
-      expect(await look()).toEqual(before)
+      expect(await readState()).toEqual(before)
     },
   )
 })
 
 test(
-  'a Redis that evicts or is away, and a key of Stripe without its webhook secret, are warned of; areas switched off are not shown',
+  'an evicting or unreachable Redis and a missing webhook secret cause warnings, and disabled areas are not shown',
   { timeout: 180_000 },
   async () => {
     const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
     onTestFinished(async () => await evicting?.stop())
-    const reported: string[] = []
+    const warnings: string[] = []
     const queue = openQueue(
       { redis_url: evicting!.url, database_url: env['DATABASE_URL']! },
-      { process_id: 'test', log: (level, _fields, message) => reported.push(`${level}: ${message}`) },
+      { process_id: 'test', log: (level, _fields, message) => warnings.push(`${level}: ${message}`) },
     )
     onTestFinished(() => queue.close())
-    await until('the warning', () =>
-      reported.some((line) =>
+    await until('the warning is logged', () =>
+      warnings.some((line) =>
         line.startsWith('warn: REDIS_URL: this Redis has maxmemory-policy allkeys-lru'),
       ),
     )
 
     const { path, remove } = await makeFolder()
     onTestFinished(remove)
-    const { STRIPE_WEBHOOK_SECRET: _, ...without } = env
+    const { STRIPE_WEBHOOK_SECRET: _, ...without_secret } = env
     const started = await startProcess(START, {
       env: {
-        ...without,
+        ...without_secret,
         DATA_DIR: path,
         REDIS_URL: 'redis://:guessed@127.0.0.1:1',
         DISABLED_AREAS: 'customers',
@@ -472,12 +471,12 @@ test(
     expect(started.output()).toContain('Create and capture a payment:')
     expect(started.output()).not.toContain('Create a customer:')
     expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: webhooks of Stripe are refused')
-    // Of a Redis that is away all parts together say one line.
-    const told = started
+    // All parts together log one line about an unreachable Redis.
+    const redis_lines = started
       .output()
       .split('\n')
       .filter((line) => line.startsWith('{') && /redis/i.test(line))
-    expect(told.map((line) => JSON.parse(line))).toEqual([
+    expect(redis_lines.map((line) => JSON.parse(line))).toEqual([
       expect.objectContaining({
         level: 40,
         msg: 'REDIS_URL: no Redis answers at 127.0.0.1:1; jobs are claimed from PostgreSQL',
@@ -486,15 +485,15 @@ test(
   },
 )
 
-async function takePort(): Promise<string> {
-  const holder = createServer().listen(0, '127.0.0.1')
-  onTestFinished(() => void holder.close())
-  await once(holder, 'listening')
-  return String((holder.address() as AddressInfo).port)
+async function occupyPort(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  return String((server.address() as AddressInfo).port)
 }
 
-/** A database of the newest version, with a connection. */
-async function migrated() {
+/** Creates a fully migrated database and a connection to it. */
+async function createMigratedDatabase() {
   const { url, drop } = await createDatabase()
   const sql = connectDatabase(url, { max: 1, application_name: 'test' })
   onTestFinished(async () => {
@@ -504,21 +503,21 @@ async function migrated() {
   return { url, sql }
 }
 
-async function emptyDatabase(world: World): Promise<string> {
+async function createEmptyDatabase(world: World): Promise<string> {
   const name = `sluice_empty_${randomBytes(6).toString('hex')}`
   await world.sql.unsafe(`create database ${name}`)
   onTestFinished(async () => void (await world.sql.unsafe(`drop database ${name} with (force)`)))
   return Object.assign(new URL(await postgresUrl()), { pathname: `/${name}` }).href
 }
 
-test('an unforeseen error is told also where a library has emptied its stack', () => {
+test('an unexpected error has a text, also with an empty stack', () => {
   const error = new Error('the table is missing')
   expect(errorText(error)).toMatch(/^Error: the table is missing\n +at /)
   error.stack = ''
   expect(errorText(error)).toBe('Error: the table is missing')
 })
 
-/** An ErrorResponse, as the server sends it. */
+/** An ErrorResponse message of the PostgreSQL protocol. */
 function refusalOf(code: string, message: string): string {
   const fields = `SFATAL\0VFATAL\0C${code}\0M${message}\0\0`
   const length = Buffer.alloc(4)

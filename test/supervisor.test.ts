@@ -1,4 +1,4 @@
-// The parts of `npm start`: each is brought back when it dies, all stop in order, and none outlives the start.
+// Tests the processes of `npm start`: each is restarted after it dies, and all stop with the start.
 import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -72,24 +72,24 @@ describe('a running system', () => {
     return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
   }
 
-  /** A payment goes through the API, the worker and the emulator, and is told to the webhooks host. */
+  /** Makes a payment through the API, the worker and the emulator, and waits for its notification. */
   async function pay(): Promise<void> {
     const client = createClient(dev.api_url, dev.api_key)
     const key = freshKey()
-    const id = await until('a payment', async () => {
+    const id = await until('the payment is authorized', async () => {
       const created = await client
         .post('/v1/payments', { idempotency_key: key, ...PAYMENT })
         .catch(() => null)
       return created?.status === 201 && created.body.status === 'authorized' && (created.body.id as string)
     })
-    await until('its notification', async () => {
+    await until('the notification is applied', async () => {
       const timeline = await client.get(`/v1/payments/${id}/timeline`)
       return (
         timeline.status === 200 &&
         timeline.body.some((each: { kind: string }) => each.kind === 'notification')
       )
     })
-    await until('the webhooks host', async () => {
+    await until('the webhooks host answers', async () => {
       const answer = await fetch(`${dev.webhooks_url}/stripe`, { method: 'POST', body: '{}' }).catch(
         () => null,
       )
@@ -97,18 +97,18 @@ describe('a running system', () => {
     })
   }
 
-  test('each part is a process of its own, in a group that Ctrl-C does not reach', async () => {
+  test('each part is its own process, in a group that Ctrl-C does not reach', async () => {
     const all = await parts()
     expect(Object.keys(all).toSorted()).toEqual(PARTS.toSorted())
     expect(new Set(Object.values(all).map(({ pid }) => pid)).size).toBe(PARTS.length)
     for (const { pid } of Object.values(all)) expect(process.kill(-pid, 0)).toBe(true)
-    // So that the next start would know them.
+    // The next start recognizes these processes.
     for (const { pid } of Object.values(all)) expect(isProgram(commandOfOwnProcess(pid)!)).toBe(true)
     expect(isProgram(commandOfOwnProcess(process.pid)!)).toBe(false)
   })
 
-  /** What commands say that look for a running start in this folder. */
-  const commandsSay = async () => {
+  /** The error output of commands that look for a running start in this folder. */
+  const readCommandErrors = async () => {
     const commands: [string, string[]][] = [
       ['src/commands/audit.ts', []],
       ['src/commands/keys.ts', ['list', '--tenant', 'demo']],
@@ -118,7 +118,7 @@ describe('a running system', () => {
     return (await Promise.all(ran)).map(({ stderr }) => stderr)
   }
 
-  test('a second start in its folder says where the first one runs; commands find it', async () => {
+  test('a second start in the same folder names the process and the address of the first; commands find the first', async () => {
     expect(running.output()).toContain(
       'Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)',
     )
@@ -129,31 +129,31 @@ describe('a running system', () => {
         `^Sluice is already running in ${folder.path}: process ${running.pid}, its API at http://\\S+\\. Stop it .+\n$`,
       ),
     )
-    expect(await commandsSay()).toEqual(['', '', ''])
+    expect(await readCommandErrors()).toEqual(['', '', ''])
   })
 
-  test('the dashboard is at the name for which passkeys work', async () => {
+  test('the address of the dashboard has a host name that passkeys accept', async () => {
     expect(dev.dashboard.url).toMatch(/^http:\/\/localhost:\d+$/)
     const page = await fetch(dev.dashboard.url)
     expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<!doctype html>')])
   })
 
-  test('the reference may be read, and requests sent from it, under any name of the host', async () => {
+  test('the reference can be read, and can send requests, under any name of the host', async () => {
     const document = (await createClient(dev.api_url, '').get('/openapi.json')).body
-    // Its page may connect to nothing but where it came from.
+    // The page may connect only to its own origin.
     expect(document.servers).toMatchObject([{ url: '/' }])
     const refused = await createClient(dev.api_url, '').get('/v1/customers')
     expect(refused.body.error.doc_url).toBe(`${dev.api_url}/docs/guides/errors#unauthorized`)
   })
 
-  test.for(PARTS)('the %s comes back when it is killed, and requests are answered again', async (name) => {
+  test.for(PARTS)('the %s is restarted after a kill, and requests are answered again', async (name) => {
     await pay()
     const before = (await parts())[name]!
     process.kill(before.pid, 'SIGKILL')
     expect(await running.waitForLine(`The ${name} ended (SIGKILL). Restart in 0.2 s.`)).not.toContain('{')
-    const after = await until('another process', async () => {
-      const now = (await parts())[name]
-      return now?.pid !== before.pid && now
+    const after = await until('another process runs', async () => {
+      const current = (await parts())[name]
+      return current?.pid !== before.pid && current
     })
     await pay()
     await running.waitForLine(`The ${name} is back.`)
@@ -164,7 +164,7 @@ describe('a running system', () => {
     ['PostgreSQL', 'postgres'],
     ['Redis', 'redis'],
   ] as const)(
-    'the embedded %s comes back when it is killed, and requests are answered again',
+    'the embedded %s is restarted after a kill, and requests are answered again',
     async ([name, server_folder]) => {
       const pid = async () => {
         const text = await readFile(join(folder.path, server_folder, 'server.json'), 'utf8')
@@ -173,18 +173,18 @@ describe('a running system', () => {
       const before = await pid()
       process.kill(before, 'SIGKILL')
       await running.waitForLine(`${name} ended (SIGKILL). Restart in 0.2 s.`)
-      await until('another process', async () => (await pid().catch(() => before)) !== before)
+      await until('another process runs', async () => (await pid().catch(() => before)) !== before)
       await pay()
       await running.waitForLine(`${name} is back.`)
-      await until('all are ready', async () => (await readiness()).status === 200)
+      await until('all parts are ready', async () => (await readiness()).status === 200)
       const redis = new Redis(dev.redis_url)
       onTestFinished(() => redis.disconnect())
       expect(await redis.ping()).toBe('PONG')
     },
   )
 
-  test('one address tells whether all are ready, and the metrics of all', async () => {
-    await until('all are ready', async () => (await readiness()).status === 200)
+  test('one address has the readiness and the metrics of all parts', async () => {
+    await until('all parts are ready', async () => (await readiness()).status === 200)
     expect(await readiness()).toMatchObject({
       status: 200,
       body: { status: 'ready', areas: { deployed: expect.arrayContaining(['payments']) } },
@@ -193,31 +193,31 @@ describe('a running system', () => {
     expect(metrics).toContain('\nsluice_area_deployed{part="api",area="payments"} 1\n')
     for (const part of ['api', 'webhooks', 'worker'])
       expect(metrics).toMatch(new RegExp(`^process_cpu_seconds_total\\{part="${part}"\\} [\\d.]+$`, 'm'))
-    // A text with two heads of one metric is refused.
+    // Prometheus refuses a text with two heads of one metric.
     const heads = metrics.split('\n').filter((line) => line.startsWith('# TYPE '))
     expect(heads.length).toBeGreaterThan(20)
     expect(new Set(heads).size).toBe(heads.length)
 
     const { worker } = await parts()
     process.kill(worker!.pid, 'SIGKILL')
-    await until('the worker is missed', async () => {
+    await until('the worker is reported as missing', async () => {
       const { status, body } = await readiness()
       return status === 503 && body['reason'] === 'the worker does not answer'
     })
-    await until('all are ready again', async () => (await readiness()).status === 200)
+    await until('all parts are ready again', async () => (await readiness()).status === 200)
   })
 
-  test('one log, which nobody else may read, has the lines of all', async () => {
+  test('one log, readable only by its owner, has the lines of all parts', async () => {
     const names = new Set((await logLines()).map(({ name }) => name))
     expect([...names].toSorted()).toEqual(['api', 'dashboard', 'start', 'webhooks', 'worker'])
     expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
   })
 
-  test('it works on when its log has no room, and says what is missing when it has', async () => {
-    const limit = (most: string, pids: number[]) =>
-      pids.forEach((pid) => execFileSync('prlimit', ['--pid', `${pid}`, `--fsize=${most}:`]))
+  test('a full log does not stop the work, and lost lines are reported once there is space', async () => {
+    const limitFileSize = (max_bytes: string, pids: number[]) =>
+      pids.forEach((pid) => execFileSync('prlimit', ['--pid', `${pid}`, `--fsize=${max_bytes}:`]))
     const pids = [running.pid, ...Object.values(await parts()).map(({ pid }) => pid)]
-    limit('1', pids)
+    limitFileSize('1', pids)
     await until('lines are lost', async () => {
       await pay()
       const metrics = await (await fetch(`${dev.metrics_url}/metrics`)).text()
@@ -230,44 +230,47 @@ describe('a running system', () => {
     process.kill((await parts())['Stripe emulator']!.pid, 'SIGKILL')
     await pay()
     expect(processStarted(running.pid)).not.toBeNull()
-    limit('unlimited', [running.pid, ...pids.filter((pid) => processStarted(pid) !== null)])
-    await until('that is told', async () => {
+    limitFileSize('unlimited', [running.pid, ...pids.filter((pid) => processStarted(pid) !== null)])
+    await until('the lost lines are reported', async () => {
       await pay()
       return (await logLines()).some(({ name, msg }) => name === 'api' && msg === 'log lines were lost')
     })
-    await until('all are ready', async () => (await readiness()).status === 200)
+    await until('all parts are ready', async () => (await readiness()).status === 200)
   })
 
-  test('it works on when nobody reads its output any more', async () => {
+  test('a closed output does not stop the work', async () => {
     running.closeOutput()
     const before = (await parts())['webhooks host']!
     process.kill(before.pid, 'SIGKILL')
-    await until('another webhooks host', async () => (await parts())['webhooks host']!.pid !== before.pid)
-    // The new one warns of the first notification that it refuses.
+    await until(
+      'another webhooks host runs',
+      async () => (await parts())['webhooks host']!.pid !== before.pid,
+    )
+    // The new webhooks host logs a warning about the first notification that it refuses.
     await pay()
-    await until('all are ready', async () => (await readiness()).status === 200)
+    await until('all parts are ready', async () => (await readiness()).status === 200)
     expect(processStarted(running.pid)).not.toBeNull()
   })
 
-  test('a second signal ends everything at once, also a part that is frozen', async () => {
+  test('a second signal ends all parts at once, also a stopped process', async () => {
     const all = Object.values(await parts())
     const { worker } = await parts()
     process.kill(worker!.pid, 'SIGSTOP')
     running.signal('SIGINT')
-    await until('it stops', async () =>
+    await until('the start is stopping', async () =>
       (await logLines()).some(({ name, msg }) => name === 'start' && msg.startsWith('stopping')),
     )
-    const insisting = setInterval(() => running.signal('SIGINT'), 100)
-    onTestFinished(() => clearInterval(insisting))
+    const repeated_signals = setInterval(() => running.signal('SIGINT'), 100)
+    onTestFinished(() => clearInterval(repeated_signals))
     expect(await running.ended).toEqual({ code: 130, signal: null })
-    await goneAll(all)
-    const nothing = `No Sluice runs in ${folder.path}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice\n`
-    expect(await commandsSay()).toEqual([nothing, nothing, nothing])
+    await awaitEndOf(all)
+    const not_running = `No Sluice runs in ${folder.path}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice\n`
+    expect(await readCommandErrors()).toEqual([not_running, not_running, not_running])
   })
 })
 
-test('each part is given the variables that it reads, and no secret of another', () => {
-  const given = {
+test('each part receives the variables that it reads, and no secrets of other parts', () => {
+  const base_env = {
     DATABASE_URL: 'postgres://127.0.0.1/sluice',
     REDIS_URL: 'redis://127.0.0.1',
     ENCRYPTION_KEY: `${'A'.repeat(43)}=`,
@@ -277,7 +280,7 @@ test('each part is given the variables that it reads, and no secret of another',
   }
   const place = { port: 1, url: 'http://127.0.0.1:1' }
   const secretsOf = (more: Record<string, string>) => {
-    const config = loadConfig({ ...given, ...more }, () => {})
+    const config = loadConfig({ ...base_env, ...more }, () => {})
     const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
     const programs = programsOf(
       config,
@@ -286,7 +289,7 @@ test('each part is given the variables that it reads, and no secret of another',
     ).flat()
     for (const { name, env } of programs) {
       const process = name === 'webhooks host' ? 'webhooks' : name
-      // The emulator is no process of the table.
+      // The emulators are not in the table of processes.
       const others = variables().filter((variable) => !isReadBy(variable.name, process as ProcessName))
       const unset = others.filter((variable) => env[variable.name] === '')
       expect([name, unset.length]).toEqual([
@@ -343,9 +346,9 @@ test('each part is given the variables that it reads, and no secret of another',
   })
 })
 
-test('events may be sent to this machine, unless other networks are named or in production', () => {
-  const allowed = (given: Record<string, string>) => {
-    const config = loadConfig({ DATABASE_URL: 'postgres://127.0.0.1/sluice', ...given }, () => {})
+test('events may be sent to this machine, except in production or if other networks are configured', () => {
+  const networksFor = (env: Record<string, string>) => {
+    const config = loadConfig({ DATABASE_URL: 'postgres://127.0.0.1/sluice', ...env }, () => {})
     const place = { port: 1, url: 'http://127.0.0.1:1' }
     const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
     const programs = programsOf(
@@ -359,11 +362,11 @@ test('events may be sent to this machine, unless other networks are named or in 
   const note = (networks: string) =>
     `Events       sent to public addresses, and to ${networks} (WEBHOOKS_ALLOW_CIDRS)`
   const here = ['127.0.0.0/8,::1/128', '127.0.0.0/8,::1/128', note('127.0.0.0/8, ::1/128')]
-  expect(allowed({})).toEqual(here)
-  expect(allowed({ NODE_ENV: 'production', ALLOW_EMULATORS: 'true' })).toEqual(here)
-  expect(allowed({ NODE_ENV: 'production' })).toEqual(['', ''])
+  expect(networksFor({})).toEqual(here)
+  expect(networksFor({ NODE_ENV: 'production', ALLOW_EMULATORS: 'true' })).toEqual(here)
+  expect(networksFor({ NODE_ENV: 'production' })).toEqual(['', ''])
   for (const NODE_ENV of ['development', 'production'])
-    expect(allowed({ NODE_ENV, WEBHOOKS_ALLOW_CIDRS: ' 10.1.0.0/16 ,fd00::/16' })).toEqual([
+    expect(networksFor({ NODE_ENV, WEBHOOKS_ALLOW_CIDRS: ' 10.1.0.0/16 ,fd00::/16' })).toEqual([
       '10.1.0.0/16,fd00::/16',
       '10.1.0.0/16,fd00::/16',
       note('10.1.0.0/16, fd00::/16'),
@@ -371,7 +374,7 @@ test('events may be sent to this machine, unless other networks are named or in 
 })
 
 test.concurrent(
-  'a part that cannot start ends everything, with its own line',
+  'a part that cannot start ends all parts, with its own error',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const world = await createWorld({ parts: [], notifications: false })
@@ -379,13 +382,13 @@ test.concurrent(
     const { path: DATA_DIR, remove } = await makeFolder()
     onTestFinished(remove)
     const API_PORT = String(await freePort('127.0.0.1'))
-    const given = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
-    const { code, stdout, stderr } = await runCommand(START, [], given)
+    const env = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
+    const { code, stdout, stderr } = await runCommand(START, [], env)
     expect({ code, stderr }).toEqual({
       code: 1,
       stderr: `QUEUES: there is no queue "paymens". The queues are ${QUEUES.join(', ')}.\n`,
     })
-    // Each step with its time, up to the one that failed.
+    // The output has each step with its duration, up to the failed step.
     expect(stdout).toMatch(
       /^Starting Sluice in \S+\n {2}Migrations \.+ [\d.]+ s\n {2}Demo .+ \.+ [\d.]+ s\n {2}API, .+ \.+ failed\n$/,
     )
@@ -394,12 +397,12 @@ test.concurrent(
   },
 )
 
-test.concurrent('secrets that are gone are not made anew beside a database that needs them', async ({
+test.concurrent('missing secrets are not replaced while a database needs them', async ({
   onTestFinished,
 }) => {
   const { path: DATA_DIR, remove } = await makeFolder()
   onTestFinished(remove)
-  // As root, what others cannot enter has its database elsewhere, where it stays when the folder is removed.
+  // As root the database of a private folder is elsewhere, and is not removed with the folder.
   await chmod(DATA_DIR, 0o700)
   const { folder, data } = await makeServerFolder(join(DATA_DIR, 'postgres'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
@@ -414,6 +417,6 @@ test.concurrent('secrets that are gone are not made anew beside a database that 
   }
 })
 
-async function goneAll(parts: PartProcess[]): Promise<void> {
+async function awaitEndOf(parts: PartProcess[]): Promise<void> {
   await until('all parts are gone', () => parts.every(({ pid, started }) => processStarted(pid) !== started))
 }

@@ -1,4 +1,4 @@
-// Suppressions: addresses that get nothing any more, each once, found however they are written and stored in clear nowhere.
+// Suppressions: one per address in any spelling, with lists, idempotency keys and scopes, and never stored in clear.
 import { expect } from 'vitest'
 import { freshKey } from '#test/client.ts'
 import { readAllRows } from '#test/databases.ts'
@@ -9,19 +9,19 @@ const PATH = '/v1/messages/suppressions'
 const test = testIn({ parts: ['api'] })
 
 let addresses = 0
-/** Nothing else holds it. */
+/** An address that no other row contains. */
 const freshAddress = () => `witness-${(addresses += 1)}@example.com`
-const suppress = (world: World, address: string, more: object = {}) =>
-  world.client.post(PATH, { channel: 'email', address, ...more })
+const suppress = (world: World, address: string, fields: object = {}) =>
+  world.client.post(PATH, { channel: 'email', address, ...fields })
 const eventsOf = async (world: World, id: string) =>
   await world.sql<{ type: string; data: object }[]>`
     select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by id`
 
-test('an address is suppressed once, shown as it was first written, and lifted', async ({ world }) => {
+test('an address is suppressed once, shown in its first spelling, and released', async ({ world }) => {
   const { client } = world
   const address = freshAddress()
-  const made = await suppress(world, address, { metadata: { a: 1 } })
-  expect([made.status, made.body]).toMatchObject([
+  const created = await suppress(world, address, { metadata: { a: 1 } })
+  expect([created.status, created.body]).toMatchObject([
     201,
     {
       channel: 'email',
@@ -32,22 +32,22 @@ test('an address is suppressed once, shown as it was first written, and lifted',
       metadata: { a: 1 },
     },
   ])
-  const again = await suppress(world, address.toUpperCase(), { metadata: { a: 2 } })
-  expect([again.status, again.body]).toEqual([200, made.body])
-  const path = `${PATH}/${made.body.id}`
-  expect((await client.get(path)).body).toEqual(made.body)
-  const lifted = await client.delete(path)
-  expect([lifted.status, lifted.body.id, lifted.body.address]).toEqual([200, made.body.id, address])
-  for (const gone of [await client.get(path), await client.delete(path)])
-    expect([gone.status, gone.body.error.code]).toEqual([404, 'suppression_not_found'])
+  const replay = await suppress(world, address.toUpperCase(), { metadata: { a: 2 } })
+  expect([replay.status, replay.body]).toEqual([200, created.body])
+  const path = `${PATH}/${created.body.id}`
+  expect((await client.get(path)).body).toEqual(created.body)
+  const deleted = await client.delete(path)
+  expect([deleted.status, deleted.body.id, deleted.body.address]).toEqual([200, created.body.id, address])
+  for (const missing of [await client.get(path), await client.delete(path)])
+    expect([missing.status, missing.body.error.code]).toEqual([404, 'suppression_not_found'])
   expect((await client.get(`${PATH}?address=${address}`)).body).toEqual([])
-  const later = await suppress(world, address)
-  expect([later.status, later.body.id === made.body.id]).toEqual([201, false])
-  const events = await eventsOf(world, made.body.id)
+  const second = await suppress(world, address)
+  expect([second.status, second.body.id === created.body.id]).toEqual([201, false])
+  const events = await eventsOf(world, created.body.id)
   expect(events.map(({ type }) => type)).toEqual(['suppression.created', 'suppression.deleted'])
 })
 
-test('one address that a hundred suppress at once is suppressed once', async ({ world }) => {
+test('a hundred concurrent requests suppress an address once', async ({ world }) => {
   const address = freshAddress()
   const answers = await Promise.all(
     Array.from({ length: 100 }, (_, nth) =>
@@ -62,60 +62,60 @@ test('one address that a hundred suppress at once is suppressed once', async ({ 
   expect((await world.client.get(`${PATH}?address=${address}`)).body).toHaveLength(1)
 })
 
-test('a key is answered as at first, also where the suppression was there before; not after it was lifted', async ({
+test('a key is replayed with its first answer, also for an existing suppression, until the suppression is deleted', async ({
   world,
 }) => {
   const address = freshAddress()
   const [first, second] = [freshKey(), freshKey()]
-  const made = await suppress(world, address, { idempotency_key: first })
-  const there = await suppress(world, address, { idempotency_key: second })
-  expect([made.status, there.status, there.body.id]).toEqual([201, 200, made.body.id])
+  const created = await suppress(world, address, { idempotency_key: first })
+  const existing = await suppress(world, address, { idempotency_key: second })
+  expect([created.status, existing.status, existing.body.id]).toEqual([201, 200, created.body.id])
   for (const [idempotency_key, status] of [
     [first, 201],
     [second, 200],
   ] as const) {
-    const again = await suppress(world, address, { idempotency_key })
-    expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+    const replay = await suppress(world, address, { idempotency_key })
+    expect([replay.status, replay.headers.get('idempotent-replayed'), replay.body]).toEqual([
       status,
       'true',
-      made.body,
+      created.body,
     ])
   }
   const other = await suppress(world, freshAddress(), { idempotency_key: second })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
-  await world.client.delete(`${PATH}/${made.body.id}`)
+  await world.client.delete(`${PATH}/${created.body.id}`)
   const late = await suppress(world, address, { idempotency_key: second })
   expect([late.status, late.body.error.code]).toEqual([404, 'suppression_not_found'])
 })
 
-test('lists filter by channel, address and reason, and have pages', async ({ world }) => {
+test('lists are filtered by channel, address and reason, in pages', async ({ world }) => {
   const client = await world.clientOf()
-  const made: string[] = []
+  const created: string[] = []
   for (const [channel, address] of [
     ['email', 'Ada@Example.com'],
     ['email', 'grace@example.com'],
     ['sms', '+14155552671'],
   ])
-    made.unshift((await client.post(PATH, { channel, address })).body.id)
+    created.unshift((await client.post(PATH, { channel, address })).body.id)
   const found = async (query: string) =>
-    (await client.get(`${PATH}?${query}`)).body.map(({ id }: { id: string }) => made.indexOf(id))
+    (await client.get(`${PATH}?${query}`)).body.map(({ id }: { id: string }) => created.indexOf(id))
   expect(await found('')).toEqual([0, 1, 2])
   expect(await found('channel=email')).toEqual([1, 2])
   expect(await found('address=ada@EXAMPLE.com')).toEqual([2])
   expect(await found(`address=${encodeURIComponent('+14155552671')}`)).toEqual([0])
-  // The plus comes as a space: whom nobody could mean is not said to get everything.
+  // The plus arrives as a space: an invalid address is refused instead of an empty list.
   expect((await client.get(`${PATH}?address=+14155552671`)).status).toBe(400)
   expect(await found(`channel=email&address=${encodeURIComponent('+14155552671')}`)).toEqual([])
   expect(await found('reason=manual&limit=2')).toEqual([0, 1])
   expect(await found('reason=opt_out')).toEqual([])
   const page = await client.get(`${PATH}?limit=2`)
   const next = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
-  expect((await client.get(next!)).body.map(({ id }: { id: string }) => id)).toEqual([made[2]])
+  expect((await client.get(next!)).body.map(({ id }: { id: string }) => id)).toEqual([created[2]])
   for (const query of ['channel=fax', 'reason=no', `address=${'x'.repeat(321)}`])
     expect((await client.get(`${PATH}?${query}`)).status).toBe(400)
 })
 
-test('what is no address or number is refused', async ({ world }) => {
+test('an invalid address or number is refused', async ({ world }) => {
   for (const [channel, address] of [
     ['email', 'Ada <ada@example.com>'],
     ['email', '<ada@example.com>'],
@@ -136,7 +136,7 @@ test('what is no address or number is refused', async ({ world }) => {
   }
 })
 
-test('an address is in no table in clear, also once it is lifted', async ({ world }) => {
+test('no table contains an address in clear, also after its release', async ({ world }) => {
   const address = freshAddress()
   const { id } = (await suppress(world, address)).body
   expect((await readAllRows(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
@@ -144,7 +144,7 @@ test('an address is in no table in clear, also once it is lifted', async ({ worl
   expect((await readAllRows(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
 })
 
-test('a suppression is its tenant’s, and needs the scopes of messages', async ({ world }) => {
+test('a suppression belongs to its tenant, and needs the scopes of messages', async ({ world }) => {
   const address = freshAddress()
   const { id } = (await suppress(world, address)).body
   const other = await world.clientOf()

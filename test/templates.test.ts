@@ -1,10 +1,10 @@
-// Templates: what they take, what they become, and what a hostile one can do, which is nothing.
+// Templates are stored, validated and rendered within limits of time and memory.
 import { describe, expect } from 'vitest'
 import { freshKey, type Answer } from '#test/client.ts'
 import { openUnfinished, requestBytes } from '#test/raw.ts'
 import { testIn, type World } from '#test/world.ts'
 
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
 const EMAIL = { channel: 'email', subject: 'Order {{ order.number }}', text: 'Hello {{ name }}' }
 
 const test = testIn({ parts: ['api'] })
@@ -26,49 +26,49 @@ async function preview(
   return await client.post(`/v1/messages/templates/${body.id}/preview`, { variables })
 }
 
-/** What a text of an email becomes, or the message and the context of the refusal. */
+/** The rendered text of an email, or the code, message and context of the refusal. */
 async function textOf(world: World, text: string, variables: unknown = {}): Promise<unknown> {
   const { status, body } = await preview(world, { subject: 'x', text }, variables)
   return status === 200 ? body.text : [body.error.code, body.error.message, body.error.context]
 }
 
-test('a template is made, read, listed, changed and deleted, and each leaves its event', async ({
+test('a template is created, read, listed, updated and deleted, and each change has an event', async ({
   world,
 }) => {
   const { client, sql, tenant_id } = world
-  const made = await create(world, { html: '<p>{{ name }}</p>', metadata: { a: 1 } })
-  expect([made.status, made.body]).toMatchObject([
+  const created = await create(world, { html: '<p>{{ name }}</p>', metadata: { a: 1 } })
+  expect([created.status, created.body]).toMatchObject([
     201,
     { ...EMAIL, tenant_id, html: '<p>{{ name }}</p>', body: null, idempotency_key: null, metadata: { a: 1 } },
   ])
-  const path = `/v1/messages/templates/${made.body.id}`
-  expect((await client.get(path)).body).toEqual(made.body)
+  const path = `/v1/messages/templates/${created.body.id}`
+  expect((await client.get(path)).body).toEqual(created.body)
   const changed = await client.patch(path, { text: null, subject: 'Shipped' })
   expect([changed.status, changed.body]).toMatchObject([200, { text: null, subject: 'Shipped' }])
-  expect(changed.body.updated_at > made.body.updated_at).toBe(true)
+  expect(changed.body.updated_at > created.body.updated_at).toBe(true)
   expect((await client.patch(path, { subject: 'Shipped' })).body).toEqual(changed.body)
   expect((await client.send('PATCH', path)).body).toEqual(changed.body)
-  const listed = await client.get(`/v1/messages/templates?name=${made.body.name}&channel=email`)
+  const listed = await client.get(`/v1/messages/templates?name=${created.body.name}&channel=email`)
   expect(listed.body).toEqual([{ ...changed.body, html: null }])
   const deleted = await client.delete(path)
-  expect([deleted.status, deleted.body]).toMatchObject([200, { id: made.body.id, subject: 'Shipped' }])
-  for (const gone of [
+  expect([deleted.status, deleted.body]).toMatchObject([200, { id: created.body.id, subject: 'Shipped' }])
+  for (const response of [
     await client.get(path),
     await client.delete(path),
     await client.patch(path, {}),
     await client.post(`${path}/preview`, {}),
   ])
-    expect([gone.status, gone.body.error.code]).toEqual([404, 'template_not_found'])
-  expect((await client.get(`/v1/messages/templates?name=${made.body.name}`)).body).toEqual([])
-  // Its name is free.
-  expect((await create(world, { name: made.body.name })).status).toBe(201)
+    expect([response.status, response.body.error.code]).toEqual([404, 'template_not_found'])
+  expect((await client.get(`/v1/messages/templates?name=${created.body.name}`)).body).toEqual([])
+  // The name of a deleted template is free.
+  expect((await create(world, { name: created.body.name })).status).toBe(201)
   const events = await sql<{ type: string; data: object }[]>`
-    select type, data from events where tenant_id = ${tenant_id} and subject_id = ${made.body.id} order by id`
+    select type, data from events where tenant_id = ${tenant_id} and subject_id = ${created.body.id} order by id`
   expect(events.map(({ type }) => type)).toEqual(['template.created', 'template.updated', 'template.deleted'])
   for (const { data } of events) expect(JSON.stringify(data)).not.toContain('{{')
 })
 
-test('a name is taken once, also when many want it at the same moment', async ({ world }) => {
+test('concurrent templates with one name are created once', async ({ world }) => {
   const name = freshName()
   const answers = await Promise.all(Array.from({ length: 30 }, () => create(world, { name })))
   expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([201, ...Array(29).fill(409)])
@@ -77,12 +77,12 @@ test('a name is taken once, also when many want it at the same moment', async ({
   const { body } = await create(world)
   const renamed = await world.client.patch(`/v1/messages/templates/${body.id}`, { name })
   expect([renamed.status, renamed.body.error.code]).toEqual([409, 'template_exists'])
-  // Another tenant's names are its own.
+  // Names are unique only within a tenant.
   const other = await world.clientOf()
   expect((await other.post('/v1/messages/templates', { ...EMAIL, name })).status).toBe(201)
 })
 
-test('a key makes one template, and its repetition answers it, until it is deleted', async ({ world }) => {
+test('an idempotency key creates one template and returns it until it is deleted', async ({ world }) => {
   const idempotency_key = freshKey()
   const name = freshName()
   const answers = await Promise.all(
@@ -90,8 +90,8 @@ test('a key makes one template, and its repetition answers it, until it is delet
   )
   expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
   const [first] = answers
-  const again = await create(world, { idempotency_key, name })
-  expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+  const repeated = await create(world, { idempotency_key, name })
+  expect([repeated.status, repeated.headers.get('idempotent-replayed'), repeated.body]).toEqual([
     201,
     'true',
     first!.body,
@@ -99,11 +99,11 @@ test('a key makes one template, and its repetition answers it, until it is delet
   const other = await create(world, { idempotency_key, name, text: 'other' })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   await world.client.delete(`/v1/messages/templates/${first!.body.id}`)
-  const late = await create(world, { idempotency_key, name })
-  expect([late.status, late.body.error.code]).toEqual([404, 'template_not_found'])
+  const retried = await create(world, { idempotency_key, name })
+  expect([retried.status, retried.body.error.code]).toEqual([404, 'template_not_found'])
 })
 
-test('each channel has its parts, also after a change', async ({ world }) => {
+test('a template has only the parts of its channel, also after an update', async ({ world }) => {
   for (const [fields, param] of [
     [{ subject: undefined }, 'subject'],
     [{ text: undefined }, 'text'],
@@ -112,7 +112,7 @@ test('each channel has its parts, also after a change', async ({ world }) => {
     [{ channel: 'sms', subject: undefined, text: undefined }, 'body'],
     [{ channel: 'fax' }, 'channel'],
     [{ name: 'No' }, 'name'],
-    [{ name: NOBODY }, 'name'],
+    [{ name: UNKNOWN_ID }, 'name'],
     [{ text: '' }, 'text'],
     [{ text: 'x'.repeat(100_001) }, 'text'],
     [{ file: 'x' }, 'file'],
@@ -136,7 +136,7 @@ test('each channel has its parts, also after a change', async ({ world }) => {
     const { status, body } = await world.client.patch(`/v1/messages/templates/${id}`, change)
     expect([change, status, body.error?.param]).toEqual([change, 400, param])
   }
-  // Each change alone leaves one of them; one after the other there would be none.
+  // Each update alone leaves one part; both together would leave none.
   const both = (await create(world, { html: '<p>x</p>' })).body
   const path = `/v1/messages/templates/${both.id}`
   const racing = await Promise.all([
@@ -146,9 +146,7 @@ test('each channel has its parts, also after a change', async ({ world }) => {
   expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 400])
 })
 
-test('what does not parse is refused with its line when it is made and when it is changed', async ({
-  world,
-}) => {
+test('a template that does not parse is refused with its line on creation and update', async ({ world }) => {
   const { id } = (await create(world)).body
   for (const [text, line, reported] of [
     ['a\n{{ x', 2, 'not closed'],
@@ -177,9 +175,9 @@ test('what does not parse is refused with its line when it is made and when it i
       ])
 })
 
-test('a preview is what a message would say; only HTML is escaped', async ({ world }) => {
+test('a preview has the content of a message, and only HTML is escaped', async ({ world }) => {
   const variables = { name: '<b>"Ada"</b>', order: { number: 'A&17' }, items: [{ price: 1 }, { price: 2.5 }] }
-  const seen = await preview(
+  const rendered = await preview(
     world,
     {
       text: 'Hello {{ name }}{% for i in items %} {{ i.price }}{% endfor %}',
@@ -188,7 +186,7 @@ test('a preview is what a message would say; only HTML is escaped', async ({ wor
     variables,
   )
   const escaped = '&lt;b&gt;&#34;Ada&#34;&lt;/b&gt;'
-  expect([seen.status, seen.body]).toEqual([
+  expect([rendered.status, rendered.body]).toEqual([
     200,
     {
       subject: 'Order A&17',
@@ -206,7 +204,7 @@ test('a preview is what a message would say; only HTML is escaped', async ({ wor
   })
 })
 
-test('what is missing is refused with its line and name; `if` and `default` may ask for it', async ({
+test('an undefined variable is refused with its line and name, except in `if` and `default`', async ({
   world,
 }) => {
   expect(await textOf(world, 'a\nb\n{{ order.number }}', { order: {} })).toEqual([
@@ -229,7 +227,7 @@ test('what is missing is refused with its line and name; `if` and `default` may 
       { line: 1, variable: name },
     ])
   expect(await textOf(world, '{{ a | map: "constructor" | join }}', { a: [{}] })).toBe('')
-  // One rendering leaves nothing to the next.
+  // A rendering does not affect the next one.
   expect(await textOf(world, '{% increment __proto__ %}{% increment b %}{{ b }}', { b: 4 })).toMatch(/45$/)
   expect(await textOf(world, '{{ b }}', {})).toMatchObject([
     'template_invalid',
@@ -239,10 +237,10 @@ test('what is missing is refused with its line and name; `if` and `default` may 
   expect(await textOf(world, "{{ 0 | date: '%Y-%m-%d %H:%M %z' }}")).toBe('1970-01-01 00:00 +0000')
 })
 
-test('money and dates are written as people read them, and what is neither is refused', async ({ world }) => {
+test('the filters for money and dates format valid values and refuse others', async ({ world }) => {
   const variables = { amount_minor: 7100, currency: 'usd', at: '2026-11-26T23:30:00Z', big: 999_999_999_999 }
   const textOf = async (text: string) => (await preview(world, { subject: 'x', text }, variables)).body.text
-  for (const [text, is] of [
+  for (const [text, expected] of [
     ['{{ amount_minor | money: currency }}', 'USD 71.00'],
     ['{{ 71 | money: "JPY" }}', 'JPY 71'],
     ['{{ 71005 | money: "KWD" }}', 'KWD 71.005'],
@@ -257,11 +255,11 @@ test('money and dates are written as people read them, and what is neither is re
     ['{{ at | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 23:30'],
     ['{{ 0 | date_in: "UTC" }}', 'Jan 1, 1970'],
     ['{{ "2026-11-26T23:30:00.5+01:00" | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 22:30'],
-    // A day is that day everywhere.
+    // A day is the same in all time zones.
     ['{{ "2026-11-26" | date_in: "America/New_York" }}', 'Nov 26, 2026'],
     ['{{ "2026-11-26" | date_in: "Pacific/Auckland", "de", "long" }}', '26. November 2026'],
   ])
-    expect([text, await textOf(text!)]).toEqual([text, is])
+    expect([text, await textOf(text!)]).toEqual([text, expected])
   for (const wrong of [
     '{{ amount_minor | money }}',
     '{{ amount_minor | money: "XXX" }}',
@@ -282,7 +280,7 @@ test('money and dates are written as people read them, and what is neither is re
       2,
     ])
   }
-  for (const [wrong, says] of [
+  for (const [wrong, message] of [
     ['{{ none | money: "USD" }}', 'money needs an amount: it got null'],
     ['{{ none | date_in: "UTC" }}', 'it got null'],
     ['{{ 5 | money: none }}', 'money: "USD"'],
@@ -304,7 +302,7 @@ test('money and dates are written as people read them, and what is neither is re
   ] as const)
     expect(
       (await preview(world, { subject: 'x', text: wrong }, { none: null })).body.error?.message,
-    ).toContain(says)
+    ).toContain(message)
 })
 
 test('an object or a list in a text is refused with its line and name', async ({ world }) => {
@@ -336,7 +334,9 @@ test('an object or a list in a text is refused with its line and name', async ({
   )
 })
 
-test('a subject is one line of text, and what is rendered can be stored', async ({ world }) => {
+test('a rendered subject with several lines and a rendered text that cannot be stored are refused', async ({
+  world,
+}) => {
   for (const [fields, variables] of [
     [{ subject: '{{ s }}' }, { s: 'a\r\nBcc: eve@example.com' }],
     [{ subject: '{{ s }}' }, { s: 'a\nb' }],
@@ -357,31 +357,31 @@ test('a subject is one line of text, and what is rendered can be stored', async 
 const DOUBLED = `{% assign a = "xxxxxxxxxxxxxxxx" %}${'{% capture a %}{{ a }}{{ a }}{% endcapture %}'.repeat(25)}`
 const NESTED = `{% assign a = 'x,y' | split: ',' %}${'{% assign a = a | push: a | push: a %}'.repeat(30)}`
 
-describe('what would take for ever, or all memory, is refused', () => {
+describe('templates with excessive use of time or memory', () => {
   test.for([
-    ['loops in loops', '{% for i in (1..2000) %}{% for j in (1..400) %}x{% endfor %}{% endfor %}'],
+    ['a nested loop', '{% for i in (1..2000) %}{% for j in (1..400) %}x{% endfor %}{% endfor %}'],
     [
-      'loops of nothing',
+      'a nested loop without output',
       '{% assign c = s | split: "" %}{% for i in c %}{% for j in c %}{% endfor %}{% endfor %}',
     ],
     ['a long range', '{% for i in (1..100000000) %}{% endfor %}'],
-    ['a range without end', '{% for i in (9007199254740992..9007199254740994) %}{% endfor %}'],
-    ['a range without end, of text', '{% assign n = "9007199254740992" %}{{ (n.."9007199254740994") }}'],
-    ['a text that doubles', `${DOUBLED}{{ a }}`],
-    ['a text that doubles and is looked through', `${DOUBLED}{% if a contains "zzz" %}{% endif %}`],
-    ['a text that doubles and is converted', `${DOUBLED}{{ a | slugify }}`],
-    ['a list in itself', `${NESTED}{{ a }}`],
-    ['a list in itself, compared', `${NESTED}{% if a == a %}{% endif %}`],
+    ['an infinite range', '{% for i in (9007199254740992..9007199254740994) %}{% endfor %}'],
+    ['an infinite range of texts', '{% assign n = "9007199254740992" %}{{ (n.."9007199254740994") }}'],
+    ['a doubling text', `${DOUBLED}{{ a }}`],
+    ['a search in a doubling text', `${DOUBLED}{% if a contains "zzz" %}{% endif %}`],
+    ['a conversion of a doubling text', `${DOUBLED}{{ a | slugify }}`],
+    ['a recursive list', `${NESTED}{{ a }}`],
+    ['a comparison of a recursive list', `${NESTED}{% if a == a %}{% endif %}`],
     [
       'a list of long texts',
       `{% assign a = s | split: '|' %}${'{% assign a = a | concat: a %}'.repeat(9)}{{ a }}`,
     ],
     ['a wide number', "{{ 0 | date: '%999999999d' }}"],
     [
-      'one condition of many',
+      'a condition of many parts',
       `{% assign c = s | split: "" %}{% if ${'c contains "z" or '.repeat(3_000)}false %}{% endif %}`,
     ],
-  ] as const)('%s', async ([_name, text], { world }) => {
+  ] as const)('%s is refused', async ([_name, text], { world }) => {
     const { status, body } = await preview(world, { subject: 'x', text }, { s: 'x,'.repeat(50_000) })
     expect([status, body.error]).toMatchObject([
       400,
@@ -395,7 +395,7 @@ describe('what would take for ever, or all memory, is refused', () => {
   })
 })
 
-test('a template is its tenant’s, and needs the scopes of messages', async ({ world }) => {
+test('a template belongs to one tenant and needs the scopes of messages', async ({ world }) => {
   const { body } = await create(world)
   const path = `/v1/messages/templates/${body.id}`
   const other = await world.clientOf()
@@ -415,8 +415,8 @@ test('a template is its tenant’s, and needs the scopes of messages', async ({ 
   expect((await reader.delete(path)).body.error.code).toBe('missing_scope')
 })
 
-describe('what waits to be rendered is bounded', () => {
-  /** Takes some hundredths of a second; the variables make it another each time. */
+describe('waiting renderings are limited', () => {
+  /** Renders in some hundredths of a second. Each variable value is rendered anew. */
   const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
   const slow = async (world: World) => (await create(world, { subject: 'x', text: SLOW, html: SLOW })).body
   const bytesOf = (world: World, target: string, body: object) =>
@@ -427,8 +427,8 @@ describe('what waits to be rendered is bounded', () => {
       JSON.stringify(body),
     )
 
-  /** Sends a request so many times, and leaves once they are there; answers what another request of the tenant gets. */
-  async function leaveMany(world: World, count: number, bytes: Buffer): Promise<unknown> {
+  /** Sends a request many times and disconnects. Returns the text of another preview of the tenant. */
+  async function abandonMany(world: World, count: number, bytes: Buffer): Promise<unknown> {
     const many = openUnfinished(world.client.url, count, bytes)
     const other = await world.clientOf()
     for (let n = 0; n < 5; n++)
@@ -437,35 +437,35 @@ describe('what waits to be rendered is bounded', () => {
     return await textOf(world, 'Hello {{ name }}', { name: 'Ada' })
   }
 
-  test('previews whose callers have left are not rendered', async ({ world }) => {
+  test('previews of disconnected callers are not rendered', async ({ world }) => {
     const { id } = await slow(world)
     const bytes = bytesOf(world, `/v1/messages/templates/${id}/preview`, { variables: { mark: 'x' } })
-    expect(await leaveMany(world, 800, bytes)).toBe('Hello Ada')
+    expect(await abandonMany(world, 800, bytes)).toBe('Hello Ada')
   })
 
-  test('messages of batches whose callers have left are not rendered', async ({ world }) => {
+  test('messages of batches of disconnected callers are not rendered', async ({ world }) => {
     const { id } = await slow(world)
     const variables = { mark: 'x' }
     const message = { template: id, variables, to: ['ada@example.com'] }
     const messages = Array.from({ length: 10 }, () => ({ ...message, idempotency_key: freshKey() }))
-    expect(await leaveMany(world, 200, bytesOf(world, '/v1/messages/email/batch', { messages }))).toBe(
+    expect(await abandonMany(world, 200, bytesOf(world, '/v1/messages/email/batch', { messages }))).toBe(
       'Hello Ada',
     )
   })
 
-  test('previews that are too many or too large are refused with 429, and another tenant’s are answered', async ({
+  test('too many or too large previews are refused with 429, and those of another tenant are rendered', async ({
     world,
   }) => {
     const { id } = await slow(world)
-    const ask = async (nth: number) =>
+    const requestPreview = async (nth: number) =>
       world.client.post(`/v1/messages/templates/${id}/preview`, {
         variables: { mark: `${nth}`.slice(-1), rest: 'x'.repeat(100_000) },
       })
-    const asked = Array.from({ length: 300 }, (_, nth) => ask(nth))
-    await Promise.race(asked)
+    const requests = Array.from({ length: 300 }, (_, nth) => requestPreview(nth))
+    await Promise.race(requests)
     const other = await preview(world, { subject: 'x', text: 'Hello' }, {}, await world.clientOf())
     expect([other.status, other.body.text]).toEqual([200, 'Hello'])
-    const answers = await Promise.all(asked)
+    const answers = await Promise.all(requests)
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]))
     for (const { status, body, headers } of answers.filter((each) => each.status === 429)) {
       expect([status, body.error.code]).toEqual([429, 'rate_limited'])

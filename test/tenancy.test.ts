@@ -1,4 +1,4 @@
-// Tenants: what is another's does not exist, on every route of the document.
+// Tests that no route of the document exposes or changes rows of another tenant.
 import { readFile } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
@@ -14,23 +14,23 @@ import { testIn, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
-let stranger: Client
+let other_tenant: Client
 let routes: DocumentedRoute[]
-/** What the first tenant has, by the last word of the path before its id. */
+/** Ids of the first tenant, by the last segment of the path before the id. */
 let owned: Record<string, string>
 
 const test = testIn()
 test.beforeAll(async ({ world }) => {
-  stranger = await world.clientOf()
+  other_tenant = await world.clientOf()
   routes = routesOf(await readDocument(world.client))
-  const customer = await made(world, '/v1/customers', {
+  const customer = await create(world, '/v1/customers', {
     name: 'Ada',
     email: 'ada@example.com',
     external_id: 'x-1',
   })
-  const recipient = await made(world, '/v1/recipients', { ...RECIPIENT, email: 'ada@example.com' })
-  const merchant = await made(world, '/v1/merchants', MERCHANT)
-  const payment = await made(world, '/v1/payments', {
+  const recipient = await create(world, '/v1/recipients', { ...RECIPIENT, email: 'ada@example.com' })
+  const merchant = await create(world, '/v1/merchants', MERCHANT)
+  const payment = await create(world, '/v1/payments', {
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
@@ -41,28 +41,28 @@ test.beforeAll(async ({ world }) => {
     metadata: { order: 'A-17' },
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
-  const refund = await made(world, `/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const refund = await create(world, `/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const disputed = await disputeIn(world.client, payment.id, 'warning')
-  const payout = await made(world, '/v1/payouts', {
+  const payout = await create(world, '/v1/payouts', {
     amount_minor: 100,
     currency: 'usd',
     recipient_id: recipient.id,
   })
-  const verification = await made(world, '/v1/compliance/kyc', {
+  const verification = await create(world, '/v1/compliance/kyc', {
     subject_type: 'customer',
     subject_id: customer.id,
   })
-  const top_up = await made(world, '/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
+  const top_up = await create(world, '/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
-  const task = await made(world, '/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
-  const template = await made(world, '/v1/messages/templates', {
+  const task = await create(world, '/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
+  const template = await create(world, '/v1/messages/templates', {
     name: 'greeting',
     channel: 'sms',
     body: 'Hello',
   })
   const suppressed = { channel: 'email', address: 'grace@example.com' }
-  const suppression = await made(world, '/v1/messages/suppressions', suppressed)
-  const endpoint = await made(world, '/v1/webhook_endpoints', {
+  const suppression = await create(world, '/v1/messages/suppressions', suppressed)
+  const endpoint = await create(world, '/v1/webhook_endpoints', {
     url: 'https://shop.example/webhooks',
     types: ['payout.canceled'],
   })
@@ -70,9 +70,10 @@ test.beforeAll(async ({ world }) => {
   const recovery = (
     await world.client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, { since: '2026-01-01T00:00:00Z' })
   ).body
-  const recovered = async () => (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
-  await until('it is recovered', async () => (await recovered()) === 'completed')
-  const message = await made(world, '/v1/messages/email', {
+  const recoveryStatus = async () =>
+    (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
+  await until('the recovery is completed', async () => (await recoveryStatus()) === 'completed')
+  const message = await create(world, '/v1/messages/email', {
     to: ['ada@example.com'],
     subject: 'Shipped',
     text: 'It is on its way.',
@@ -103,18 +104,18 @@ test.beforeAll(async ({ world }) => {
   await world.drain()
   await eventually(async () => {
     const { body } = await world.client.get(`/v1/wallet/top_ups/${top_up.id}`)
-    if (body.status !== 'succeeded') throw new Error('the money has not come yet')
+    if (body.status !== 'succeeded') throw new Error('the top-up has not succeeded yet')
   })
   await world.drain()
 })
 
-async function made(world: World, path: string, body: object): Promise<any> {
-  const answer = await world.client.post(path, { ...body, idempotency_key: freshKey() })
-  expect(answer.status).toBe(201)
-  return answer.body
+async function create(world: World, path: string, body: object): Promise<any> {
+  const response = await world.client.post(path, { ...body, idempotency_key: freshKey() })
+  expect(response.status).toBe(201)
+  return response.body
 }
 
-/** Bodies that would be accepted, were the path one's own. */
+/** Bodies that are valid for the owner of the id. */
 const BODIES: Record<string, object> = {
   'PATCH /v1/customers/{id}': { name: 'Eve' },
   'PATCH /v1/recipients/{id}': { name: 'Eve' },
@@ -128,16 +129,16 @@ const BODIES: Record<string, object> = {
   'POST /v1/compliance/kyc/{id}/decide': { decision: 'approved', reason: 'mine' },
 }
 
-/** What a clock counts, whoever asks for what. */
-const COUNTED = ['payment_cursors', 'payment_days', 'tenant_rollups']
+/** Tables that roll-ups write independently of requests. */
+const ROLL_UP_TABLES = ['payment_cursors', 'payment_days', 'tenant_rollups']
 
-/** Everything that belongs to the first tenant, as it stands. */
-async function holdings(world: World): Promise<unknown> {
+/** All rows of the first tenant. */
+async function rowsOfTenant(world: World): Promise<unknown> {
   const { sql, tenant_id } = world
   const tables = await sql<{ name: string }[]>`
     select c.table_name as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
     where c.column_name = 'tenant_id' and c.table_schema = 'public' and t.table_type = 'BASE TABLE'
-      and c.table_name not in ${sql(['api_keys', ...COUNTED])} order by 1`
+      and c.table_name not in ${sql(['api_keys', ...ROLL_UP_TABLES])} order by 1`
   const rows: Record<string, unknown> = {}
   for (const { name } of tables) {
     rows[name] =
@@ -150,77 +151,80 @@ function comparable({ status, text }: { status: number; text: string }, id: stri
   return `${status} ${text.replace(/"request_id":"[^"]*"/, '').replaceAll(id, '{id}')}`
 }
 
-test('with an id of another tenant every route answers as for a random id, and changes nothing', async ({
+test('every route has the same response to an id of another tenant as to a random id, and changes nothing', async ({
   world,
 }) => {
-  const before = await holdings(world)
-  const withId = routes.filter(({ path }) => path.includes('{'))
-  expect(withId.length).toBeGreaterThanOrEqual(10)
-  for (const { method, path } of withId) {
+  const before = await rowsOfTenant(world)
+  const routes_with_id = routes.filter(({ path }) => path.includes('{'))
+  expect(routes_with_id.length).toBeGreaterThanOrEqual(10)
+  for (const { method, path } of routes_with_id) {
     const [resource] = path.split('/{')[0]!.split('/').slice(-1) as [string]
-    const theirs = owned[resource]
-    if (theirs === undefined) throw new Error(`This test has nothing of ${resource}: make one in beforeAll.`)
-    const answers: string[] = []
-    for (const id of [theirs, resource === 'idempotency_keys' ? 'nobody-sent-this' : RANDOM_ID]) {
+    const owned_id = owned[resource]
+    if (owned_id === undefined)
+      throw new Error(`This test has no row of ${resource}: create one in beforeAll.`)
+    const responses: string[] = []
+    for (const id of [owned_id, resource === 'idempotency_keys' ? 'nobody-sent-this' : RANDOM_ID]) {
       const body = ['POST', 'PATCH', 'PUT'].includes(method)
         ? { ...(method === 'POST' && { idempotency_key: freshKey() }), ...BODIES[`${method} ${path}`] }
         : undefined
-      const answer = await stranger.send(method, path.replace(/\{\w+\}/, id), {
+      const response = await other_tenant.send(method, path.replace(/\{\w+\}/, id), {
         headers: { 'content-type': 'application/json' },
         ...(body && { body: JSON.stringify(body) }),
       })
-      expect([method, path, answer.status]).toEqual([method, path, 404])
-      answers.push(comparable(answer, id))
+      expect([method, path, response.status]).toEqual([method, path, 404])
+      responses.push(comparable(response, id))
     }
-    expect([method, path, answers[0]]).toEqual([method, path, answers[1]])
+    expect([method, path, responses[0]]).toEqual([method, path, responses[1]])
   }
-  expect(await holdings(world)).toEqual(before)
+  expect(await rowsOfTenant(world)).toEqual(before)
 })
 
-/** Tables with a `tenant_id` that are no noun's, and why. */
-const NO_RESOURCE: Record<string, string> = {
-  api_keys: 'say who the tenant is',
-  audit_entries: 'are about acts of people on anything',
-  drifts: 'are about rows of any noun',
-  erasures: 'are what is left to do about a deleted customer',
+/** Tables with a `tenant_id` and without a resource, and the reason. */
+const TABLES_WITHOUT_RESOURCE: Record<string, string> = {
+  api_keys: 'identify the tenant',
+  audit_entries: 'record actions of people on any resource',
+  drifts: 'reference rows of any resource',
+  erasures: 'are pending erasures of deleted customers',
   event_sequences: 'number the events of a tenant',
-  events: 'are about rows of any noun',
-  idempotency_keys: 'protect rows of any noun',
-  invitations: 'are about people',
+  events: 'reference rows of any resource',
+  idempotency_keys: 'protect rows of any resource',
+  invitations: 'invite people',
   job_attempts: 'belong to jobs',
   job_interventions: 'belong to jobs',
-  jobs: 'work on rows of any noun',
-  ledger_accounts: 'the ledger has rules of its own',
-  ledger_transfers: 'the ledger has rules of its own',
+  jobs: 'process rows of any resource',
+  ledger_accounts: 'follows the rules of the ledger',
+  ledger_transfers: 'follows the rules of the ledger',
   members: 'are people',
   message_attachments: 'belong to messages',
   message_limits: 'count messages',
   latest_opt_outs: 'order opt-out words',
-  notifications: 'are about rows of any noun',
-  pauses: 'stop the work of a tenant',
-  payment_cursors: 'say up to where events are counted',
+  notifications: 'reference rows of any resource',
+  pauses: 'stop the jobs of a tenant',
+  payment_cursors: 'are positions in the counted events',
   payment_days: 'count payments',
-  proposals: 'are of operators',
+  proposals: 'belong to operators',
   tenant_rollups: 'count jobs',
-  webhook_due: 'are deliveries that wait',
-  webhook_backlogs: 'are of endpoints',
+  webhook_due: 'are waiting deliveries',
+  webhook_backlogs: 'belong to endpoints',
   webhook_stats: 'count deliveries',
-  webhook_subscriptions: 'say which endpoint wanted what until when',
+  webhook_subscriptions: 'are the history of the types of endpoints',
 }
 
-test("each table with tenants' rows belongs to a noun, so that the audit and the reconciler know it", async ({
+test('each table with rows of tenants belongs to a resource or is listed with a reason', async ({
   world,
 }) => {
   const tables = await world.sql<{ name: string }[]>`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-      -- The history of a table is the table's.
+      -- The history of a table belongs to the table.
       and c.relname not like '%\\_history' order by 1`
   const resources = Object.values(RESOURCES).map(({ table }) => table)
-  expect(tables.map(({ name }) => name)).toEqual([...Object.keys(NO_RESOURCE), ...resources].toSorted())
+  expect(tables.map(({ name }) => name)).toEqual(
+    [...Object.keys(TABLES_WITHOUT_RESOURCE), ...resources].toSorted(),
+  )
 })
 
-test('each column that names a row has a foreign key, or the documentation says what keeps it true', async ({
+test('each column that references a row has a foreign key or is listed in the documentation', async ({
   world,
 }) => {
   const columns = await world.sql<{ name: string }[]>`
@@ -236,12 +240,12 @@ test('each column that names a row has a foreign key, or the documentation says 
   expect(listed.toSorted()).toEqual(columns.map(({ name }) => name).toSorted())
 })
 
-test('lists show nothing of another tenant, whatever they filter by', async ({ world }) => {
+test('lists contain no row of another tenant with any filter', async ({ world }) => {
   const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes('{'))
   expect(lists.length).toBeGreaterThanOrEqual(2)
   for (const { path } of lists) {
     expect((await world.client.get(path)).body.length).toBeGreaterThan(0)
-    expect([path, (await stranger.get(path)).body]).toEqual([path, []])
+    expect([path, (await other_tenant.get(path)).body]).toEqual([path, []])
   }
   for (const path of [
     '/v1/customers?email=ada@example.com',
@@ -272,7 +276,7 @@ test('lists show nothing of another tenant, whatever they filter by', async ({ w
     '/v1/messages?to=ada@example.com',
     '/v1/messages?tag=shipping&status=scheduled',
   ]) {
-    expect([path, (await world.client.get(path)).body.length, (await stranger.get(path)).body]).toEqual([
+    expect([path, (await world.client.get(path)).body.length, (await other_tenant.get(path)).body]).toEqual([
       path,
       1,
       [],
@@ -280,27 +284,28 @@ test('lists show nothing of another tenant, whatever they filter by', async ({ w
   }
 })
 
-test("a body cannot point at another tenant's customer, merchant or recipient, and says no more than for a random one", async ({
+test("a reference to another tenant's customer, merchant or recipient has the same response as to a random id", async ({
   world,
 }) => {
-  const before = await holdings(world)
+  const before = await rowsOfTenant(world)
   for (const resource of ['customer', 'merchant']) {
-    const answers: string[] = []
+    const responses: string[] = []
     for (const id of [owned[`${resource}s`]!, RANDOM_ID]) {
-      const answer = await createPayment(stranger, { [`${resource}_id`]: id })
-      answers.push(comparable(answer, id))
+      const response = await createPayment(other_tenant, { [`${resource}_id`]: id })
+      responses.push(comparable(response, id))
     }
-    expect(answers[0]).toBe(answers[1])
-    expect(answers[0]).toContain(`${resource}_not_found`)
+    expect(responses[0]).toBe(responses[1])
+    expect(responses[0]).toContain(`${resource}_not_found`)
   }
   const payouts: string[] = []
-  for (const id of [owned.recipients!, RANDOM_ID]) payouts.push(comparable(await payOut(stranger, id), id))
+  for (const id of [owned.recipients!, RANDOM_ID])
+    payouts.push(comparable(await payOut(other_tenant, id), id))
   expect(payouts[0]).toBe(payouts[1])
   expect(payouts[0]).toContain('recipient_not_found')
-  expect(await holdings(world)).toEqual(before)
+  expect(await rowsOfTenant(world)).toEqual(before)
 })
 
-test('two tenants may use the same key, e-mail address and external id', async ({ world }) => {
+test('two tenants may use the same idempotency key, e-mail address and external id', async ({ world }) => {
   const body = {
     idempotency_key: owned.idempotency_keys,
     email: 'ada@example.com',
@@ -308,19 +313,19 @@ test('two tenants may use the same key, e-mail address and external id', async (
     name: 'Other',
   }
   const other = await world.clientOf()
-  const answer = await other.post('/v1/customers', body)
-  expect([answer.status, answer.headers.get('idempotent-replayed')]).toEqual([201, null])
-  expect(answer.body.id).not.toBe(owned.customers)
-  expect((await other.get('/v1/customers?email=ada@example.com')).body).toEqual([answer.body])
+  const response = await other.post('/v1/customers', body)
+  expect([response.status, response.headers.get('idempotent-replayed')]).toEqual([201, null])
+  expect(response.body.id).not.toBe(owned.customers)
+  expect((await other.get('/v1/customers?email=ada@example.com')).body).toEqual([response.body])
 })
 
-test('the tenant of a record is that of the key, whatever the body says', async ({ world }) => {
-  const refused = await stranger.post('/v1/customers', {
+test('the tenant of a row is the tenant of the API key, and a body cannot change it', async ({ world }) => {
+  const refused = await other_tenant.post('/v1/customers', {
     idempotency_key: freshKey(),
     tenant_id: world.tenant_id,
   })
   expect([refused.status, refused.body.error.param]).toEqual([400, 'tenant_id'])
-  const header = await stranger.post(
+  const header = await other_tenant.post(
     '/v1/customers',
     { idempotency_key: freshKey() },
     { 'x-tenant-id': world.tenant_id },

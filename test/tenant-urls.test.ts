@@ -1,4 +1,4 @@
-// Which URLs and headers tenants may register: only what leads to the public internet, however it is spelt.
+// Tests the URLs and headers of tenants: a URL must lead to a public address in any spelling.
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createLookup, type Lookup } from '#core/lookup.ts'
 import { isReachable, networksOf, problemOfNetwork } from '#core/public-addresses.ts'
@@ -7,26 +7,26 @@ import { problemOfTenantUrl } from '#core/tenant-urls.ts'
 import { openNameServer } from '#test/name-server.ts'
 import { PRIVATE_HOSTS } from '#test/private-hosts.ts'
 
-const NOWHERE = networksOf([])
+const NO_NETWORKS = networksOf([])
 const LOOPBACK = networksOf(['127.0.0.0/8', '::1/128'])
 const NOT_PUBLIC = 'must lead to a public address'
-const unknown: Lookup = async (name) => await Promise.reject(new Error(`no address of ${name}`))
+const unresolvable: Lookup = async (name) => await Promise.reject(new Error(`no address of ${name}`))
 
-/** What is said of a URL when its name has these addresses. */
+/** The problem of a URL whose name has the given addresses. */
 async function problemOf(
   url: string,
   {
     addresses,
-    lookup = unknown,
+    lookup = unresolvable,
     production = false,
-    allowed = NOWHERE,
-  }: { addresses?: string[]; lookup?: Lookup; production?: boolean; allowed?: typeof NOWHERE } = {},
+    allowed = NO_NETWORKS,
+  }: { addresses?: string[]; lookup?: Lookup; production?: boolean; allowed?: typeof NO_NETWORKS } = {},
 ): Promise<string | null> {
-  const known: Lookup = addresses === undefined ? lookup : () => Promise.resolve(addresses)
-  return await problemOfTenantUrl(url, { production, allowed, lookup: known })
+  const resolved: Lookup = addresses === undefined ? lookup : () => Promise.resolve(addresses)
+  return await problemOfTenantUrl(url, { production, allowed, lookup: resolved })
 }
 
-/** The first and the last address of each network that is not public, and the public ones beside it. */
+/** The first and last address of each network that is not public, and the adjacent public addresses. */
 const BORDERS: [inside: string[], outside: string[]][] = [
   [['0.0.0.0', '0.255.255.255'], ['1.0.0.0']],
   [
@@ -105,7 +105,7 @@ const BORDERS: [inside: string[], outside: string[]][] = [
     ['2620:4f:8000::', '2620:4f:8000:ffff:ffff:ffff:ffff:ffff'],
     ['2620:4f:7fff:ffff:ffff:ffff:ffff:ffff', '2620:4f:8001::'],
   ],
-  // ISATAP: the last half leads to an IPv4 address.
+  // ISATAP: the second half contains an IPv4 address.
   [
     ['2600::5efe:10.0.0.1', '2600:1:2:3:0:5efe:7f00:1', '2600:1:2:3:200:5efe:169.254.169.254'],
     ['2600::5efe:8.8.8.8', '2600:1:2:3:200:5efe:808:808', '2600:1:2:3:4:5efe:a00:1', '2600::5eff:a00:1'],
@@ -127,14 +127,14 @@ const BORDERS: [inside: string[], outside: string[]][] = [
   [['', '127.1', '2130706433', 'localhost', '2606:4700:4700::1111%eth0'], ['2606:4700:4700::1111']],
 ]
 
-test('each network that is not public ends where its neighbours begin', () => {
+test('each network that is not public has exact bounds', () => {
   for (const [inside, outside] of BORDERS) {
-    expect(inside.filter((address) => isReachable(address, NOWHERE))).toEqual([])
-    expect(outside.filter((address) => !isReachable(address, NOWHERE))).toEqual([])
+    expect(inside.filter((address) => isReachable(address, NO_NETWORKS))).toEqual([])
+    expect(outside.filter((address) => !isReachable(address, NO_NETWORKS))).toEqual([])
   }
 })
 
-test('an allowed network lifts the rule for its own addresses, mapped ones too, and for no others', () => {
+test('an allowed network permits only its own addresses, also in mapped form', () => {
   const allowed = networksOf(['10.1.0.0/16', 'fd00:1::/32'])
   for (const address of ['10.1.0.0', '10.1.255.255', '::ffff:10.1.2.3', 'fd00:1::5', '8.8.8.8'])
     expect([address, isReachable(address, allowed)]).toEqual([address, true])
@@ -142,9 +142,9 @@ test('an allowed network lifts the rule for its own addresses, mapped ones too, 
     expect([address, isReachable(address, allowed)]).toEqual([address, false])
 })
 
-test('where clouds give out credentials nothing is sent, whatever is allowed, and what is beside it is reachable', () => {
+test('addresses of cloud credentials are unreachable with any allowed network, and adjacent addresses are reachable', () => {
   const allowed = networksOf(['0.0.0.0/0', '::/0'])
-  const secret: [address: string, in_hex: string][] = [
+  const metadata_services: [address: string, in_hex: string][] = [
     ['169.254.0.0', 'a9fe:0'],
     ['169.254.169.254', 'a9fe:a9fe'],
     ['169.254.255.255', 'a9fe:ffff'],
@@ -152,7 +152,7 @@ test('where clouds give out credentials nothing is sent, whatever is allowed, an
     ['192.0.0.192', 'c000:c0'],
     ['168.63.129.16', 'a83f:8110'],
   ]
-  const beside: typeof secret = [
+  const adjacent: typeof metadata_services = [
     ['169.253.255.255', 'a9fd:ffff'],
     ['169.255.0.0', 'a9ff:0'],
     ['100.100.100.201', '6464:64c9'],
@@ -168,13 +168,18 @@ test('where clouds give out credentials nothing is sent, whatever is allowed, an
     `2002:${hex}:1:2:3:4:5`,
     `2600::5efe:${hex}`,
   ]
-  const refused = [...secret.flatMap(spellings), 'fd00:ec2::254', 'FD00:0EC2:0::254', 'fd20:ce::254']
+  const refused = [
+    ...metadata_services.flatMap(spellings),
+    'fd00:ec2::254',
+    'FD00:0EC2:0::254',
+    'fd20:ce::254',
+  ]
   expect(refused.filter((address) => isReachable(address, allowed))).toEqual([])
-  const reachable = [...beside.flatMap(spellings), 'fd00:ec2::253', 'fd20:ce::255', 'fe80::1']
+  const reachable = [...adjacent.flatMap(spellings), 'fd00:ec2::253', 'fd20:ce::255', 'fe80::1']
   expect(reachable.filter((address) => !isReachable(address, allowed))).toEqual([])
 })
 
-test('what is no network is refused with what to write', () => {
+test('an invalid network is refused with a correction', () => {
   expect(['10.0.0.0/8', '0.0.0.0/0', '::1/128', 'fd00::/8'].map(problemOfNetwork)).toEqual(
     Array.from({ length: 4 }, () => null),
   )
@@ -189,13 +194,13 @@ test('what is no network is refused with what to write', () => {
   expect(() => networksOf(['10.0.0.0/33'])).toThrow('10.0.0.0/33 has a wrong prefix length')
 })
 
-test.for(PRIVATE_HOSTS)('http://%s is refused, and the name server is not asked', async (host) => {
-  const lookup: Lookup = () => Promise.reject(new Error('nobody asks for an address'))
+test.for(PRIVATE_HOSTS)('http://%s is refused without a query to the name server', async (host) => {
+  const lookup: Lookup = () => Promise.reject(new Error('unexpected lookup'))
   expect(await problemOf(`http://${host}/hook`, { lookup })).toBe(NOT_PUBLIC)
   expect(await problemOf(`http://${host}:8080?a=b`, { lookup })).toBe(NOT_PUBLIC)
 })
 
-test('a zone, a number that is no address and other broken hosts are no URL', async () => {
+test('a host with a zone or an invalid address is refused', async () => {
   for (const host of [
     '[fe80::1%25eth0]',
     '[fe80::1%eth0]',
@@ -208,7 +213,7 @@ test('a zone, a number that is no address and other broken hosts are no URL', as
     expect([host, await problemOf(`http://${host}/`)]).toEqual([host, expect.stringMatching(/^must /)])
 })
 
-test('a name is judged by all that it resolves to, and one that does not resolve is accepted', async () => {
+test('all addresses of a name must be public, and a name without an address is accepted', async () => {
   const url = 'https://hooks.example.com/a'
   expect(await problemOf(url, { addresses: ['93.184.215.14', '2606:2800::1'] })).toBe(null)
   for (const address of [
@@ -226,7 +231,7 @@ test('a name is judged by all that it resolves to, and one that does not resolve
   expect(await problemOf(url, { lookup: silent })).toBe(null)
 })
 
-test('localhost is loopback whatever a name server says, and allowed where loopback is', async () => {
+test('localhost is loopback with any name server, and allowed where loopback is allowed', async () => {
   const server = await openNameServer(() => ['8.8.8.8'])
   onTestFinished(() => server.close())
   const lookup = createLookup({ hosts: false, servers: [server.address] })
@@ -235,12 +240,12 @@ test('localhost is loopback whatever a name server says, and allowed where loopb
     expect(await problemOf(`http://${host}/`, { lookup, allowed: LOOPBACK })).toBe(null)
   }
   expect(server.asked).toEqual([])
-  // Only by its end.
+  // Only the last label counts.
   expect(await problemOf('http://localhost.example/', { lookup })).toBe(null)
   expect(new Set(server.asked)).toEqual(new Set(['localhost.example']))
 })
 
-test('names are asked of the name servers: both families, and one question for those who ask together', async () => {
+test('a lookup queries the name servers for both address families, and concurrent lookups share a query', async () => {
   const zone: Record<string, string[]> = {
     'public.example': ['8.8.8.8', '2606:4700:4700::1111'],
     'mixed.example': ['8.8.8.8', 'fd00::1'],
@@ -256,21 +261,19 @@ test('names are asked of the name servers: both families, and one question for t
   expect(server.asked.filter((name) => name === 'mixed.example')).toHaveLength(2)
   for (const name of ['empty.example', 'nowhere.example'])
     await expect(lookup(name)).rejects.toThrow(`no address of ${name}`)
-  const reported = (host: string) => problemOf(`http://${host}/`, { lookup })
-  expect(await Promise.all(['mixed.example', 'printer.local', 'db.internal'].map(reported))).toEqual(
+  const problemOfHost = (host: string) => problemOf(`http://${host}/`, { lookup })
+  expect(await Promise.all(['mixed.example', 'printer.local', 'db.internal'].map(problemOfHost))).toEqual(
     Array.from({ length: 3 }, () => NOT_PUBLIC),
   )
-  expect(await Promise.all(['public.example', 'empty.example', 'nowhere.example'].map(reported))).toEqual([
-    null,
-    null,
-    null,
-  ])
+  expect(
+    await Promise.all(['public.example', 'empty.example', 'nowhere.example'].map(problemOfHost)),
+  ).toEqual([null, null, null])
 })
 
-test('what only the system knows, as from its hosts file, is found where private addresses are allowed', async () => {
+test('names of the hosts file are resolved only where private addresses are allowed', async () => {
   const server = await openNameServer(() => undefined)
   onTestFinished(() => server.close())
-  // Every system reads this name as an address, and no name server has it.
+  // Every system resolves this name without a name server.
   const name = '0x7f.1'
   const [public_only, with_hosts] = [false, true].map((hosts) =>
     createLookup({ hosts, servers: [server.address] }),
@@ -279,34 +282,35 @@ test('what only the system knows, as from its hosts file, is found where private
   expect(await with_hosts!(name)).toEqual(['127.0.0.1'])
 })
 
-test('the system is asked for one name at a time until it has answered, and what waits too long has no address', async () => {
+test('the resolver of the system has one query at a time, and a lookup that waits too long fails', async () => {
   const server = await openNameServer(() => undefined)
   onTestFinished(() => server.close())
-  const answer = Promise.withResolvers<string[]>()
-  const asked: string[] = []
+  const response = Promise.withResolvers<string[]>()
+  const queries: string[] = []
   const system: Lookup = (name) => {
-    asked.push(name)
-    return answer.promise
+    queries.push(name)
+    return response.promise
   }
   const options = { hosts: true, servers: [server.address], system }
   const [one, other] = [createLookup(options), createLookup(options)]
   const refused: unknown[] = []
-  const all = Array.from({ length: 12 }, (_, at) => (at % 2 === 0 ? one : other)(`${at}.example`))
-  for (const each of all) each.catch((error: unknown) => refused.push(error))
+  const lookups = Array.from({ length: 12 }, (_, at) => (at % 2 === 0 ? one : other)(`${at}.example`))
+  for (const each of lookups) each.catch((error: unknown) => refused.push(error))
   try {
     await vi.waitFor(() => expect(refused).toHaveLength(11), { timeout: 5_000 })
-    expect(asked).toHaveLength(1)
+    expect(queries).toHaveLength(1)
   } finally {
-    answer.resolve(['10.0.0.1'])
+    response.resolve(['10.0.0.1'])
   }
-  expect((await Promise.allSettled(all)).filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect((await Promise.allSettled(lookups)).filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(await one('later.example')).toEqual(['10.0.0.1'])
-  expect(asked).toHaveLength(2)
+  expect(queries).toHaveLength(2)
 })
 
-test('a URL has a form that can only be read in one way', async () => {
+test('a URL with an ambiguous form is refused', async () => {
   const addresses = ['8.8.8.8']
-  const reported = async (url: string, production = false) => await problemOf(url, { addresses, production })
+  const problemOfPublicUrl = async (url: string, production = false) =>
+    await problemOf(url, { addresses, production })
   const longest = `http://example.com/${'a'.repeat(2029)}`
   expect(longest).toHaveLength(2048)
   for (const url of [
@@ -317,9 +321,9 @@ test('a URL has a form that can only be read in one way', async () => {
     'http://8.8.8.8/',
     'http://[2606:4700:4700::1111]:81/',
   ])
-    expect([url, await reported(url)]).toEqual([url, null])
+    expect([url, await problemOfPublicUrl(url)]).toEqual([url, null])
   for (const url of ['http://xn--mnchen-3ya.example/', 'http://münchen.example/', 'http://xn--p1ai/'])
-    expect([url, await reported(url)]).toEqual([url, null])
+    expect([url, await problemOfPublicUrl(url)]).toEqual([url, null])
   for (const [url, problem] of [
     [`${longest}a`, 'must have at most 2048 characters'],
     [`http://example.com/${'ä'.repeat(500)}`, 'must have at most 2048 characters when it is encoded'],
@@ -336,12 +340,12 @@ test('a URL has a form that can only be read in one way', async () => {
     ['http://example.com/a b', 'must not contain blanks, control or invisible characters, or backslashes'],
     ['http://example.com\\@10.0.0.1/', expect.stringMatching(/^must not/)],
     ['http://example.com/\ud800', 'must not contain blanks, control or invisible characters, or backslashes'],
-    ...['\u202e', '\u200b', '\u2060', '\u00ad', '\ufeff', '\u{e0041}', '\u3164'].flatMap((unseen) => [
+    ...['\u202e', '\u200b', '\u2060', '\u00ad', '\ufeff', '\u{e0041}', '\u3164'].flatMap((invisible) => [
       [
-        `http://example.com/${unseen}a`,
+        `http://example.com/${invisible}a`,
         'must not contain blanks, control or invisible characters, or backslashes',
       ] as const,
-      [`http://exam${unseen}ple.com/`, expect.stringMatching(/^must (not contain|be)/)] as const,
+      [`http://exam${invisible}ple.com/`, expect.stringMatching(/^must (not contain|be)/)] as const,
     ]),
     ['http://xn--/', 'must have a host name that can be decoded'],
     ['http://a.xn--99999999.example/', 'must have a host name that can be decoded'],
@@ -350,29 +354,29 @@ test('a URL has a form that can only be read in one way', async () => {
     ['http://example.com/#', 'must not have a fragment (#...): it is never sent'],
     ['http://example.com/a#b', 'must not have a fragment (#...): it is never sent'],
   ] as const)
-    expect([url, await reported(url)]).toEqual([url, problem])
+    expect([url, await problemOfPublicUrl(url)]).toEqual([url, problem])
 })
 
-test('production takes only https, on the ports 443 and 8443', async () => {
-  const reported = (url: string) => problemOf(url, { addresses: ['8.8.8.8'], production: true })
+test('production accepts only https, on the ports 443 and 8443', async () => {
+  const productionProblem = (url: string) => problemOf(url, { addresses: ['8.8.8.8'], production: true })
   for (const url of ['https://a.example/', 'https://a.example:443/', 'https://a.example:8443/'])
-    expect(await reported(url)).toBe(null)
-  expect(await reported('http://a.example/')).toBe('must be https')
-  expect(await reported('http://a.example:443/')).toBe('must be https')
+    expect(await productionProblem(url)).toBe(null)
+  expect(await productionProblem('http://a.example/')).toBe('must be https')
+  expect(await productionProblem('http://a.example:443/')).toBe('must be https')
   for (const port of [22, 80, 444, 5432])
-    expect(await reported(`https://a.example:${port}/`)).toBe('must have port 443 or 8443')
+    expect(await productionProblem(`https://a.example:${port}/`)).toBe('must have port 443 or 8443')
 })
 
-test('headers of a tenant are names and visible text, and none of ours', () => {
-  const reported = (headers: unknown) =>
+test('headers of a tenant have valid names, visible values and no reserved name', () => {
+  const problemsOf = (headers: unknown) =>
     tenantHeaders.safeParse(headers).error?.issues.map(({ path, message }) => [path.join('.'), message]) ?? []
-  const fine = {
+  const valid = {
     Authorization: 'Bearer a b',
     'X-A': '~',
     "!#$%&'*+.^_`|~9": '1',
     ['a'.repeat(100)]: 'b'.repeat(1000),
   }
-  expect(tenantHeaders.parse(fine)).toEqual(fine)
+  expect(tenantHeaders.parse(valid)).toEqual(valid)
   expect(tenantHeaders.parse({})).toEqual({})
   for (const name of [
     'Host',
@@ -391,20 +395,22 @@ test('headers of a tenant are names and visible text, and none of ours', () => {
     'Webhook-Id',
     'proxy-authorization',
   ])
-    expect(reported({ [name]: 'a' })).toEqual([[name, 'is a header that cannot be set']])
+    expect(problemsOf({ [name]: 'a' })).toEqual([[name, 'is a header that cannot be set']])
   for (const name of ['', 'a b', 'a:', 'a\r\n', 'ä', 'a(b)', 'a\u0000'])
-    expect(reported({ [name]: 'a' })).toEqual([[name, 'is not the name of a header']])
+    expect(problemsOf({ [name]: 'a' })).toEqual([[name, 'is not the name of a header']])
   for (const value of ['', ' a', 'a ', 'a\r\nHost: b', 'a\nb', 'a\u0000', 'a\tb', 'ä', '\u007f'])
-    expect(reported({ a: value })).toEqual([
+    expect(problemsOf({ a: value })).toEqual([
       ['a', 'must be visible ASCII characters, with blanks only between them'],
     ])
-  expect(reported({ ['a'.repeat(101)]: 'a' })).toEqual([
+  expect(problemsOf({ ['a'.repeat(101)]: 'a' })).toEqual([
     ['a'.repeat(101), 'must have a name of at most 100 characters'],
   ])
-  expect(reported({ a: 'b'.repeat(1001) })).toEqual([['a', 'must have at most 1000 characters']])
-  expect(reported({ 'X-A': 'a', 'x-a': 'b' })).toEqual([['x-a', 'is there twice: header names ignore case']])
+  expect(problemsOf({ a: 'b'.repeat(1001) })).toEqual([['a', 'must have at most 1000 characters']])
+  expect(problemsOf({ 'X-A': 'a', 'x-a': 'b' })).toEqual([
+    ['x-a', 'is there twice: header names ignore case'],
+  ])
   const many = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'a']))
-  expect(reported(many(20))).toEqual([])
-  expect(reported(many(21))).toEqual([['', 'must have at most 20 headers']])
+  expect(problemsOf(many(20))).toEqual([])
+  expect(problemsOf(many(21))).toEqual([['', 'must have at most 20 headers']])
 })

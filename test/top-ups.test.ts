@@ -1,4 +1,4 @@
-// Top-ups: money that a tenant brings in comes once, whatever gets lost, and may be taken back.
+// Tests top-ups: the money is booked once, also after lost requests and responses, and can be reversed.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
@@ -22,17 +22,17 @@ import { agreeOnAllCorrections } from '#test/proposals.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
-const BY = { who: 'ada', reason: 'as support told' }
+const OPERATOR = { who: 'ada', reason: 'as support told' }
 
-/** A top-up that the processor has taken. */
-async function taken(client: Client, body: Record<string, unknown> = MANUAL): Promise<any> {
+/** Creates a top-up and waits until the processor has accepted it. */
+async function createAccepted(client: Client, body: Record<string, unknown> = MANUAL): Promise<any> {
   const answer = await topUp(client, body, { prefer: 'wait=20' })
   expect([answer.status, answer.body]).toEqual([201, expect.objectContaining({ status: 'pending' })])
   expect(answer.body.processor_reference).toMatch(/^tu_/)
   return answer.body
 }
 
-async function inStatus(client: Client, id: string, status: string): Promise<any> {
+async function awaitStatus(client: Client, id: string, status: string): Promise<any> {
   return await eventually(async () => {
     const { body } = await client.get(`/v1/wallet/top_ups/${id}`)
     expect(body).toMatchObject({ status })
@@ -40,22 +40,22 @@ async function inStatus(client: Client, id: string, status: string): Promise<any
   })
 }
 
-/** What its tenant can see of it. */
-async function paymentSummary(client: Client, { sql }: World, id: string) {
+/** The state of a top-up that its tenant can see. */
+async function summaryOf(client: Client, { sql }: World, id: string) {
   const { body } = await client.get(`/v1/wallet/top_ups/${id}`)
-  const { body: moved } = await client.get(`/v1/wallet/transactions?subject_id=${id}`)
+  const { body: transactions } = await client.get(`/v1/wallet/transactions?subject_id=${id}`)
   const events = await sql<{ type: string; status: string }[]>`
     select type, data ->> 'status' as status from events where subject_id = ${id} order by id`
   const { status, failure, succeeded_at, failed_at, processor_reference } = body
   return {
     top_up: [status, failure?.code ?? null, succeeded_at !== null, failed_at !== null],
-    known: processor_reference !== null,
-    moved: moved.map((each: any) => `${each.kind} ${each.amount_minor}`),
-    events: events.map(({ type, status: told }) => `${type} ${told}`),
+    has_reference: processor_reference !== null,
+    transactions: transactions.map((each: any) => `${each.kind} ${each.amount_minor}`),
+    events: events.map(({ type, status: event_status }) => `${type} ${event_status}`),
   }
 }
 
-/** The processor's own record of it, which shows what it was sent. */
+/** The processor's record of a top-up, with the fields that it received. */
 async function recordOf(world: World, reference: string): Promise<any> {
   const { url, api_key } = world.provider('stripe')
   const headers = { authorization: `Bearer ${api_key}` }
@@ -67,8 +67,8 @@ async function eventsOf(world: World, reference: string): Promise<StripeEvent[]>
   return all.filter(({ data }) => data.object.id === reference)
 }
 
-/** A top-up of which nobody knows whether the processor has it; it has not. */
-async function unknownTopUp(world: World, shop: Client): Promise<{ id: string; job_id: string }> {
+/** Creates a top-up with an unknown job: the call failed before its effect at the processor. */
+async function createUnknown(world: World, shop: Client): Promise<{ id: string; job_id: string }> {
   const description = `unknown-${freshKey()}`
   await fault(world, { match: { contains: description }, fault: 'error_500_before' })
   const { body } = await topUp(shop, { ...MANUAL, description })
@@ -86,17 +86,17 @@ const balanceOf = async (client: Client) =>
 
 const REVERSED = {
   top_up: ['failed', 'reversed', true, true],
-  known: true,
-  moved: ['top_up_reversed -500', 'top_up 500'],
+  has_reference: true,
+  transactions: ['top_up_reversed -500', 'top_up 500'],
   events: ['top_up.created pending', 'top_up.succeeded succeeded', 'top_up.reversed failed'],
 }
 
-describe('with a processor that tells', () => {
+describe('with notifications of the processor', () => {
   let world: World
   beforeAll(async () => (world = await createWorld()))
   afterAll(async () => await world?.close())
 
-  test('it is pending at first, and in the balance as soon as the money has come', async () => {
+  test('a top-up is pending at first, and in the balance once it has succeeded', async () => {
     const shop = await world.clientOf()
     const source = 'src_success_0123456789'
     const { status, body, headers } = await topUp(shop, {
@@ -125,15 +125,15 @@ describe('with a processor that tells', () => {
       created_at: expect.any(String),
       updated_at: expect.any(String),
     })
-    const there = await inStatus(shop, body.id, 'succeeded')
-    expect(there).toMatchObject({ source: 'src_****6789', failure: null, failed_at: null })
-    expect(there.succeeded_at).not.toBeNull()
+    const succeeded = await awaitStatus(shop, body.id, 'succeeded')
+    expect(succeeded).toMatchObject({ source: 'src_****6789', failure: null, failed_at: null })
+    expect(succeeded.succeeded_at).not.toBeNull()
     expect(await balanceOf(shop)).toBe(12_000)
-    expect(await paymentSummary(shop, world, body.id)).toMatchObject({
-      moved: ['top_up 12000'],
+    expect(await summaryOf(shop, world, body.id)).toMatchObject({
+      transactions: ['top_up 12000'],
       events: ['top_up.created pending', 'top_up.succeeded succeeded'],
     })
-    expect(await recordOf(world, there.processor_reference)).toMatchObject({
+    expect(await recordOf(world, succeeded.processor_reference)).toMatchObject({
       amount: 12_000,
       currency: 'usd',
       description: 'November',
@@ -155,13 +155,13 @@ describe('with a processor that tells', () => {
     ])
   })
 
-  test('a payment method goes out as such, and without a source neither is sent', async () => {
-    const by_method = await taken(world.client, { source: 'pm_manual' })
+  test('a payment method is sent as a payment method, and without a source neither is sent', async () => {
+    const by_method = await createAccepted(world.client, { source: 'pm_manual' })
     expect(await recordOf(world, by_method.processor_reference)).toMatchObject({
       payment_method: 'pm_manual',
       source: null,
     })
-    const bare = await taken(world.client, {})
+    const bare = await createAccepted(world.client, {})
     expect(bare.source).toBeNull()
     const record = await recordOf(world, bare.processor_reference)
     expect([record.payment_method ?? null, record.source]).toEqual([null, null])
@@ -170,25 +170,25 @@ describe('with a processor that tells', () => {
   test.each([
     ['failed', { source: 'src_fails' }, 'insufficient_funds'],
     ['canceled', MANUAL, null],
-  ])('when it is %s nothing is in the balance', async (status, body, code) => {
+  ])('a top-up that is %s is not in the balance', async (status, body, code) => {
     const shop = await world.clientOf()
-    const { id, processor_reference } = await taken(shop, body)
+    const { id, processor_reference } = await createAccepted(shop, body)
     if (status === 'canceled') await settleTopUp(world, processor_reference, status)
-    const ended = await inStatus(shop, id, status)
-    expect(ended.failure?.code ?? null).toBe(code)
-    expect(await paymentSummary(shop, world, id)).toMatchObject({
+    const final = await awaitStatus(shop, id, status)
+    expect(final.failure?.code ?? null).toBe(code)
+    expect(await summaryOf(shop, world, id)).toMatchObject({
       top_up: [status, code, false, status === 'failed'],
-      moved: [],
+      transactions: [],
       events: ['top_up.created pending', `top_up.${status} ${status}`],
     })
     expect(await balanceOf(shop)).toBeUndefined()
   })
 
-  test('when the money is taken back after it was spent, the balance is negative', async () => {
+  test('a reversal after the money was spent leaves a negative balance', async () => {
     const shop = await world.clientOf()
-    const { id, processor_reference } = await taken(shop)
+    const { id, processor_reference } = await createAccepted(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
-    await inStatus(shop, id, 'succeeded')
+    await awaitStatus(shop, id, 'succeeded')
     const { sql } = world
     await sql`
       with ${postings(
@@ -201,40 +201,43 @@ describe('with a processor that tells', () => {
       select`
     expect(await balanceOf(shop)).toBe(200)
     await settleTopUp(world, processor_reference, 'reversed')
-    expect(await inStatus(shop, id, 'failed')).toMatchObject({ failure: { code: 'reversed' } })
-    expect(await paymentSummary(shop, world, id)).toEqual(REVERSED)
+    expect(await awaitStatus(shop, id, 'failed')).toMatchObject({ failure: { code: 'reversed' } })
+    expect(await summaryOf(shop, world, id)).toEqual(REVERSED)
     expect(await balanceOf(shop)).toBe(-300)
   })
 
   test.each([
     ['refuse_400', 422, 'payment_invalid'],
     ['refuse_401', 202, null],
-  ])('who waits is told that the processor answered %s', async (refusal, status, code) => {
-    const shop = await world.clientOf()
-    const description = `refused-${freshKey()}`
-    const failing = await fault(world, { match: { contains: description }, fault: refusal, times: 1 })
-    const answer = await topUp(shop, { description, ...MANUAL }, { prefer: 'wait=2' })
-    await failing.hit()
-    expect(answer.status).toBe(status)
-    if (code === null) {
-      // Not after half a minute.
-      await world.sql`update jobs set run_at = now() where subject_id = ${answer.body.id}`
-      return
-    }
-    const { top_up_id } = answer.body.error.context
-    expect(answer.body.error.code).toBe(code)
-    expect((await shop.get(`/v1/wallet/top_ups/${top_up_id}`)).body).toMatchObject({
-      status: 'failed',
-      processor_reference: null,
-      failure: { code },
-    })
-    expect(await paymentSummary(shop, world, top_up_id)).toMatchObject({
-      moved: [],
-      events: ['top_up.created pending', 'top_up.failed failed'],
-    })
-  })
+  ])(
+    'a waiting request receives the result of a response of %s from the processor',
+    async (refusal, status, code) => {
+      const shop = await world.clientOf()
+      const description = `refused-${freshKey()}`
+      const failing = await fault(world, { match: { contains: description }, fault: refusal, times: 1 })
+      const answer = await topUp(shop, { description, ...MANUAL }, { prefer: 'wait=2' })
+      await failing.hit()
+      expect(answer.status).toBe(status)
+      if (code === null) {
+        // The retry runs now instead of after half a minute.
+        await world.sql`update jobs set run_at = now() where subject_id = ${answer.body.id}`
+        return
+      }
+      const { top_up_id } = answer.body.error.context
+      expect(answer.body.error.code).toBe(code)
+      expect((await shop.get(`/v1/wallet/top_ups/${top_up_id}`)).body).toMatchObject({
+        status: 'failed',
+        processor_reference: null,
+        failure: { code },
+      })
+      expect(await summaryOf(shop, world, top_up_id)).toMatchObject({
+        transactions: [],
+        events: ['top_up.created pending', 'top_up.failed failed'],
+      })
+    },
+  )
 
-  test('the same key fifty times at once brings the money once; with other content it is refused', async () => {
+  test('fifty concurrent requests with one key create one top-up; the key with other content is refused', async () => {
     const shop = await world.clientOf()
     const body = { idempotency_key: freshKey(), ...MANUAL }
     const answers = await Promise.all(Array.from({ length: 50 }, () => topUp(shop, body)))
@@ -244,8 +247,8 @@ describe('with a processor that tells', () => {
     expect((await topUp(shop, { ...body, source: 'src_other' })).body.error.code).toBe(
       'idempotency_key_reused',
     )
-    const { body: known } = await shop.get(`/v1/idempotency_keys/${body.idempotency_key}`)
-    expect(known).toMatchObject([
+    const { body: stored } = await shop.get(`/v1/idempotency_keys/${body.idempotency_key}`)
+    expect(stored).toMatchObject([
       { route: 'POST /v1/wallet/top_ups', resource: 'top_up', resource_id: answers[0]!.body.id },
     ])
   })
@@ -267,11 +270,14 @@ describe('with a processor that tells', () => {
     expect((await topUp(world.client, body)).body.error.code).toBe(code)
   })
 
-  test('they are listed newest first, by status, currency and time', async () => {
+  test('lists are newest first and filter by status, currency and time', async () => {
     const shop = await world.clientOf()
-    const [one, two] = [await taken(shop), await taken(shop, { ...MANUAL, currency: 'EUR' })]
-    const three = await taken(shop, { source: 'src_fails' })
-    await inStatus(shop, three.id, 'failed')
+    const [one, two] = [
+      await createAccepted(shop),
+      await createAccepted(shop, { ...MANUAL, currency: 'EUR' }),
+    ]
+    const three = await createAccepted(shop, { source: 'src_fails' })
+    await awaitStatus(shop, three.id, 'failed')
     const listed = async (query: string) =>
       (await shop.get(`/v1/wallet/top_ups${query}`)).body.map(({ id }: any) => id)
     expect(await listed('')).toEqual([three.id, two.id, one.id])
@@ -285,7 +291,7 @@ describe('with a processor that tells', () => {
     expect(await listed(`?before=${two.created_at}`)).toEqual([one.id])
   })
 
-  describe('whatever gets lost', () => {
+  describe('after lost requests and responses', () => {
     test.concurrent.each([
       'drop_before',
       'drop_after',
@@ -294,12 +300,12 @@ describe('with a processor that tells', () => {
       'cut_body',
       'conflict_409',
       'rate_limited_429',
-    ])('the money comes once: %s', async (what) => {
+    ])('the money is booked once: %s', async (fault_name) => {
       const shop = await world.clientOf()
       const description = `lost-${freshKey()}`
-      const lost = await fault(world, { match: { contains: description }, fault: what, times: 2 })
+      const lost = await fault(world, { match: { contains: description }, fault: fault_name, times: 2 })
       const { body } = await topUp(shop, { description, source: 'src_success' })
-      expect(await inStatus(shop, body.id, 'succeeded')).toMatchObject({
+      expect(await awaitStatus(shop, body.id, 'succeeded')).toMatchObject({
         processor_reference: expect.stringMatching(/^tu_/),
       })
       await lost.remove()
@@ -310,7 +316,7 @@ describe('with a processor that tells', () => {
       )
     })
 
-    test('a stored error that hides nothing leaves it unknown, until an operator says what became of it', async () => {
+    test('a stored error leaves a top-up unknown until an operator resolves it', async () => {
       const shop = await world.clientOf()
       const resolve = async (job_id: string, ...as: string[]) =>
         await runCommand(
@@ -318,96 +324,98 @@ describe('with a processor that tells', () => {
           ['resolve', job_id, '--as', ...as, '--by', 'ada', '--reason', 'as support told'],
           { DATABASE_URL: world.config.DATABASE_URL },
         )
-      const never = await unknownTopUp(world, shop)
-      const failed = await resolve(never.job_id, 'failed')
+      const absent = await createUnknown(world, shop)
+      const failed = await resolve(absent.job_id, 'failed')
       expect([failed.code, failed.stderr]).toEqual([0, ''])
-      expect(await paymentSummary(shop, world, never.id)).toMatchObject({
+      expect(await summaryOf(shop, world, absent.id)).toMatchObject({
         top_up: ['failed', 'processor_error', false, true],
-        moved: [],
+        transactions: [],
       })
-      const by_hand = await unknownTopUp(world, shop)
-      // Nor will its job look it up before the operator says so.
-      await world.sql`update jobs set run_at = now() + interval '1 hour' where id = ${by_hand.job_id}`
-      // Somebody made it in the dashboard, and noted which.
-      const reference = await topUpAtProcessor(world, marksOf(by_hand.id, shop.tenant_id))
-      expect((await resolve(by_hand.job_id, 'done')).stderr).toContain('--reference')
-      expect((await resolve(by_hand.job_id, 'done', '--reference', reference)).code).toBe(0)
+      const created_manually = await createUnknown(world, shop)
+      // The job must not look the top-up up before the operator resolves it.
+      await world.sql`update jobs set run_at = now() + interval '1 hour' where id = ${created_manually.job_id}`
+      // A person has created the top-up in the dashboard and noted its reference.
+      const reference = await topUpAtProcessor(world, marksOf(created_manually.id, shop.tenant_id))
+      expect((await resolve(created_manually.job_id, 'done')).stderr).toContain('--reference')
+      expect((await resolve(created_manually.job_id, 'done', '--reference', reference)).code).toBe(0)
       await settleTopUp(world, reference, 'succeeded')
-      expect(await inStatus(shop, by_hand.id, 'succeeded')).toMatchObject({ processor_reference: reference })
+      expect(await awaitStatus(shop, created_manually.id, 'succeeded')).toMatchObject({
+        processor_reference: reference,
+      })
     })
   })
 
-  test('after all of these stories the books balance and agree with the processor', async () => {
+  test('after all scenarios the books balance and agree with the processor', async () => {
     await world.drain()
     await agreeOnAllCorrections(world)
     await checkInvariants(world)
   })
 })
 
-describe('told when the test tells it', () => {
+describe('with notifications that the test delivers', () => {
   let world: WiredWorld
   beforeAll(async () => (world = await createWiredWorld()))
   afterAll(async () => await world?.close())
 
-  const TOLD = {
+  const EXPECTED = {
     succeeded: {
       top_up: ['succeeded', null, true, false],
-      known: true,
-      moved: ['top_up 500'],
+      has_reference: true,
+      transactions: ['top_up 500'],
       events: ['top_up.created pending', 'top_up.succeeded succeeded'],
     },
     failed: {
       top_up: ['failed', 'insufficient_funds', false, true],
-      known: true,
-      moved: [],
+      has_reference: true,
+      transactions: [],
       events: ['top_up.created pending', 'top_up.failed failed'],
     },
     canceled: {
       top_up: ['canceled', null, false, false],
-      known: true,
-      moved: [],
+      has_reference: true,
+      transactions: [],
       events: ['top_up.created pending', 'top_up.canceled canceled'],
     },
     reversed: REVERSED,
   }
-  type End = keyof typeof TOLD
-  const steps = (end: End) => (end === 'reversed' ? ['succeeded', 'reversed'] : [end])
+  type FinalStatus = keyof typeof EXPECTED
+  const steps = (end: FinalStatus) => (end === 'reversed' ? ['succeeded', 'reversed'] : [end])
   const cases = (['succeeded', 'failed', 'canceled', 'reversed'] as const).flatMap((end) =>
     ordersOf(['created', ...steps(end)]).map((order) => [end, order] as const),
   )
 
-  test.concurrent.each(cases)('%s, told as %j', async (end, order) => {
+  test.concurrent.each(cases)('a top-up is %s after notifications in the order %j', async (end, order) => {
     const shop = await world.clientOf()
-    const top_up = await taken(shop)
+    const top_up = await createAccepted(shop)
     for (const status of steps(end)) await settleTopUp(world, top_up.processor_reference, status)
     const all = await eventsOf(world, top_up.processor_reference)
-    const wanted = pick(
+    const selected = pick(
       all,
       order.map((word) => `topup.${word}`),
     )
-    for (const event of [...wanted, ...wanted]) {
+    for (const event of [...selected, ...selected]) {
       expect((await deliver(world, event)).status).toBe(200)
       await tried(world, [event])
     }
-    expect(await paymentSummary(shop, world, top_up.id)).toEqual(TOLD[end])
+    expect(await summaryOf(shop, world, top_up.id)).toEqual(EXPECTED[end])
   })
 
   test.concurrent.each(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
-    '%s, told as it happens',
+    'a top-up is %s after a notification of each step',
     async (end) => {
       const shop = await world.clientOf()
-      const top_up = await taken(shop)
+      const top_up = await createAccepted(shop)
       for (const status of steps(end)) {
         await settleTopUp(world, top_up.processor_reference, status)
         const event = (await eventsOf(world, top_up.processor_reference)).at(-1)!
         await deliver(world, event)
         await tried(world, [event])
       }
-      expect(await paymentSummary(shop, world, top_up.id)).toEqual(TOLD[end])
+      expect(await summaryOf(shop, world, top_up.id)).toEqual(EXPECTED[end])
     },
   )
 
-  test('one that was given up here and is canceled there is no drift', async () => {
+  test('a top-up that is resolved as failed here and canceled at the processor is no drift', async () => {
     const shop = await world.clientOf()
     const description = `unknown-${freshKey()}`
     await fault(world, { match: { contains: description }, fault: 'error_500_before' })
@@ -427,75 +435,75 @@ describe('told when the test tells it', () => {
   })
 
   test.each(['failed', 'canceled'])(
-    'one that is %s at the processor does not bring money later',
+    'a top-up that is %s at the processor is not booked later',
     async (end) => {
       const shop = await world.clientOf()
-      const { id, processor_reference: reference } = await taken(shop)
+      const { id, processor_reference: reference } = await createAccepted(shop)
       await settleTopUp(world, reference, end)
-      await tell(reference)
-      await inStatus(shop, id, end)
-      const before = await paymentSummary(shop, world, id)
+      await deliverLatest(reference)
+      await awaitStatus(shop, id, end)
+      const before = await summaryOf(shop, world, id)
       const match = { method: 'GET', path: `^/v1/topups/${reference}$` }
-      const strange = { still_processing: true, status: 'succeeded' }
-      const answers = await fault(world, { match, times: 1000, fault: strange })
-      const told = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
-      const object = { ...told.data.object, status: 'succeeded' }
-      const late = { ...told, id: `${told.id}_late`, type: 'topup.succeeded', data: { object } }
+      const contradiction = { still_processing: true, status: 'succeeded' }
+      const contradicting_response = await fault(world, { match, times: 1000, fault: contradiction })
+      const last_event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
+      const object = { ...last_event.data.object, status: 'succeeded' }
+      const late = { ...last_event, id: `${last_event.id}_late`, type: 'topup.succeeded', data: { object } }
       expect((await deliver(world, late)).status).toBe(200)
       await tried(world, [late])
-      expect(await paymentSummary(shop, world, id)).toEqual(before)
-      expect(before.moved).toEqual([])
+      expect(await summaryOf(shop, world, id)).toEqual(before)
+      expect(before.transactions).toEqual([])
       expect(await driftsOf(shop, id)).toMatchObject([
         { state: 'differs', ours: { status: end }, theirs: { status: 'succeeded' } },
       ])
-      await answers.remove()
+      await contradicting_response.remove()
       await lookUpLater(world, 'top_up', id)
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     },
   )
 
   test.concurrent.each(ordersOf(['succeeded', 'reversed']))(
-    'told as %s, %s before our own call is answered',
+    'notifications in the order %s, %s before the response of our own call reverse the top-up',
     async (...order) => {
       const shop = await world.clientOf()
       const description = `slow-${freshKey()}`
-      const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
+      const blocked = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
       const { body } = await topUp(shop, { ...MANUAL, description })
-      await held.hit()
+      await blocked.hit()
       const created = (await listEvents(world, undefined, { all_kinds: true })).find(
         ({ data }) => data.object.metadata?.sluice_top_up_id === body.id,
       )!
       const reference = created.data.object.id as string
       for (const status of ['succeeded', 'reversed']) await settleTopUp(world, reference, status)
       const all = await eventsOf(world, reference)
-      const told = pick(
+      const selected = pick(
         all,
         order.map((word) => `topup.${word}`),
       )
-      for (const event of told) await deliver(world, event)
-      await tried(world, told)
-      await held.remove()
+      for (const event of selected) await deliver(world, event)
+      await tried(world, selected)
+      await blocked.remove()
       await world.drain()
-      expect(await paymentSummary(shop, world, body.id)).toEqual(REVERSED)
+      expect(await summaryOf(shop, world, body.id)).toEqual(REVERSED)
     },
   )
 
-  test('what is known already is not asked for again', async () => {
+  test('a repeated notification causes no further lookup', async () => {
     const shop = await world.clientOf()
-    const top_up = await taken(shop)
+    const top_up = await createAccepted(shop)
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
     const [event] = pick(await eventsOf(world, top_up.processor_reference), ['topup.succeeded'])
     await deliver(world, event!)
-    await inStatus(shop, top_up.id, 'succeeded')
-    const asked = async () =>
+    await awaitStatus(shop, top_up.id, 'succeeded')
+    const countLookups = async () =>
       (await world.provider('stripe').requests({ path: `/v1/topups/${top_up.processor_reference}$` })).length
-    const before = await asked()
+    const before = await countLookups()
     await deliver(world, { ...event!, id: `${event!.id}_again` })
     await world.drain()
-    expect(await asked()).toBe(before)
+    expect(await countLookups()).toBe(before)
   })
 
-  test("another application's top-up is left alone", async () => {
+  test("a notification of another application's top-up is parked", async () => {
     const id = await topUpAtProcessor(world, { source: 'src_success', 'metadata[application]': 'another' })
     const event = await eventually(async () => {
       const [found] = pick(await eventsOf(world, id), ['topup.succeeded'])
@@ -503,18 +511,18 @@ describe('told when the test tells it', () => {
     })
     expect((await deliver(world, event)).status).toBe(200)
     await tried(world, [event])
-    const [told] = await world.sql`select state, reason from notifications where object_id = ${id}`
-    expect(told).toMatchObject({ state: 'parked', reason: 'not_ours' })
+    const [notification] = await world.sql`select state, reason from notifications where object_id = ${id}`
+    expect(notification).toMatchObject({ state: 'parked', reason: 'not_ours' })
   })
 
-  test('after all of these stories the books balance and agree with the processor', async () => {
+  test('after all scenarios the books balance and agree with the processor', async () => {
     await world.drain()
     await agreeOnAllCorrections(world)
     await checkInvariants(world)
   })
 
-  /** The processor tells the last that happened to it. */
-  async function tell(reference: string): Promise<void> {
+  /** Delivers the latest event of a top-up and waits until it was tried. */
+  async function deliverLatest(reference: string): Promise<void> {
     const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
     expect((await deliver(world, event)).status).toBe(200)
     await tried(world, [event])
@@ -532,20 +540,20 @@ describe('told when the test tells it', () => {
     ['another amount and currency', { amount: '1', currency: 'jpy' }, 'succeeded'],
     ['another amount', { amount: '499' }, 'succeeded'],
     ['another currency', { currency: 'eur' }, 'succeeded'],
-    ['another amount, and taken back', { amount: '5000' }, 'reversed'],
+    ['another reversed amount', { amount: '5000' }, 'reversed'],
   ] as const)(
-    '%s under our ids is not booked, but a drift until the real one is there',
+    '%s with our ids is not booked, and is a drift until the real top-up is found',
     async (_, other, end) => {
       const shop = await world.clientOf()
-      const { id, job_id } = await unknownTopUp(world, shop)
+      const { id, job_id } = await createUnknown(world, shop)
       const marks = marksOf(id, shop.tenant_id)
-      const strange = await topUpAtProcessor(world, { ...marks, ...other })
-      await settleTopUp(world, strange, 'succeeded')
-      if (end === 'reversed') await settleTopUp(world, strange, end)
-      await tell(strange)
+      const foreign = await topUpAtProcessor(world, { ...marks, ...other })
+      await settleTopUp(world, foreign, 'succeeded')
+      if (end === 'reversed') await settleTopUp(world, foreign, end)
+      await deliverLatest(foreign)
       const theirs = {
         amount_minor: Number('amount' in other ? other.amount : 500),
-        processor_reference: strange,
+        processor_reference: foreign,
       }
       expect(await driftsOf(shop, id)).toMatchObject([
         {
@@ -558,9 +566,9 @@ describe('told when the test tells it', () => {
       expect(await balancesOf(shop)).toEqual([])
 
       const real = await topUpAtProcessor(world, marks)
-      await resolveAsDone(world.sql, { job_id, ...BY }, real)
+      await resolveAsDone(world.sql, { job_id, ...OPERATOR }, real)
       await settleTopUp(world, real, 'succeeded')
-      await tell(real)
+      await deliverLatest(real)
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'succeeded', processor_reference: real })
       expect(await balancesOf(shop)).toMatchObject([{ currency: 'usd', balance_minor: 500 }])
       await lookUpLater(world, 'top_up', id)
@@ -568,47 +576,47 @@ describe('told when the test tells it', () => {
     },
   )
 
-  test('it stays a drift when ours is given up, until the processor has given the money back', async () => {
+  test('a drift stays open after our top-up is resolved as failed, until the processor reverses the money', async () => {
     const shop = await world.clientOf()
-    const { id, job_id } = await unknownTopUp(world, shop)
-    const strange = await topUpAtProcessor(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
-    await settleTopUp(world, strange, 'succeeded')
-    await tell(strange)
-    await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY }))
-    const again = { ...(await listEvents(world)).findLast(({ data }) => data.object.id === strange)! }
-    again.id += '_again'
-    await deliver(world, again)
-    await tried(world, [again])
+    const { id, job_id } = await createUnknown(world, shop)
+    const foreign = await topUpAtProcessor(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
+    await settleTopUp(world, foreign, 'succeeded')
+    await deliverLatest(foreign)
+    await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR }))
+    const redelivered = { ...(await listEvents(world)).findLast(({ data }) => data.object.id === foreign)! }
+    redelivered.id += '_again'
+    await deliver(world, redelivered)
+    await tried(world, [redelivered])
     expect(await driftsOf(shop, id)).toMatchObject([
       { state: 'differs', ours: { status: 'failed' }, theirs: { amount_minor: 1 } },
     ])
     await lookUpLater(world, 'top_up', id)
     await world.drain()
     expect(await driftsOf(shop, id)).toHaveLength(1)
-    await settleTopUp(world, strange, 'reversed')
+    await settleTopUp(world, foreign, 'reversed')
     await lookUpLater(world, 'top_up', id)
     await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: null })
     expect(await balancesOf(shop)).toEqual([])
   })
 
-  test('what is given up while the processor tells of it is a drift all the same', async () => {
+  test('a top-up that is resolved as failed during its notification is a drift', async () => {
     const shop = await world.clientOf()
-    const { id, job_id } = await unknownTopUp(world, shop)
+    const { id, job_id } = await createUnknown(world, shop)
     const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
     await settleTopUp(world, reference, 'succeeded')
-    // The operator's statement and then the worker's wait for the row.
-    const { given_up, told } = await world.sql.begin(async (tx) => {
+    // The operator's statement waits for the row first, and then the worker's.
+    const { resolution, event } = await world.sql.begin(async (tx) => {
       await tx`select from top_ups where id = ${id} for update`
-      const acts = { given_up: world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY })) }
+      const pending = { resolution: world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR })) }
       await waitingForLocks(world.sql, 1)
       const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
       expect((await deliver(world, event)).status).toBe(200)
       await waitingForLocks(world.sql, 2)
-      return { ...acts, told: event }
+      return { ...pending, event }
     })
-    expect(await given_up).toMatchObject({ after: 'failed' })
-    await tried(world, [told])
+    expect(await resolution).toMatchObject({ after: 'failed' })
+    await tried(world, [event])
     await world.drain()
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: reference })
     expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 500 }])
@@ -617,18 +625,18 @@ describe('told when the test tells it', () => {
     ])
   })
 
-  test.each(['tells', 'is looked at'])(
-    'money that came although ours was given up is posted and a drift, which closes when the processor has taken it back and %s',
-    async (how) => {
+  test.each(['a notification', 'a lookup'])(
+    'money that arrives after our top-up was resolved as failed is posted and is a drift, which %s of the reversal closes',
+    async (source) => {
       const shop = await world.clientOf()
-      const { id, job_id } = await unknownTopUp(world, shop)
-      await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY }))
-      const given_up = await topUpOf(shop, id)
-      expect(given_up).toMatchObject({ status: 'failed', processor_reference: null })
+      const { id, job_id } = await createUnknown(world, shop)
+      await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR }))
+      const failed = await topUpOf(shop, id)
+      expect(failed).toMatchObject({ status: 'failed', processor_reference: null })
 
       const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
       await settleTopUp(world, reference, 'succeeded')
-      await tell(reference)
+      await deliverLatest(reference)
       expect(await driftsOf(shop, id)).toMatchObject([
         {
           state: 'differs',
@@ -638,17 +646,17 @@ describe('told when the test tells it', () => {
         },
       ])
       expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 500 }])
-      // Once, however often it is told.
-      const [told] = (await listEvents(world)).filter(({ data }) => data.object.id === reference)
-      const again = { ...told!, id: `${told!.id}_again` }
-      await deliver(world, again)
-      await tried(world, [again])
+      // A repeated notification is posted once.
+      const [event] = (await listEvents(world)).filter(({ data }) => data.object.id === reference)
+      const redelivered = { ...event!, id: `${event!.id}_again` }
+      await deliver(world, redelivered)
+      await tried(world, [redelivered])
       const kinds = async () =>
         (await shop.get(`/v1/wallet/transactions?subject_id=${id}`)).body.map(({ kind }: any) => kind)
       expect(await kinds()).toEqual(['top_up'])
-      // It is known by its reference from now on; nothing else that is shown of it has changed.
+      // The top-up has its reference from now on; its other fields are unchanged.
       expect(await topUpOf(shop, id)).toEqual({
-        ...given_up,
+        ...failed,
         processor_reference: reference,
         updated_at: expect.any(String),
       })
@@ -657,13 +665,13 @@ describe('told when the test tells it', () => {
       expect(await driftsOf(shop, id)).toHaveLength(1)
 
       await settleTopUp(world, reference, 'reversed')
-      if (how === 'tells') await tell(reference)
+      if (source === 'a notification') await deliverLatest(reference)
       else {
         await world.sql`delete from notifications where object_id = ${reference}`
         await lookUpLater(world, 'top_up', id)
       }
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
-      expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: given_up.failure })
+      expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: failed.failure })
       expect(await kinds()).toEqual(['top_up_reversed', 'top_up'])
       expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 0 }])
       const events = await world.sql<
@@ -673,7 +681,7 @@ describe('told when the test tells it', () => {
     },
   )
 
-  test('a key that was used otherwise leaves it unknown: what that made may be ours', async () => {
+  test('a key that was used for another request leaves the top-up unknown, because that request may be ours', async () => {
     const shop = await world.clientOf()
     await pauseJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
     const { body } = await topUp(shop, MANUAL)
@@ -687,7 +695,7 @@ describe('told when the test tells it', () => {
     expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
   })
 
-  test('an answer about another amount than was asked for leaves it unknown, until the right one is found', async () => {
+  test('a response with another amount leaves the top-up unknown until the right top-up is found', async () => {
     const shop = await world.clientOf()
     world.wire.replaceInAnswers('"amount":500', '"amount":900')
     onTestFinished(() => world.wire.replaceInAnswers(null))
@@ -705,7 +713,7 @@ describe('told when the test tells it', () => {
       { state: 'differs', ours: { amount_minor: 500 }, theirs: { amount_minor: 900 } },
     ])
     world.wire.replaceInAnswers(null)
-    await retryJob(world.sql, { job_id, ...BY })
+    await retryJob(world.sql, { job_id, ...OPERATOR })
     await eventually(async () =>
       expect(await topUpOf(shop, body.id)).toMatchObject({
         status: 'pending',
@@ -714,16 +722,16 @@ describe('told when the test tells it', () => {
     )
   })
 
-  test('what was taken back at once is posted after what came, each time', async () => {
+  test('an immediate reversal is posted after its top-up, each time', async () => {
     const shop = await world.clientOf()
     for (let each = 0; each < 10; each += 1) {
       const { body } = await topUp(shop, MANUAL, { prefer: 'wait=20' })
       await settleTopUp(world, body.processor_reference, 'succeeded')
       await settleTopUp(world, body.processor_reference, 'reversed')
-      await tell(body.processor_reference)
+      await deliverLatest(body.processor_reference)
     }
-    const { body: moved } = await shop.get('/v1/wallet/transactions?limit=100')
-    expect(moved.map(({ kind, balance_after_minor }: any) => [kind, balance_after_minor])).toEqual(
+    const { body: transactions } = await shop.get('/v1/wallet/transactions?limit=100')
+    expect(transactions.map(({ kind, balance_after_minor }: any) => [kind, balance_after_minor])).toEqual(
       Array.from({ length: 10 }, () => [
         ['top_up_reversed', 0],
         ['top_up', 500],
@@ -731,7 +739,7 @@ describe('told when the test tells it', () => {
     )
   })
 
-  test('the token of a source is in no table in clear once the processor has it', async () => {
+  test('the token of a source is in no table in clear after the processor has accepted it', async () => {
     const shop = await world.clientOf()
     const source = `src_success_${freshKey().replaceAll('-', '_')}`
     const { body } = await topUp(shop, { source }, { prefer: 'wait=20' })
@@ -741,29 +749,29 @@ describe('told when the test tells it', () => {
         { type: 'topup.succeeded' },
       ]),
     )
-    await tell(body.processor_reference)
+    await deliverLatest(body.processor_reference)
     await settleTopUp(world, body.processor_reference, 'reversed')
-    await tell(body.processor_reference)
+    await deliverLatest(body.processor_reference)
     const rows = await readAllRows(world.sql)
     expect(rows).toContain(body.processor_reference)
     expect(rows.split('\n').filter((row) => row.includes(source))).toEqual([])
   })
 
-  test('one that nobody told of is looked at', async () => {
+  test('a top-up without a notification is looked up', async () => {
     const shop = await world.clientOf()
-    const { id, processor_reference } = await taken(shop)
+    const { id, processor_reference } = await createAccepted(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
     expect(await lookUpLater(world, 'top_up', id)).toBe(true)
-    await inStatus(shop, id, 'succeeded')
+    await awaitStatus(shop, id, 'succeeded')
     expect(await driftsOf(shop, id)).toEqual([])
   })
 
   test('the audit finds a top-up that is posted and did not succeed at the processor', async () => {
     const shop = await world.clientOf()
-    const { id, processor_reference } = await taken(shop)
+    const { id, processor_reference } = await createAccepted(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
-    await tell(processor_reference)
-    await inStatus(shop, id, 'succeeded')
+    await deliverLatest(processor_reference)
+    await awaitStatus(shop, id, 'succeeded')
     const problems = async () => {
       const report = await auditEverything(world.sql)
       return report.problems.flatMap(({ subject_id, problem }) => (subject_id === id ? [problem] : []))
@@ -777,20 +785,24 @@ describe('told when the test tells it', () => {
     expect(await problems()).toEqual([])
   })
 
-  test('one whose effect is unknown, or that came although it had failed here, is a drift', async () => {
+  test('a top-up with an unknown effect, or that succeeds after it has failed here, is a drift', async () => {
     const shop = await world.clientOf()
-    const { id } = await unknownTopUp(world, shop)
+    const { id } = await createUnknown(world, shop)
     await syncUnknownDrifts(world.sql)
     expect(await driftsOf(shop, id)).toMatchObject([
       { state: 'unknown', payment_id: null, ours: { status: 'pending', amount_minor: 500 }, theirs: null },
     ])
-    const top_up = await taken(shop)
+    const top_up = await createAccepted(shop)
     await world.sql`
       update top_ups set status = 'failed', failed_at = now(), failure = '{"code": "processor_error", "message": "-"}'
       where id = ${top_up.id}`
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
-    const look = requestLookup('stripe', { subject: 'top_up', reference: top_up.processor_reference }, 'test')
-    await storeNotifications(world.sql, [look])
+    const lookup = requestLookup(
+      'stripe',
+      { subject: 'top_up', reference: top_up.processor_reference },
+      'test',
+    )
+    await storeNotifications(world.sql, [lookup])
     await eventually(async () =>
       expect(await driftsOf(shop, top_up.id)).toMatchObject([
         { state: 'differs', ours: { status: 'failed' }, theirs: { status: 'succeeded', currency: 'usd' } },

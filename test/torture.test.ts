@@ -1,4 +1,4 @@
-// The torture's own parts: what it takes away is there to be taken, and a seed names one schedule.
+// The torture's own parts: its patches fit the sources, and its verdicts find each kind of problem.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ import { judgeMessages, SENT_TWICE, type JudgedMessage } from '../torture/verdic
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
 test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: [] }])(
-  'what the torture patches for "$name" is where it looks',
+  'the patches of the torture for "$name" fit the sources',
   async ({ patches, faults }) => {
     const copy = await patchedCopy(ROOT, patches)
     onTestFinished(copy.remove)
@@ -29,15 +29,15 @@ test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: 
   },
 )
 
-test('a seed names one schedule', () => {
-  const names = (seed: number) => planFaults(FAULTS, seed, 1_000_000)
-  expect(names(7)).toEqual(names(7))
-  expect(names(7)).not.toEqual(names(8))
-  expect(new Set(names(7).map(({ fault }) => fault)).size).toBe(FAULTS.length)
+test('a seed determines the schedule', () => {
+  const scheduleOf = (seed: number) => planFaults(FAULTS, seed, 1_000_000)
+  expect(scheduleOf(7)).toEqual(scheduleOf(7))
+  expect(scheduleOf(7)).not.toEqual(scheduleOf(8))
+  expect(new Set(scheduleOf(7).map(({ fault }) => fault)).size).toBe(FAULTS.length)
 })
 
-/** What was shown in answers one after the other, each to a request of the moment before. */
-function shown(
+/** Observations of consecutive answers with these states, each to a request of its own. */
+function observationsOf(
   resource: ResourceName,
   ...states: { status: string; decided_by?: string; channel?: string }[]
 ): Observations {
@@ -48,44 +48,46 @@ function shown(
   })
   return observations
 }
-const backwards = (...args: Parameters<typeof shown>) =>
-  checkObservations(shown(...args)).map(({ before, after }: any) => `${before.state} ${after.state}`)
+const regressions = (...args: Parameters<typeof observationsOf>) =>
+  checkObservations(observationsOf(...args)).map(({ before, after }: any) => `${before.state} ${after.state}`)
 
-test('what goes forward is no problem, and what goes backwards is found', () => {
+test('a forward change of status is no problem, and a backward change is reported', () => {
   const [pending, paid, failed] = [{ status: 'pending' }, { status: 'paid' }, { status: 'failed' }]
-  expect(backwards('payout', pending, pending, { status: 'processing' }, paid, failed)).toEqual([])
-  expect(backwards('payout', paid, pending)).toEqual(['paid pending'])
-  expect(backwards('payout', failed, paid, failed)).toEqual(['failed paid'])
-  expect(backwards('top_up', { status: 'succeeded' }, failed, { status: 'succeeded' })).toEqual([
+  expect(regressions('payout', pending, pending, { status: 'processing' }, paid, failed)).toEqual([])
+  expect(regressions('payout', paid, pending)).toEqual(['paid pending'])
+  expect(regressions('payout', failed, paid, failed)).toEqual(['failed paid'])
+  expect(regressions('top_up', { status: 'succeeded' }, failed, { status: 'succeeded' })).toEqual([
     'failed succeeded',
   ])
-  const [waits, looks] = [{ status: 'requires_input' }, { status: 'processing' }]
+  const [requires_input, processing] = [{ status: 'requires_input' }, { status: 'processing' }]
   const [approved, rejected] = [{ status: 'approved' }, { status: 'rejected', decided_by: 'manual' }]
-  expect(backwards('kyc', waits, looks, waits, approved, rejected)).toEqual([])
-  expect(backwards('kyc', rejected, approved)).toEqual(['rejected_by_hand approved'])
-  expect(backwards('kyc', approved, waits)).toEqual(['approved requires_input'])
+  expect(regressions('kyc', requires_input, processing, requires_input, approved, rejected)).toEqual([])
+  expect(regressions('kyc', rejected, approved)).toEqual(['rejected_by_hand approved'])
+  expect(regressions('kyc', approved, requires_input)).toEqual(['approved requires_input'])
   const statuses = ['scheduled', 'queued', 'sending', 'queued', 'unknown', 'failed', 'sent', 'delivered']
   const steps = statuses.map((status) => ({ status }))
-  // It waits for another attempt.
-  expect(backwards('message', ...steps.slice(0, 3), ...steps.slice(4))).toEqual([])
-  expect(backwards('message', ...steps.slice(2, 4), steps[6]!)).toEqual([])
-  expect(backwards('message', steps[6]!, steps[4]!, steps[5]!)).toEqual(['sent unknown'])
-  expect(backwards('message', { status: 'canceled' }, steps[2]!)).toEqual(['canceled sending'])
-  const [arrived, lost] = ['delivered', 'undelivered'].map((status) => ({ status }))
-  expect(backwards('message', lost!, arrived!, lost!)).toEqual(['delivered undelivered'])
+  // A message returns to the queue for its next attempt.
+  expect(regressions('message', ...steps.slice(0, 3), ...steps.slice(4))).toEqual([])
+  expect(regressions('message', ...steps.slice(2, 4), steps[6]!)).toEqual([])
+  expect(regressions('message', steps[6]!, steps[4]!, steps[5]!)).toEqual(['sent unknown'])
+  expect(regressions('message', { status: 'canceled' }, steps[2]!)).toEqual(['canceled sending'])
+  const [delivered_sms, undelivered_sms] = ['delivered', 'undelivered'].map((status) => ({ status }))
+  expect(regressions('message', undelivered_sms!, delivered_sms!, undelivered_sms!)).toEqual([
+    'delivered undelivered',
+  ])
   const email = (status: string) => ({ status, channel: 'email' })
-  expect(backwards('message', email('delivered'), email('undelivered'))).toEqual([])
-  expect(backwards('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
+  expect(regressions('message', email('delivered'), email('undelivered'))).toEqual([])
+  expect(regressions('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
 })
 
-/** A message that is sent, and what left; what the verdict says of both. */
-function judged(message: Partial<JudgedMessage>, times: number) {
+/** The verdict on a message that left the provider so many times. */
+function judge(message: Partial<JudgedMessage>, times: number) {
   const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
-  const { problems, counts } = judgeMessages([aMessage(message)], departures)
+  const { problems, counts } = judgeMessages([sentMessage(message)], departures)
   return { problems: problems.map(({ problem }) => problem), counts }
 }
 
-function aMessage(message: Partial<JudgedMessage>): JudgedMessage {
+function sentMessage(message: Partial<JudgedMessage>): JudgedMessage {
   return {
     id: 'one',
     key: 'key',
@@ -104,48 +106,48 @@ function aMessage(message: Partial<JudgedMessage>): JudgedMessage {
   }
 }
 
-test('a message leaves once, and what became of it is known or named', () => {
-  expect(judged({}, 1).problems).toEqual([])
-  expect(judged({}, 0).problems).toEqual(['a sent message is lost'])
-  expect(judged({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
-  expect(judged({ status: 'canceled' }, 1).problems).toEqual(['a message was sent that must not be'])
-  expect(judged({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
-  expect(judged({ status: 'queued', open: true }, 0).problems).toEqual([])
-  expect(judged({ status: 'unknown' }, 0).problems).toEqual(['an unknown message has no open job'])
-  expect(judged({ status: 'unknown', open: true }, 1).problems).toEqual(['a sent SMS stays unknown'])
-  expect(judged({ status: 'unknown', open: true, unknown_at_address: 2 }, 1).problems).toEqual([])
-  expect(judged({ status: 'failed' }, 1).problems).toEqual(['a failed message was sent'])
-  // The provider said 500, and sent it.
-  const failed = judged({ status: 'failed', provider_code: '20500' }, 1)
+test('a message without exactly one departure, or with an outcome of another message, is a problem', () => {
+  expect(judge({}, 1).problems).toEqual([])
+  expect(judge({}, 0).problems).toEqual(['a sent message is lost'])
+  expect(judge({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
+  expect(judge({ status: 'canceled' }, 1).problems).toEqual(['a message was sent that must not be'])
+  expect(judge({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
+  expect(judge({ status: 'queued', open: true }, 0).problems).toEqual([])
+  expect(judge({ status: 'unknown' }, 0).problems).toEqual(['an unknown message has no open job'])
+  expect(judge({ status: 'unknown', open: true }, 1).problems).toEqual(['a sent SMS stays unknown'])
+  expect(judge({ status: 'unknown', open: true, unknown_at_address: 2 }, 1).problems).toEqual([])
+  expect(judge({ status: 'failed' }, 1).problems).toEqual(['a failed message was sent'])
+  // The provider answered 500 and sent the message.
+  const failed = judge({ status: 'failed', provider_code: '20500' }, 1)
   expect(failed).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
-  expect(judged({ reference: 'SM2' }, 1).problems).toEqual(['a message has another reference'])
-  expect(judged({ channel: 'email', reached: 2 }, 1).problems).toEqual([
+  expect(judge({ reference: 'SM2' }, 1).problems).toEqual(['a message has another reference'])
+  expect(judge({ channel: 'email', reached: 2 }, 1).problems).toEqual([
     'a message reached another number of recipients',
   ])
-  const found = judged({ ambiguous: true }, 1)
-  expect(found.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
+  const ambiguous = judge({ ambiguous: true }, 1)
+  expect(ambiguous.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
   expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
     { problem: 'an unknown message was sent' },
   ])
 })
 
-test('of two messages alike, about which nobody knew, each may be known as the other', () => {
+test('two equal ambiguous messages may have each other’s reference', () => {
   const departures = [1, 2].map((nth) => ({ id: `${nth}`, reference: `SM${nth}`, recipients: 1 }))
-  const known = (other: Partial<JudgedMessage>) =>
+  const problemsWith = (changes: Partial<JudgedMessage>) =>
     judgeMessages(
       [
-        aMessage({ id: '1', reference: 'SM2', ambiguous: true }),
-        aMessage({ id: '2', reference: 'SM1', ambiguous: true, ...other }),
+        sentMessage({ id: '1', reference: 'SM2', ambiguous: true }),
+        sentMessage({ id: '2', reference: 'SM1', ambiguous: true, ...changes }),
       ],
       departures,
     ).problems
-  expect(known({})).toEqual([])
-  expect(known({ ambiguous: false })).toHaveLength(2)
-  expect(known({ address: '+14155550101' })).toHaveLength(2)
-  expect(known({ reference: 'SM2' })).toHaveLength(1)
+  expect(problemsWith({})).toEqual([])
+  expect(problemsWith({ ambiguous: false })).toHaveLength(2)
+  expect(problemsWith({ address: '+14155550101' })).toHaveLength(2)
+  expect(problemsWith({ reference: 'SM2' })).toHaveLength(1)
 })
 
-test('what is still open is named, and what is unknown is not open before it is due', async () => {
+test('open work is listed, and an unknown job is open work only when it is due', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const sql = connectDatabase(url, { max: 1, application_name: 'test' })
@@ -160,13 +162,13 @@ test('what is still open is named, and what is unknown is not open before it is 
   expect(await hasOpenWork(sql, 15, 0)).toBe(true)
 })
 
-test('answers to requests that were under way at the same time may show either state', () => {
-  const observations = shown('payout', { status: 'paid' }, { status: 'processing' })
+test('the answers of concurrent requests may show either state', () => {
+  const observations = observationsOf('payout', { status: 'paid' }, { status: 'processing' })
   for (const { seen } of observations.values()) seen[1]!.start = 0.2
   expect(checkObservations(observations)).toEqual([])
 })
 
-/** The feed of one tenant: types of what happened to one thing, in this order. */
+/** The feed of one tenant: events of one resource with these types, in this order. */
 const feedOf = (...types: string[]): FeedEvent[] =>
   types.map((type, index) => ({
     id: `event-${index + 1}`,
@@ -176,38 +178,43 @@ const feedOf = (...types: string[]): FeedEvent[] =>
     subject_id: 'one',
     created_at: `2026-01-01T00:00:00.${index + 1}Z`,
   }))
-const LIFE = feedOf('payment.created', 'payment.authorized', 'payment.captured')
+const PAYMENT_EVENTS = feedOf('payment.created', 'payment.authorized', 'payment.captured')
 
-/** What the verdict says when somebody follows the feed and sees these of its events. */
-function followed(feed: FeedEvent[], sequences: number[]): string[] {
+/** The problems of a follower of the feed that sees these events. */
+function problemsOfFollower(feed: FeedEvent[], sequences: number[]): string[] {
   const seen = sequences.map((sequence) => ({ id: `event-${sequence}`, sequence }))
   const follower = { tenant_id: 'acme', seen, after: () => Math.max(...sequences) }
   return judgeFeeds(feed, [follower]).map(({ problem }) => problem)
 }
 
-test('a feed has no gap, tells things in their order, and whoever follows it misses nothing', () => {
-  const all = [1, 2, 3]
-  expect(followed(LIFE, all)).toEqual([])
-  expect(followed(LIFE, [1, 3])).toEqual(['a reader of the feed skipped an event'])
-  expect(followed(LIFE, [1, 2])).toEqual(['a reader of the feed did not reach its end'])
-  expect(followed(LIFE, [1, 2, 2, 3])).toEqual(['a reader of the feed saw an event twice'])
-  expect(followed(LIFE, [...all, 4])).toEqual(['a reader of the feed saw an unknown event'])
-  expect(followed([LIFE[0]!, LIFE[2]!], [1, 3])).toEqual(['the sequences of a tenant have a gap'])
-  const [created, ...later] = LIFE
-  expect(followed([created!, ...later.map((event) => ({ ...event, sequence: null }))], [1])).toEqual([
-    'an event is not in the feed',
-    'an event is not in the feed',
+test('a gap in a feed, a wrong order, and a missed or repeated event are problems', () => {
+  const complete = [1, 2, 3]
+  expect(problemsOfFollower(PAYMENT_EVENTS, complete)).toEqual([])
+  expect(problemsOfFollower(PAYMENT_EVENTS, [1, 3])).toEqual(['a reader of the feed skipped an event'])
+  expect(problemsOfFollower(PAYMENT_EVENTS, [1, 2])).toEqual(['a reader of the feed did not reach its end'])
+  expect(problemsOfFollower(PAYMENT_EVENTS, [1, 2, 2, 3])).toEqual([
+    'a reader of the feed saw an event twice',
   ])
-  const otherwise = 'the feed has events in another order'
-  expect(followed(feedOf('payment.captured', 'payment.authorized'), [1, 2])).toEqual([otherwise])
-  expect(followed(feedOf('message.sent', 'message.created'), [1, 2])).toEqual([otherwise])
-  const late = LIFE.map((event, index) => (index === 1 ? { ...event, created_at: '2025' } : event))
-  expect(followed(late, all)).toEqual([otherwise])
+  expect(problemsOfFollower(PAYMENT_EVENTS, [...complete, 4])).toEqual([
+    'a reader of the feed saw an unknown event',
+  ])
+  expect(problemsOfFollower([PAYMENT_EVENTS[0]!, PAYMENT_EVENTS[2]!], [1, 3])).toEqual([
+    'the sequences of a tenant have a gap',
+  ])
+  const [created, ...later] = PAYMENT_EVENTS
+  expect(
+    problemsOfFollower([created!, ...later.map((event) => ({ ...event, sequence: null }))], [1]),
+  ).toEqual(['an event is not in the feed', 'an event is not in the feed'])
+  const wrong_order = 'the feed has events in another order'
+  expect(problemsOfFollower(feedOf('payment.captured', 'payment.authorized'), [1, 2])).toEqual([wrong_order])
+  expect(problemsOfFollower(feedOf('message.sent', 'message.created'), [1, 2])).toEqual([wrong_order])
+  const late = PAYMENT_EVENTS.map((event, index) => (index === 1 ? { ...event, created_at: '2025' } : event))
+  expect(problemsOfFollower(late, complete)).toEqual([wrong_order])
 })
 
-/** What the verdict says when these came to one endpoint, one after the other; a number below 0 is not taken. */
-function delivered(
-  came: number[],
+/** The problems of these consecutive arrivals at one endpoint. A negative number is an event that the endpoint rejects. */
+function problemsOfArrivals(
+  numbers: number[],
   { statuses = ['delivered', 'delivered', 'delivered'], ordered = true } = {},
 ): string[] {
   const endpoint = {
@@ -223,29 +230,32 @@ function delivered(
     const event_id = `event-${index + 1}`
     return { endpoint_id: 'endpoint', event_id, status, attempts: 1, last_error: null }
   })
-  const arrivals = came.map((number, at): Arrival => {
+  const arrivals = numbers.map((number, at): Arrival => {
     const event_id = `event-${Math.abs(number)}`
     return { endpoint: 'here', event_id, at, accepted_at: number > 0 ? at + 0.5 : null }
   })
-  const events = [...LIFE, { ...LIFE[0]!, id: 'event-5', sequence: 4, type: 'refund.created' }]
+  const events = [
+    ...PAYMENT_EVENTS,
+    { ...PAYMENT_EVENTS[0]!, id: 'event-5', sequence: 4, type: 'refund.created' },
+  ]
   const problems = judgeDeliveries({ events, endpoints: [endpoint], deliveries, arrivals })
   return problems.map(({ problem }) => problem)
 }
 
-test('an event arrives until it is taken, and at an ordered endpoint before the next one', () => {
-  expect(delivered([1, 2, 3])).toEqual([])
-  expect(delivered([-1, -1, 1, 2, 1, 3])).toEqual([])
-  expect(delivered([1, -2, 3, 2])).toEqual(['an ordered endpoint was sent a later event first'])
-  expect(delivered([1, -2, 3, 2], { ordered: false })).toEqual([])
-  expect(delivered([1, -2, 2, -3])).toEqual(['an event was lost'])
-  expect(delivered([1, 2, -3], { statuses: ['delivered', 'delivered', 'pending'] })).toEqual([
+test('a lost event, a wrong order at an ordered endpoint, and an unsubscribed event are problems', () => {
+  expect(problemsOfArrivals([1, 2, 3])).toEqual([])
+  expect(problemsOfArrivals([-1, -1, 1, 2, 1, 3])).toEqual([])
+  expect(problemsOfArrivals([1, -2, 3, 2])).toEqual(['an ordered endpoint was sent a later event first'])
+  expect(problemsOfArrivals([1, -2, 3, 2], { ordered: false })).toEqual([])
+  expect(problemsOfArrivals([1, -2, 2, -3])).toEqual(['an event was lost'])
+  expect(problemsOfArrivals([1, 2, -3], { statuses: ['delivered', 'delivered', 'pending'] })).toEqual([
     'a delivery is still pending',
   ])
-  expect(delivered([1, 2, -3], { statuses: ['delivered', 'delivered', 'exhausted'] })).toEqual([
+  expect(problemsOfArrivals([1, 2, -3], { statuses: ['delivered', 'delivered', 'exhausted'] })).toEqual([
     'a delivery has failed',
   ])
-  expect(delivered([1, 2], { statuses: ['delivered', 'delivered'] })).toEqual(['an event was lost'])
-  expect(delivered([1, 2, 3, 4])).toEqual(['an event arrived without a subscription'])
-  expect(delivered([1, 2, 3, 5])).toEqual(['an event arrived without a subscription'])
-  expect(judgeDeliveries({ events: LIFE, endpoints: [], deliveries: [], arrivals: [] })).toEqual([])
+  expect(problemsOfArrivals([1, 2], { statuses: ['delivered', 'delivered'] })).toEqual(['an event was lost'])
+  expect(problemsOfArrivals([1, 2, 3, 4])).toEqual(['an event arrived without a subscription'])
+  expect(problemsOfArrivals([1, 2, 3, 5])).toEqual(['an event arrived without a subscription'])
+  expect(judgeDeliveries({ events: PAYMENT_EVENTS, endpoints: [], deliveries: [], arrivals: [] })).toEqual([])
 })

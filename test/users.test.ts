@@ -1,4 +1,4 @@
-// `npm run users`: who may sign in to the dashboard, for whoever runs the installation; each act on record.
+// `npm run users`: manages the users of the dashboard and records each act.
 import { hostname, userInfo } from 'node:os'
 import { expect } from 'vitest'
 import { WITHOUT_USER_NAME, runCommand } from '#test/commands.ts'
@@ -11,11 +11,11 @@ test.beforeAll(async ({ world }) => {
   url = world.dashboard_url
 })
 
-const users = (world: World, ...args: string[]) =>
+const runUsers = (world: World, ...args: string[]) =>
   runCommand('src/commands/users.ts', args, { DATABASE_URL: world.config.DATABASE_URL, DASHBOARD_URL: url })
 
-test('a first owner is invited, is made an operator, and is listed', async ({ world }) => {
-  const invited = await users(
+test('a first owner is invited, becomes an operator and is listed', async ({ world }) => {
+  const invited = await runUsers(
     world,
     'invite',
     '--tenant',
@@ -35,21 +35,21 @@ test('a first owner is invited, is made an operator, and is listed', async ({ wo
     tenant: { slug: 'new-shop' },
     role: 'owner',
   })
-  const doubtful = await users(world, 'operator', '--email', 'ada@shop.example')
-  expect([doubtful.code, doubtful.stderr]).toEqual([
+  const unverified = await runUsers(world, 'operator', '--email', 'ada@shop.example')
+  expect([unverified.code, unverified.stderr]).toEqual([
     1,
     expect.stringMatching(/invited to new-shop by npm run users.*--unverified-address/),
   ])
-  for (const off of [['--unverified-address'], ['--off']]) {
-    expect((await users(world, 'operator', '--email', 'ada@shop.example', ...off)).code).toBe(0)
-    expect((await browser.get('/api/session')).body.is_operator).toBe(off[0] !== '--off')
+  for (const options of [['--unverified-address'], ['--off']]) {
+    expect((await runUsers(world, 'operator', '--email', 'ada@shop.example', ...options)).code).toBe(0)
+    expect((await browser.get('/api/session')).body.is_operator).toBe(options[0] !== '--off')
   }
-  const { stdout } = await users(world, 'list', '--tenant', 'new-shop', '--json')
+  const { stdout } = await runUsers(world, 'list', '--tenant', 'new-shop', '--json')
   expect(JSON.parse(stdout)).toMatchObject([
     { email: 'ada@shop.example', tenants: [{ slug: 'new-shop', role: 'owner' }], sessions: 1 },
   ])
-  expect((await users(world, 'list')).stdout).toContain('ada@shop.example  Ada  new-shop (owner)')
-  const again = await users(
+  expect((await runUsers(world, 'list')).stdout).toContain('ada@shop.example  Ada  new-shop (owner)')
+  const repeated = await runUsers(
     world,
     'invite',
     '--tenant',
@@ -59,7 +59,7 @@ test('a first owner is invited, is made an operator, and is listed', async ({ wo
     '--role',
     'admin',
   )
-  expect([again.code, again.stderr]).toEqual([1, 'ada@shop.example is already a member of new-shop.\n'])
+  expect([repeated.code, repeated.stderr]).toEqual([1, 'ada@shop.example is already a member of new-shop.\n'])
   const entries = await world.sql`
     select action, actor from audit_entries where actor like '% (npm run users)' order by seq`
   expect(entries.map(({ action }) => action)).toEqual([
@@ -71,35 +71,37 @@ test('a first owner is invited, is made an operator, and is listed', async ({ wo
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
 })
 
-test('sessions end, a second factor is taken away, and a password is made up', async ({ world }) => {
+test('the commands end sessions, remove the second factor and set a generated password', async ({
+  world,
+}) => {
   const { email, user_id } = await createPerson(world, { role: 'support' })
-  const isOut = async (browser: ReturnType<typeof createBrowser>) =>
+  const sessionStatus = async (browser: ReturnType<typeof createBrowser>) =>
     (await browser.get('/api/session')).status
   const first = await signIn(url, { email })
-  expect((await users(world, 'end-sessions', '--email', email)).stdout).toBe(
+  expect((await runUsers(world, 'end-sessions', '--email', email)).stdout).toBe(
     `${email} is signed out everywhere.\n`,
   )
-  expect(await isOut(first)).toBe(401)
+  expect(await sessionStatus(first)).toBe(401)
 
   await world.sql`update users set two_factor_enabled = true where id = ${user_id}`
   await world.sql`insert into user_two_factors (id, user_id, secret, backup_codes) values (${user_id}, ${user_id}, 'x', 'x')`
-  const half = createBrowser(url)
-  expect((await tryPassword(half, email)).body.twoFactorRedirect).toBe(true)
-  expect((await users(world, 'reset-second-factor', '--email', email)).code).toBe(0)
+  const partial = createBrowser(url)
+  expect((await tryPassword(partial, email)).body.twoFactorRedirect).toBe(true)
+  expect((await runUsers(world, 'reset-second-factor', '--email', email)).code).toBe(0)
   const second = await signIn(url, { email })
 
   await world.sql`
     insert into user_passkeys (id, user_id, public_key, credential_id, counter, device_type, backed_up)
     values (${user_id}, ${user_id}, 'x', 'x', 0, 'singleDevice', false)`
-  const { password } = JSON.parse((await users(world, 'set-password', '--email', email, '--json')).stdout)
-  expect(await isOut(second)).toBe(401)
+  const { password } = JSON.parse((await runUsers(world, 'set-password', '--email', email, '--json')).stdout)
+  expect(await sessionStatus(second)).toBe(401)
   expect((await tryPassword(createBrowser(url), email)).status).toBe(401)
   await signIn(url, { email }, password)
   expect(await world.sql`select from user_passkeys where user_id = ${user_id}`).toEqual([])
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(password)
 })
 
-test('what is missing or wrong is said', async ({ world }) => {
+test('the error names a missing or invalid option', async ({ world }) => {
   const mistakes: [string[], string][] = [
     [['invite', '--tenant', 'a', '--email', 'a@b.example'], '--role is missing. See --help.'],
     [
@@ -112,20 +114,20 @@ test('what is missing or wrong is said', async ({ world }) => {
     [['end-sessions'], '--email is missing. See --help.'],
   ]
   for (const [args, message] of mistakes) {
-    const { code, stdout, stderr } = await users(world, ...args)
+    const { code, stdout, stderr } = await runUsers(world, ...args)
     expect([args, code, stdout]).toEqual([args, 1, ''])
     expect(stderr).toContain(message)
   }
-  expect((await users(world, '--help')).stdout).toContain('npm run users -- invite')
+  expect((await runUsers(world, '--help')).stdout).toContain('npm run users -- invite')
 })
 
-test('who runs it without a user name is recorded by number', async ({ world }) => {
+test('an act of an account without a name is recorded with its uid', async ({ world }) => {
   const { email } = await createPerson(world, {})
-  const done = await runCommand('src/commands/users.ts', ['end-sessions', '--email', email], {
+  const result = await runCommand('src/commands/users.ts', ['end-sessions', '--email', email], {
     DATABASE_URL: world.config.DATABASE_URL,
     ...WITHOUT_USER_NAME,
   })
-  expect(done).toMatchObject({ code: 0, stderr: '' })
+  expect(result).toMatchObject({ code: 0, stderr: '' })
   const [entry] = await world.sql`select actor from audit_entries order by seq desc limit 1`
   expect(entry).toEqual({ actor: `uid ${process.getuid!()}@${hostname()} (npm run users)` })
 })

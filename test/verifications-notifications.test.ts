@@ -1,4 +1,4 @@
-// What the provider tells of verifications, in any order, late, repeated, and at the moment of a decision by hand.
+// Tests notifications about verifications: in any order, late, repeated, and concurrent with manual decisions.
 import { describe, expect } from 'vitest'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkInvariants } from '#test/books.ts'
@@ -31,14 +31,14 @@ import { testIn, type World } from '#test/world.ts'
 
 const test = testIn({ notifications: false })
 
-/** What there is to tell of one session, oldest first. */
-const told = (world: World, reference: string) => eventsOf(world, reference)
+/** The provider events of a session, oldest first. */
+const sessionEvents = (world: World, reference: string) => eventsOf(world, reference)
 
 /**
- * What happened to as many verifications as there are steps is told when all of it has happened, each time with another
- * step first. What an event says is not read, so that other orders are no other stories.
+ * Creates one verification per step, performs all steps on each, and then delivers the events in rotated orders. The
+ * worker does not read the content of events, so other orders are equivalent.
  */
-async function tellAfterwards(
+async function deliverAfterwards(
   world: World,
   client: Client,
   steps: [status: string, reason?: string][],
@@ -55,9 +55,9 @@ async function tellAfterwards(
   return verifications
 }
 
-describe('whatever is told first, the end is the same', () => {
-  test('looked at, asked for more, looked at again and approved', async ({ world, client }) => {
-    const verifications = await tellAfterwards(world, client, [
+describe('any order of events leads to the same state', () => {
+  test('processing, input required, processing again and approved', async ({ world, client }) => {
+    const verifications = await deliverAfterwards(world, client, [
       ['processing'],
       ['requires_input', 'document_expired'],
       ['processing'],
@@ -74,8 +74,8 @@ describe('whatever is told first, the end is the same', () => {
       })
   }, 180_000)
 
-  test('looked at, and asked for more in the end', async ({ world, client }) => {
-    const verifications = await tellAfterwards(world, client, [
+  test('processing and finally input required', async ({ world, client }) => {
+    const verifications = await deliverAfterwards(world, client, [
       ['processing'],
       ['requires_input', 'abandoned'],
     ])
@@ -86,7 +86,7 @@ describe('whatever is told first, the end is the same', () => {
       })
   })
 
-  test('told as it happens, back and forth', async ({ world, client }) => {
+  test('delivery after each step, with late duplicates of earlier events', async ({ world, client }) => {
     const { id, provider_reference } = await verificationOf(client)
     for (const [reported, status] of [
       ['processing', 'processing'],
@@ -95,32 +95,32 @@ describe('whatever is told first, the end is the same', () => {
       ['canceled', 'rejected'],
     ] as const) {
       await settleSession(world, provider_reference, reported)
-      const events = await told(world, provider_reference)
+      const events = await sessionEvents(world, provider_reference)
       await deliver(world, events.at(-1)!)
       await verificationIn(client, id, status)
-      // Late ones of before change nothing.
+      // Late duplicates of earlier events change nothing.
       await deliverAll(world, events)
       await world.drain()
       expect((await getVerification(client, id)).status).toBe(status)
     }
   })
 
-  test('an answer that was asked for earlier and comes later does not hold', async ({ world, client }) => {
+  test('a late response to an earlier lookup is ignored', async ({ world, client }) => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
-    const held = await fault(world, {
+    const hold = await fault(world, {
       match: { method: 'GET', path: `/${provider_reference}$` },
       fault: { hold: 'after' },
     })
-    const [first] = await told(world, provider_reference)
+    const [first] = await sessionEvents(world, provider_reference)
     await deliver(world, first!)
-    await held.hit()
+    await hold.hit()
     await settleSession(world, provider_reference, 'requires_input', 'document_expired')
-    const second = (await told(world, provider_reference)).at(-1)!
+    const second = (await sessionEvents(world, provider_reference)).at(-1)!
     await deliver(world, second)
     await eventually(async () => expect(await stateOf(world, second)).toBe('applied'))
     expect((await getVerification(client, id)).failure).toMatchObject({ code: 'document_expired' })
-    await held.release()
+    await hold.release()
     await eventually(async () => expect(await stateOf(world, first!)).toBe('applied'))
     expect(await getVerification(client, id)).toMatchObject({
       status: 'requires_input',
@@ -129,39 +129,39 @@ describe('whatever is told first, the end is the same', () => {
   })
 })
 
-test('told before the answer to our own call is here: by our ids, and once', async ({ world, client }) => {
-  const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+test('an event before the response to the create call applies once, by the id of the verification', async ({
+  world,
+  client,
+}) => {
+  const hold = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
   const { body } = await startVerification(client, await party(client, 'customer'), ASYNC)
-  await held.hit()
+  await hold.hit()
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
-  const events = await told(world, data[0].id)
+  const events = await sessionEvents(world, data[0].id)
   await deliverAll(world, events)
   await verificationIn(client, body.id, 'approved')
-  await held.release()
+  await hold.release()
   await world.drain()
   expect(await verificationSummary(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
 })
 
-test('a decision by hand and one of the provider at the same moment: that by hand holds', async ({
-  world,
-  client,
-}) => {
+test('a manual decision prevails over a concurrent decision of the provider', async ({ world, client }) => {
   const verifications = await mapConcurrently(Array.from({ length: 20 }), 10, () =>
     verificationOf(client, 'recipient'),
   )
   for (const { provider_reference } of verifications)
     await settleSession(world, provider_reference, 'verified')
-  const all = await listEvents(world)
-  const answers = await Promise.all(
+  const events = await listEvents(world)
+  const responses = await Promise.all(
     verifications.flatMap(({ id, provider_reference }) => [
       decide(client, id, 'rejected'),
-      ...all
+      ...events
         .filter(({ data }) => data.object.id === provider_reference)
         .map((event) => deliver(world, event)),
     ]),
   )
-  for (const { status } of answers) expect(status).toBe(200)
+  for (const { status } of responses) expect(status).toBe(200)
   await world.drain()
   for (const { id, subject_id } of verifications) {
     expect(await getVerification(client, id)).toMatchObject({ status: 'rejected', decided_by: 'manual' })
@@ -169,47 +169,52 @@ test('a decision by hand and one of the provider at the same moment: that by han
   }
 })
 
-describe('redacted afterwards', () => {
+describe('a redaction', () => {
   test.for([
     ['verified', 'approved'],
     ['canceled', 'rejected'],
     [null, 'rejected'],
-  ] as const)('%s: nothing changes but the timeline', async ([reported, status], { world, client }) => {
-    const verification = await verificationOf(client)
-    if (reported !== null) await settleSession(world, verification.provider_reference, reported)
-    else await decide(client, verification.id, 'rejected')
-    await deliverAll(world, await told(world, verification.provider_reference))
-    await verificationIn(client, verification.id, status)
-    await world.drain()
-    const before = await getVerification(client, verification.id)
-    await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
-    const redacted = await eventually(async () => {
-      const event = (await told(world, verification.provider_reference)).find(({ type }) =>
-        type.endsWith('.redacted'),
-      )
-      expect(event).toBeDefined()
-      return event!
-    })
-    expect(redacted.data.object.metadata).toEqual({})
-    await deliverAll(world, await told(world, verification.provider_reference))
-    await eventually(async () => expect(await stateOf(world, redacted)).toBe('applied'))
-    expect(await getVerification(client, verification.id)).toEqual(before)
-    const { body } = await client.get(`/v1/compliance/kyc/${verification.id}/timeline`)
-    expect(body.map(({ name }: any) => name)).toContain('identity.verification_session.redacted')
-  })
+  ] as const)(
+    'of a session with status %s changes only the timeline',
+    async ([reported, status], { world, client }) => {
+      const verification = await verificationOf(client)
+      if (reported !== null) await settleSession(world, verification.provider_reference, reported)
+      else await decide(client, verification.id, 'rejected')
+      await deliverAll(world, await sessionEvents(world, verification.provider_reference))
+      await verificationIn(client, verification.id, status)
+      await world.drain()
+      const before = await getVerification(client, verification.id)
+      await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
+      const redacted = await eventually(async () => {
+        const event = (await sessionEvents(world, verification.provider_reference)).find(({ type }) =>
+          type.endsWith('.redacted'),
+        )
+        expect(event).toBeDefined()
+        return event!
+      })
+      expect(redacted.data.object.metadata).toEqual({})
+      await deliverAll(world, await sessionEvents(world, verification.provider_reference))
+      await eventually(async () => expect(await stateOf(world, redacted)).toBe('applied'))
+      expect(await getVerification(client, verification.id)).toEqual(before)
+      const { body } = await client.get(`/v1/compliance/kyc/${verification.id}/timeline`)
+      expect(body.map(({ name }: any) => name)).toContain('identity.verification_session.redacted')
+    },
+  )
 
-  test('while it was open: it is rejected', async ({ world, client }) => {
+  test('of an open session rejects the verification', async ({ world, client }) => {
     const verification = await verificationOf(client)
     await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
-    await eventually(async () => expect(await told(world, verification.provider_reference)).toHaveLength(2))
-    await deliverAll(world, await told(world, verification.provider_reference))
+    await eventually(async () =>
+      expect(await sessionEvents(world, verification.provider_reference)).toHaveLength(2),
+    )
+    await deliverAll(world, await sessionEvents(world, verification.provider_reference))
     expect(await verificationIn(client, verification.id, 'rejected')).toMatchObject({
       decided_by: 'provider',
     })
   })
 })
 
-test('a session of another application is none of ours', async ({ world }) => {
+test('the event of a session of another application is parked', async ({ world }) => {
   const { url, api_key } = world.provider('stripe')
   const response = await fetch(`${url}/v1/identity/verification_sessions`, {
     method: 'POST',
@@ -222,13 +227,13 @@ test('a session of another application is none of ours', async ({ world }) => {
   })
   const { id } = (await response.json()) as { id: string }
   await settleSession(world, id, 'verified')
-  const [event] = await told(world, id)
+  const [event] = await sessionEvents(world, id)
   await deliver(world, event!)
   await tried(world, [event!])
   expect(await stateOf(world, event!)).toBe('parked')
 })
 
-test('a session that stands still is looked at, when no notification comes', async ({ world, client }) => {
+test('a lookup finds the decision of a session without a notification', async ({ world, client }) => {
   const { id, provider_reference } = await verificationOf(client)
   await settleSession(world, provider_reference, 'verified')
   expect(await lookUpLater(world, 'kyc', id)).toBe(true)
@@ -236,14 +241,14 @@ test('a session that stands still is looked at, when no notification comes', asy
   expect((await client.get('/v1/reconciliation')).body).toEqual([])
 })
 
-test('in the end the books and the provider agree', async ({ world }) => {
+test('after all scenarios the books and the provider agree', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
 }, 180_000)
 
-// These leave the books apart, so they come last.
-test('an approved one whose session reads canceled is a drift, unless that is its redaction', async ({
+// These tests leave drifts, so they run last.
+test('a canceled session of an approved verification is a drift, except after a redaction', async ({
   world,
   client,
 }) => {
@@ -255,7 +260,7 @@ test('an approved one whose session reads canceled is a drift, unless that is it
     where id = any(${ids})`
   await askProvider(world, 'POST', `/${redacted.provider_reference}/redact`)
   await settleSession(world, canceled.provider_reference, 'canceled')
-  const told = await eventually(async () => {
+  const events = await eventually(async () => {
     const all = await listEvents(world)
     const of_both = [redacted, canceled].map((verification) =>
       eventsOf(world, verification.provider_reference, all),
@@ -264,22 +269,26 @@ test('an approved one whose session reads canceled is a drift, unless that is it
     expect([first!.length, second!.length]).toEqual([2, 1])
     return [...first!, ...second!]
   })
-  await deliverAll(world, told)
-  for (const event of told) await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
+  await deliverAll(world, events)
+  for (const event of events)
+    await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
   const drifts = (await client.get('/v1/reconciliation')).body
   expect(drifts).toMatchObject([
     { subject_id: canceled.id, detail: 'it is approved here, and canceled at the provider' },
   ])
 })
 
-/** One whose call took effect although an operator said that it did not. */
-async function wronglyFailed(world: World, client: Client): Promise<{ id: string; session: string }> {
+/** A verification that an operator resolved as failed although its call took effect. */
+async function resolveAsFailedByMistake(
+  world: World,
+  client: Client,
+): Promise<{ id: string; session: string }> {
   const match = { method: 'POST', path: '/verification_sessions$' }
-  const lost = await fault(world, { match, fault: 'drop_after' })
-  const away = await fault(world, { match, times: 1000, fault: 'html_503' })
+  const lost_response = await fault(world, { match, fault: 'drop_after' })
+  const outage = await fault(world, { match, times: 1000, fault: 'html_503' })
   const { body } = await startVerification(client, await party(client, 'recipient'), ASYNC)
-  await lost.hit()
-  await away.hit()
+  await lost_response.hit()
+  await outage.hit()
   const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
   await eventually(async () =>
     expect(
@@ -288,21 +297,21 @@ async function wronglyFailed(world: World, client: Client): Promise<{ id: string
       ),
     ).toMatchObject({ after: 'failed' }),
   )
-  await away.remove()
+  await outage.remove()
   expect(await getVerification(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   return { id: body.id, session: data[0].id }
 }
 
-test('one that was resolved as failed and is verified at the provider all the same shows as a drift', async ({
+test('a verification resolved as failed and verified at the provider is a drift', async ({
   world,
   client,
 }) => {
-  const { id, session } = await wronglyFailed(world, client)
+  const { id, session } = await resolveAsFailedByMistake(world, client)
   await settleSession(world, session, 'verified')
-  const [told] = await eventsOf(world, session)
-  await deliver(world, told!)
-  await eventually(async () => expect(await stateOf(world, told!)).toBe('applied'))
+  const [event] = await eventsOf(world, session)
+  await deliver(world, event!)
+  await eventually(async () => expect(await stateOf(world, event!)).toBe('applied'))
   expect(await getVerification(client, id)).toMatchObject({
     status: 'rejected',
     provider_reference: session,
@@ -318,13 +327,10 @@ test('one that was resolved as failed and is verified at the provider all the sa
   )
 })
 
-test('the session of one that was resolved as failed is canceled: nobody goes on with it', async ({
-  world,
-  client,
-}) => {
-  const { id, session } = await wronglyFailed(world, client)
+test('the session of a verification resolved as failed is canceled', async ({ world, client }) => {
+  const { id, session } = await resolveAsFailedByMistake(world, client)
   await settleSession(world, session, 'requires_input')
-  await deliverAll(world, await told(world, session))
+  await deliverAll(world, await sessionEvents(world, session))
   await eventually(async () =>
     expect(await askProvider(world, 'GET', `/${session}`)).toMatchObject({ status: 'canceled' }),
   )

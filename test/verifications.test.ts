@@ -1,4 +1,4 @@
-// Verifications through HTTP: begun, linked, decided by the provider or by hand, and followed by who is verified.
+// Tests verifications through the API: their start, links, decisions by provider or operator, and the status of their subjects.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
@@ -25,7 +25,7 @@ import { ASYNC, eventually, fault } from '#test/payments.ts'
 import { fund, payOut } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const MISSING_ID = '0198f6f0-1234-7000-8000-123456789abc'
 const PARTIES: Party[] = ['customer', 'merchant', 'recipient']
 
 let world: World
@@ -48,77 +48,80 @@ async function timelineOf(id: string): Promise<any[]> {
   return (await client.get(`/v1/compliance/kyc/${id}/timeline`)).body
 }
 
-describe('begun', () => {
-  test.each(PARTIES)('a verification of a %s answers all there is to say, and its page', async (type) => {
-    const of = await party(client, type)
-    const idempotency_key = freshKey()
-    const metadata = { case: 17 }
-    const answer = await startVerification(client, {
-      ...of,
-      idempotency_key,
-      metadata,
-      return_url: 'https://shop.example/back',
-    })
-    expect(answer.status).toBe(201)
-    expect(answer.body).toEqual({
-      id: expect.any(String),
-      tenant_id: world.tenant_id,
-      idempotency_key,
-      status: 'requires_input',
-      ...of,
-      return_url: 'https://shop.example/back',
-      url: expect.stringMatching(/^http/),
-      provider: 'stripe',
-      provider_reference: expect.stringMatching(/^vs_/),
-      failure: null,
-      decision: null,
-      decision_reason: null,
-      decided_by: null,
-      decided_by_key_id: null,
-      decided_at: null,
-      metadata,
-      created_at: expect.any(String),
-      updated_at: expect.any(String),
-    })
-    const { id, provider_reference, url } = answer.body
-    expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
-      type: 'document',
-      client_reference_id: id,
-      metadata: { sluice_kyc_id: id, sluice_tenant_id: world.tenant_id },
-    })
-    expect((await fetch(url)).status).toBe(200)
-    expect((await fetch(url)).status).toBe(410)
-    expect(await statusOf(of)).toBe('requires_input')
-    expect(await getVerification(client, id)).toEqual({ ...answer.body, url: null })
-    expect((await eventsOf(id)).map((event) => event.type)).toEqual(['kyc.created', 'kyc.requires_input'])
-    const back = await fetch(
-      `${world.provider('stripe').url}/_emulator/identity/${provider_reference}/submit`,
-      {
-        method: 'POST',
-        body: new URLSearchParams({ status: 'verified' }),
-        redirect: 'manual',
-      },
-    )
-    expect([back.status, back.headers.get('location')]).toEqual([303, 'https://shop.example/back'])
-    await verificationIn(client, id, 'approved')
-  })
+describe('the start of a verification', () => {
+  test.each(PARTIES)(
+    'a verification of a %s returns all fields and the page of the provider',
+    async (type) => {
+      const subject = await party(client, type)
+      const idempotency_key = freshKey()
+      const metadata = { case: 17 }
+      const answer = await startVerification(client, {
+        ...subject,
+        idempotency_key,
+        metadata,
+        return_url: 'https://shop.example/back',
+      })
+      expect(answer.status).toBe(201)
+      expect(answer.body).toEqual({
+        id: expect.any(String),
+        tenant_id: world.tenant_id,
+        idempotency_key,
+        status: 'requires_input',
+        ...subject,
+        return_url: 'https://shop.example/back',
+        url: expect.stringMatching(/^http/),
+        provider: 'stripe',
+        provider_reference: expect.stringMatching(/^vs_/),
+        failure: null,
+        decision: null,
+        decision_reason: null,
+        decided_by: null,
+        decided_by_key_id: null,
+        decided_at: null,
+        metadata,
+        created_at: expect.any(String),
+        updated_at: expect.any(String),
+      })
+      const { id, provider_reference, url } = answer.body
+      expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
+        type: 'document',
+        client_reference_id: id,
+        metadata: { sluice_kyc_id: id, sluice_tenant_id: world.tenant_id },
+      })
+      expect((await fetch(url)).status).toBe(200)
+      expect((await fetch(url)).status).toBe(410)
+      expect(await statusOf(subject)).toBe('requires_input')
+      expect(await getVerification(client, id)).toEqual({ ...answer.body, url: null })
+      expect((await eventsOf(id)).map((event) => event.type)).toEqual(['kyc.created', 'kyc.requires_input'])
+      const back = await fetch(
+        `${world.provider('stripe').url}/_emulator/identity/${provider_reference}/submit`,
+        {
+          method: 'POST',
+          body: new URLSearchParams({ status: 'verified' }),
+          redirect: 'manual',
+        },
+      )
+      expect([back.status, back.headers.get('location')]).toEqual([303, 'https://shop.example/back'])
+      await verificationIn(client, id, 'approved')
+    },
+  )
 
-  test.each(PARTIES)('nobody can be verified who is no %s of the tenant', async (type) => {
+  test.each(PARTIES)('a verification is refused for an id that is no %s of the tenant', async (type) => {
     const stranger = await world.clientOf()
     const { subject_id } = await party(stranger, type)
-    for (const id of [NOBODY, subject_id]) {
+    for (const id of [MISSING_ID, subject_id]) {
       const { status, body } = await startVerification(client, { subject_type: type, subject_id: id })
       expect([status, body.error.code, body.error.param]).toEqual([404, `${type}_not_found`, 'subject_id'])
     }
     expect((await stranger.get(`/v1/${type}s/${subject_id}`)).body.kyc_status).toBe('none')
   })
 
-  test.each(PARTIES)('a %s who is gone is refused', async (type) => {
-    const of = await party(client, type)
-    await client.delete(`/v1/${type}s/${of.subject_id}`)
-    const { status, body } = await startVerification(client, of)
+  test.each(PARTIES)('a verification of a deleted or archived %s is refused', async (type) => {
+    const subject = await party(client, type)
+    await client.delete(`/v1/${type}s/${subject.subject_id}`)
+    const { status, body } = await startVerification(client, subject)
     expect([status, body.error.code, body.error.param]).toEqual([422, 'kyc_invalid', 'subject_id'])
-    expect(await statusOf(of)).toBe('none')
+    expect(await statusOf(subject)).toBe('none')
   })
 
   test.each([
@@ -130,7 +133,7 @@ describe('begun', () => {
     [{ url: 'https://shop.example' }, 'url'],
     [{ idempotency_key: undefined }, 'idempotency_key'],
   ])('%j is refused', async (body, param) => {
-    const answer = await startVerification(client, { subject_id: NOBODY, ...body })
+    const answer = await startVerification(client, { subject_id: MISSING_ID, ...body })
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([
       400,
       'invalid_request',
@@ -138,10 +141,10 @@ describe('begun', () => {
     ])
   })
 
-  test('one of a subject is open at a time, and the refusal names it', async () => {
-    const of = await party(client, 'recipient')
+  test('a subject has one open verification at a time, and the refusal names it', async () => {
+    const subject = await party(client, 'recipient')
     const [first, ...others] = (
-      await Promise.all(Array.from({ length: 50 }, () => startVerification(client, of)))
+      await Promise.all(Array.from({ length: 50 }, () => startVerification(client, subject)))
     ).toSorted((a, b) => a.status - b.status)
     expect(first!.status).toBe(201)
     for (const { status, body } of others) {
@@ -150,30 +153,30 @@ describe('begun', () => {
     }
     await settleSession(world, first!.body.provider_reference, 'canceled')
     await verificationIn(client, first!.body.id, 'rejected')
-    expect((await startVerification(client, of)).status).toBe(201)
-    expect(await statusOf(of)).toBe('requires_input')
+    expect((await startVerification(client, subject)).status).toBe(201)
+    expect(await statusOf(subject)).toBe('requires_input')
   })
 
-  test('one that its subject does not show is refused all the same, and an audit names it', async () => {
+  test('an open verification that its subject does not show refuses another, and the audit reports it', async () => {
     const { id, subject_type, subject_id } = await verificationOf(client, 'recipient')
-    const shows = async (kyc_id: string | null, kyc_status: string) =>
+    const setShown = async (kyc_id: string | null, kyc_status: string) =>
       await world.sql`
         update recipients set kyc_id = ${kyc_id}, kyc_status = ${kyc_status} where id = ${subject_id}`
-    await shows(null, 'none')
+    await setShown(null, 'none')
     const { status, body } = await startVerification(client, { subject_type, subject_id })
     expect([status, body.error.code, body.error.context]).toEqual([409, 'kyc_open', { kyc_id: id }])
     const { problems } = await auditEverything(world.sql)
-    await shows(id, 'requires_input')
+    await setShown(id, 'requires_input')
     expect(problems).toMatchObject([{ problem: 'a verified party does not show the verification', id }])
   })
 
-  test.each(PARTIES)('a %s who is approved without a verification is found by every audit', async (type) => {
+  test.each(PARTIES)('each audit finds a %s that is approved without a verification', async (type) => {
     const { subject_id } = await party(client, type)
     const table = world.sql(`${type}s`)
     await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
     const reports = [
       await auditEverything(world.sql),
-      // However long ago it was written.
+      // The audit of changes has no time limit for this rule.
       await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
     ]
     await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
@@ -187,25 +190,25 @@ describe('begun', () => {
       ])
   })
 
-  test('the same key is the same verification, and other content under it is refused', async () => {
-    const of = await party(client, 'customer')
+  test('requests with one key create one verification, and the key with other content is refused', async () => {
+    const subject = await party(client, 'customer')
     const idempotency_key = freshKey()
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => startVerification(client, { ...of, idempotency_key })),
+      Array.from({ length: 20 }, () => startVerification(client, { ...subject, idempotency_key })),
     )
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201))
     expect(answers.filter(({ body }) => body.url !== null)).toHaveLength(1)
-    const other = await startVerification(client, { ...of, idempotency_key, metadata: 1 })
+    const other = await startVerification(client, { ...subject, idempotency_key, metadata: 1 })
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('one that the provider refuses is rejected without a decision, and another can follow', async () => {
-    const of = await party(client, 'merchant')
+  test('a verification that the provider refuses is rejected without a decision, and another can follow', async () => {
+    const subject = await party(client, 'merchant')
     await fault(world, { match: { path: '/verification_sessions$' }, fault: 'refuse_400' })
     const idempotency_key = freshKey()
     for (const replayed of [null, 'true']) {
-      const { status, body, headers } = await startVerification(client, { ...of, idempotency_key })
+      const { status, body, headers } = await startVerification(client, { ...subject, idempotency_key })
       expect([status, body.error.code, headers.get('idempotent-replayed')]).toEqual([
         422,
         'kyc_refused',
@@ -218,8 +221,8 @@ describe('begun', () => {
         decided_by: null,
       })
     }
-    expect(await statusOf(of)).toBe('rejected')
-    expect((await startVerification(client, of)).status).toBe(201)
+    expect(await statusOf(subject)).toBe('rejected')
+    expect((await startVerification(client, subject)).status).toBe(201)
   })
 
   test.concurrent.each([
@@ -231,12 +234,12 @@ describe('begun', () => {
     'empty_200',
     'html_503',
   ])(
-    'after %s there is one session all the same',
+    'a verification has one session after %s',
     async (kind) => {
       const mark = freshKey()
       await fault(world, { match: { path: '/verification_sessions$', contains: mark }, fault: kind })
-      const of = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
-      const { body } = await startVerification(client, of, { prefer: 'wait=30' })
+      const subject = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
+      const { body } = await startVerification(client, subject, { prefer: 'wait=30' })
       const verification = body.error === undefined ? body : undefined
       expect(verification).toMatchObject({ status: 'requires_input', url: expect.any(String) })
       const { data } = await askProvider(world, 'GET', `?client_reference_id=${verification.id}`)
@@ -248,16 +251,16 @@ describe('begun', () => {
 })
 
 describe('the page of the provider', () => {
-  test('is in one answer only, of 50 replays at the same moment', async () => {
-    const of = await party(client, 'customer')
+  test('is in exactly one response of 50 concurrent replays', async () => {
+    const subject = await party(client, 'customer')
     const idempotency_key = freshKey()
-    const first = await startVerification(client, { ...of, idempotency_key }, ASYNC)
+    const first = await startVerification(client, { ...subject, idempotency_key }, ASYNC)
     expect([first.status, first.body.url]).toEqual([202, null])
     await verificationIn(client, first.body.id, 'requires_input')
     const answers = await Promise.all([
-      ...Array.from({ length: 50 }, () => startVerification(client, { ...of, idempotency_key })),
+      ...Array.from({ length: 50 }, () => startVerification(client, { ...subject, idempotency_key })),
       ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc/${first.body.id}`)),
-      ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc?subject_id=${of.subject_id}`)),
+      ...Array.from({ length: 20 }, () => client.get(`/v1/compliance/kyc?subject_id=${subject.subject_id}`)),
     ])
     const urls = answers.flatMap(({ body }) => (Array.isArray(body) ? body : [body])).map(({ url }) => url)
     expect(urls.filter((url) => url !== null)).toHaveLength(1)
@@ -267,14 +270,17 @@ describe('the page of the provider', () => {
         .flatMap(({ body }) => body)
         .every(({ url }) => url === null),
     ).toBe(true)
-    expect((await startVerification(client, { ...of, idempotency_key })).body.url).toBeNull()
+    expect((await startVerification(client, { ...subject, idempotency_key })).body.url).toBeNull()
   })
 
-  test('a new one is in the answer to link, once for each that is asked for', async () => {
+  test('is new in the response of each request for a link, once per key', async () => {
     const { id, url, provider_reference } = await verificationOf(client)
     const keys = [freshKey(), freshKey(), freshKey()]
-    const ask = (idempotency_key: string) => client.post(`/v1/compliance/kyc/${id}/link`, { idempotency_key })
-    const answers = await Promise.all(keys.flatMap((key) => Array.from({ length: 5 }, () => ask(key))))
+    const requestLink = (idempotency_key: string) =>
+      client.post(`/v1/compliance/kyc/${id}/link`, { idempotency_key })
+    const answers = await Promise.all(
+      keys.flatMap((key) => Array.from({ length: 5 }, () => requestLink(key))),
+    )
     for (const { status, body } of answers) expect([status, body.id]).toEqual([200, id])
     const urls = answers.flatMap(({ body }) => (body.url === null ? [] : [body.url]))
     expect(new Set([url, ...urls]).size).toBe(4)
@@ -283,79 +289,81 @@ describe('the page of the provider', () => {
     expect([bare.status, (await fetch(bare.body.url)).status]).toEqual([200, 200])
     await settleSession(world, provider_reference, 'verified')
     await verificationIn(client, id, 'approved')
-    const over = await client.post(`/v1/compliance/kyc/${id}/link`)
-    expect([over.status, over.body.error.code]).toEqual([409, 'kyc_already_decided'])
-    expect((await client.post(`/v1/compliance/kyc/${NOBODY}/link`)).status).toBe(404)
+    const refused = await client.post(`/v1/compliance/kyc/${id}/link`)
+    expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_already_decided'])
+    expect((await client.post(`/v1/compliance/kyc/${MISSING_ID}/link`)).status).toBe(404)
   })
 
-  test('of very many requests for one only some are taken; a replay of these is answered', async () => {
+  test('is limited to ten open requests for a link; a replay of an accepted request is answered', async () => {
     const { id, provider_reference } = await verificationOf(client)
-    const held = await fault(world, {
+    const blocked = await fault(world, {
       match: { path: `/verification_sessions/${provider_reference}` },
       fault: 'hold',
       times: 1_000,
     })
-    const ask = (idempotency_key: string, headers?: Record<string, string>) =>
+    const requestLink = (idempotency_key: string, headers?: Record<string, string>) =>
       client.post(`/v1/compliance/kyc/${id}/link`, { idempotency_key }, headers)
     const keys = Array.from({ length: 40 }, () => freshKey())
-    const answers = await Promise.all(keys.map((key) => ask(key, ASYNC)))
-    const taken = keys.filter((_key, nth) => answers[nth]!.status === 202)
-    expect(taken).toHaveLength(10)
+    const answers = await Promise.all(keys.map((key) => requestLink(key, ASYNC)))
+    const accepted = keys.filter((_key, nth) => answers[nth]!.status === 202)
+    expect(accepted).toHaveLength(10)
     const refused = answers.find(({ status }) => status !== 202)!
     expect([refused.status, refused.body.error]).toMatchObject([
       429,
       { code: 'rate_limited', context: { limit: 10 } },
     ])
     expect(refused.headers.get('retry-after')).toBe('1')
-    expect((await ask(taken[0]!, ASYNC)).status).toBe(202)
-    await held.remove()
-    const urls = await Promise.all(taken.map(async (key) => (await ask(key)).body.url))
+    expect((await requestLink(accepted[0]!, ASYNC)).status).toBe(202)
+    await blocked.remove()
+    const urls = await Promise.all(accepted.map(async (key) => (await requestLink(key)).body.url))
     expect(new Set(urls.filter((url) => url !== null)).size).toBe(10)
-    expect((await ask(freshKey())).status).toBe(200)
+    expect((await requestLink(freshKey())).status).toBe(200)
   })
 
-  test('there is none while the provider looks or has not begun', async () => {
+  test('is not available before the session exists and while the provider processes it', async () => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
-    // Whether we have heard of it or not.
+    // The link is refused before and after the notification of this status.
     const refused = await client.post(`/v1/compliance/kyc/${id}/link`)
     expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_not_linkable'])
     await verificationIn(client, id, 'processing')
-    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: 'hold' })
+    const blocked = await fault(world, { match: { path: '/verification_sessions$' }, fault: 'hold' })
     const pending = await startVerification(client, await party(client, 'customer'), ASYNC)
     expect(pending.body.status).toBe('pending')
-    await held.hit()
+    await blocked.hit()
     const early = await client.post(`/v1/compliance/kyc/${pending.body.id}/link`)
     expect([early.status, early.body.error.code]).toEqual([409, 'kyc_not_linkable'])
-    await held.release()
+    await blocked.release()
     await verificationIn(client, pending.body.id, 'requires_input')
   })
 
-  test('one that nobody took is forgotten when it has expired', async () => {
-    const of = await party(client, 'customer')
+  test('is deleted if it was not fetched before it expired', async () => {
+    const subject = await party(client, 'customer')
     const idempotency_key = freshKey()
-    const { body } = await startVerification(client, { ...of, idempotency_key }, ASYNC)
+    const { body } = await startVerification(client, { ...subject, idempotency_key }, ASYNC)
     await verificationIn(client, body.id, 'requires_input')
-    const kept = async () =>
+    const hasLinks = async () =>
       (await world.sql`select links <> '{}' as kept from verifications where id = ${body.id}`)[0]!.kept
-    // The provider may tell of the session before our own call is answered.
-    await eventually(async () => expect(await kept()).toBe(true))
+    // The notification of the session may arrive before the response of our own call.
+    await eventually(async () => expect(await hasLinks()).toBe(true))
     await world.sql`update verifications set links_until = now() - interval '1 second' where id = ${body.id}`
-    await eventually(async () => expect(await kept()).toBe(false))
-    expect((await startVerification(client, { ...of, idempotency_key })).body.url).toBeNull()
+    await eventually(async () => expect(await hasLinks()).toBe(false))
+    expect((await startVerification(client, { ...subject, idempotency_key })).body.url).toBeNull()
   })
 
-  test('is nowhere but in that answer: no table, event or timeline has it in the clear', async () => {
-    const taken = await verificationOf(client)
-    const link = await client.post(`/v1/compliance/kyc/${taken.id}/link`)
-    const { provider_reference } = taken
+  test('is only in that response: no table, event or timeline has it in clear', async () => {
+    const verification = await verificationOf(client)
+    const link = await client.post(`/v1/compliance/kyc/${verification.id}/link`)
+    const { provider_reference } = verification
     await settleSession(world, provider_reference, 'requires_input', 'document_expired')
     await eventually(async () =>
-      expect((await getVerification(client, taken.id)).failure?.code).toBe('document_expired'),
+      expect((await getVerification(client, verification.id)).failure?.code).toBe('document_expired'),
     )
     const { url, client_secret } = await askProvider(world, 'GET', `/${provider_reference}`)
-    const secrets = [taken.url, link.body.url, url].map((each) => new URL(each).searchParams.get('link')!)
-    const texts = [await readAllRows(world.sql), JSON.stringify(await timelineOf(taken.id))]
+    const secrets = [verification.url, link.body.url, url].map((each) =>
+      new URL(each).searchParams.get('link')!,
+    )
+    const texts = [await readAllRows(world.sql), JSON.stringify(await timelineOf(verification.id))]
     for (const text of texts)
       for (const secret of [...secrets, client_secret]) {
         expect(secret.length).toBeGreaterThan(20)
@@ -364,11 +372,11 @@ describe('the page of the provider', () => {
   })
 })
 
-describe('decided by the provider', () => {
+describe('a decision of the provider', () => {
   test.each([
     ['verified', 'approved', null],
     ['canceled', 'rejected', { code: 'canceled', message: 'The session was canceled at the provider.' }],
-  ])('%s is %s, and who is verified follows', async (reported, status, failure) => {
+  ])('of %s sets the verification and its subject to %s', async (reported, status, failure) => {
     const verification = await verificationOf(client, 'merchant')
     await settleSession(world, verification.provider_reference, reported)
     const decided = await verificationIn(client, verification.id, status)
@@ -387,14 +395,14 @@ describe('decided by the provider', () => {
     })
   })
 
-  test('it may look, ask for more and look again before it decides', async () => {
+  test('can follow several rounds of processing and requests for input', async () => {
     const verification = await verificationOf(client, 'recipient')
     await settleSession(world, verification.provider_reference, 'processing')
     await verificationIn(client, verification.id, 'processing')
     expect(await statusOf(verification)).toBe('processing')
     await settleSession(world, verification.provider_reference, 'requires_input', 'selfie_face_mismatch')
-    const asked = await verificationIn(client, verification.id, 'requires_input')
-    expect(asked).toMatchObject({
+    const requires_input = await verificationIn(client, verification.id, 'requires_input')
+    expect(requires_input).toMatchObject({
       failure: { code: 'selfie_face_mismatch', message: expect.any(String) },
       decision: null,
     })
@@ -410,7 +418,7 @@ describe('decided by the provider', () => {
     )
   })
 
-  test('a recipient who was rejected is not paid', async () => {
+  test('refuses payouts to a rejected recipient', async () => {
     const verification = await verificationOf(client, 'recipient')
     await fund(client, 100)
     await settleSession(world, verification.provider_reference, 'canceled')
@@ -422,56 +430,59 @@ describe('decided by the provider', () => {
   })
 })
 
-describe('decided by hand', () => {
-  test.each(['approved', 'rejected'] as const)('%s holds, and names the key', async (decision) => {
-    const verification = await verificationOf(client, 'recipient')
-    const idempotency_key = freshKey()
-    const answer = await decide(client, verification.id, decision, { idempotency_key })
-    const { key_id } = world.client as Client & { key_id: string }
-    expect([answer.status, answer.body]).toEqual([
-      200,
-      {
-        ...verification,
-        url: null,
-        status: decision,
-        decision,
-        decision_reason: 'Seen in person.',
-        decided_by: 'manual',
-        decided_by_key_id: key_id,
-        decided_at: expect.any(String),
-        updated_at: expect.any(String),
-      },
-    ])
-    expect(await statusOf(verification)).toBe(decision)
-    const replayed = await decide(client, verification.id, decision, { idempotency_key })
-    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
-    for (const other of ['approved', 'rejected'] as const) {
-      const again = await decide(client, verification.id, other)
-      expect([again.status, again.body.error.code]).toEqual([409, 'kyc_already_decided'])
-    }
-    const event = (await eventsOf(verification.id)).at(-1)
-    expect(event).toMatchObject({ type: `kyc.${decision}`, data: { decided_by_key_id: key_id } })
-    expect(await timelineOf(verification.id)).toContainEqual(
-      expect.objectContaining({
-        name: `kyc.${decision}`,
-        details: expect.objectContaining({ decided_by_key_id: key_id }),
-      }),
-    )
-    // The session is let go, and what that brings changes nothing.
-    await eventually(async () =>
-      expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
-        status: 'canceled',
-      }),
-    )
-    await eventually(async () =>
+describe('a manual decision', () => {
+  test.each(['approved', 'rejected'] as const)(
+    'of %s is final, and has the id of its key',
+    async (decision) => {
+      const verification = await verificationOf(client, 'recipient')
+      const idempotency_key = freshKey()
+      const answer = await decide(client, verification.id, decision, { idempotency_key })
+      const { key_id } = world.client as Client & { key_id: string }
+      expect([answer.status, answer.body]).toEqual([
+        200,
+        {
+          ...verification,
+          url: null,
+          status: decision,
+          decision,
+          decision_reason: 'Seen in person.',
+          decided_by: 'manual',
+          decided_by_key_id: key_id,
+          decided_at: expect.any(String),
+          updated_at: expect.any(String),
+        },
+      ])
+      expect(await statusOf(verification)).toBe(decision)
+      const replayed = await decide(client, verification.id, decision, { idempotency_key })
+      expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+      for (const other of ['approved', 'rejected'] as const) {
+        const refused = await decide(client, verification.id, other)
+        expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_already_decided'])
+      }
+      const event = (await eventsOf(verification.id)).at(-1)
+      expect(event).toMatchObject({ type: `kyc.${decision}`, data: { decided_by_key_id: key_id } })
       expect(await timelineOf(verification.id)).toContainEqual(
-        expect.objectContaining({ name: 'identity.verification_session.canceled', outcome: 'applied' }),
-      ),
-    )
-    expect(await getVerification(client, verification.id)).toEqual(answer.body)
-  })
+        expect.objectContaining({
+          name: `kyc.${decision}`,
+          details: expect.objectContaining({ decided_by_key_id: key_id }),
+        }),
+      )
+      // The session is canceled, and the notification of that changes nothing.
+      await eventually(async () =>
+        expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
+          status: 'canceled',
+        }),
+      )
+      await eventually(async () =>
+        expect(await timelineOf(verification.id)).toContainEqual(
+          expect.objectContaining({ name: 'identity.verification_session.canceled', outcome: 'applied' }),
+        ),
+      )
+      expect(await getVerification(client, verification.id)).toEqual(answer.body)
+    },
+  )
 
-  test.each(['verified', 'canceled'])('it holds over %s of the provider, once', async (reported) => {
+  test.each(['verified', 'canceled'])('overrides %s of the provider once', async (reported) => {
     const verification = await verificationOf(client)
     await settleSession(world, verification.provider_reference, reported)
     const status = reported === 'verified' ? 'approved' : 'rejected'
@@ -485,7 +496,7 @@ describe('decided by hand', () => {
     expect((await decide(client, verification.id, status as 'approved')).status).toBe(409)
   })
 
-  test('while the provider looks, the session is left alone and its end changes nothing', async () => {
+  test('during processing leaves the session open, and its result changes nothing', async () => {
     const verification = await verificationOf(client)
     await settleSession(world, verification.provider_reference, 'processing')
     await verificationIn(client, verification.id, 'processing')
@@ -500,13 +511,16 @@ describe('decided by hand', () => {
     expect(await statusOf(verification)).toBe('rejected')
   })
 
-  test('before the provider has begun: the session that comes is let go', async () => {
-    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
-    const of = await party(client, 'customer')
-    const { body } = await startVerification(client, of, ASYNC)
-    await held.hit()
+  test('before the session exists cancels the session once it exists', async () => {
+    const blocked = await fault(world, {
+      match: { path: '/verification_sessions$' },
+      fault: { hold: 'after' },
+    })
+    const subject = await party(client, 'customer')
+    const { body } = await startVerification(client, subject, ASYNC)
+    await blocked.hit()
     expect((await decide(client, body.id, 'approved')).body.status).toBe('approved')
-    await held.release()
+    await blocked.release()
     const { provider_reference } = await eventually(async () => {
       const verification = await getVerification(client, body.id)
       expect(verification.provider_reference).toMatch(/^vs_/)
@@ -518,21 +532,21 @@ describe('decided by hand', () => {
     expect(await getVerification(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
   })
 
-  test('a session whose cancellation is resolved as failed is let go all the same', async () => {
+  test('cancels the session also after its cancellation was resolved as failed', async () => {
     const verification = await verificationOf(client)
     const path = `/${verification.provider_reference}/cancel$`
-    const away = await fault(world, { match: { path }, times: 1000, fault: 'html_503' })
+    const outage = await fault(world, { match: { path }, times: 1000, fault: 'html_503' })
     await decide(client, verification.id, 'approved')
-    await away.hit()
+    await outage.hit()
     const [job] = await world.sql<{ id: string }[]>`
       select id from jobs where subject_id = ${verification.id} and name = 'kyc.cancel'`
-    const act = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
+    const action = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
     await eventually(async () => {
-      // The session would wait for ever; while an attempt is under way nothing can be done at all.
-      expect(await discardJob(world.sql, act)).toBeUndefined()
-      expect(await world.sql.begin((tx) => resolveAsFailed(tx, act))).toMatchObject({ after: 'failed' })
+      // A discard is refused, because the session would stay open. Both actions fail while an attempt is in progress.
+      expect(await discardJob(world.sql, action)).toBeUndefined()
+      expect(await world.sql.begin((tx) => resolveAsFailed(tx, action))).toMatchObject({ after: 'failed' })
     })
-    await away.remove()
+    await outage.remove()
     await eventually(async () =>
       expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
         status: 'canceled',
@@ -544,20 +558,20 @@ describe('decided by hand', () => {
     })
   })
 
-  test('of 20 decisions at the same moment one is made', async () => {
+  test('is accepted once of 20 concurrent decisions', async () => {
     const verification = await verificationOf(client)
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, nth) =>
         decide(client, verification.id, nth % 2 === 0 ? 'approved' : 'rejected'),
       ),
     )
-    const made = answers.filter(({ status }) => status === 200)
-    expect(made).toHaveLength(1)
-    expect(await getVerification(client, verification.id)).toEqual(made[0]!.body)
-    expect(await statusOf(verification)).toBe(made[0]!.body.status)
+    const accepted = answers.filter(({ status }) => status === 200)
+    expect(accepted).toHaveLength(1)
+    expect(await getVerification(client, verification.id)).toEqual(accepted[0]!.body)
+    expect(await statusOf(verification)).toBe(accepted[0]!.body.status)
   })
 
-  test('the status of who is verified is that of the latest verification, whatever becomes of earlier ones', async () => {
+  test('of an earlier verification does not change the status of the subject, which follows the latest verification', async () => {
     const first = await verificationOf(client)
     await settleSession(world, first.provider_reference, 'canceled')
     await verificationIn(client, first.id, 'rejected')
@@ -577,27 +591,27 @@ describe('decided by hand', () => {
     { reason: undefined },
     { decision: undefined },
     { by: 'me' },
-  ])('%j is refused', async (body) => {
+  ])('with %j is refused', async (body) => {
     const { id } = await verificationOf(client)
     const answer = await decide(client, id, 'approved', body)
     expect([answer.status, answer.body.error.code]).toEqual([400, 'invalid_request'])
     expect(await getVerification(client, id)).toMatchObject({ decision: null })
   })
 
-  test('nothing is decided that is not there', async () => {
-    const { status, body } = await decide(client, NOBODY, 'approved')
+  test('on a missing verification is refused', async () => {
+    const { status, body } = await decide(client, MISSING_ID, 'approved')
     expect([status, body.error.code]).toEqual([404, 'kyc_not_found'])
   })
 })
 
-describe('given up', () => {
-  /** The provider let go of its session, and it is rejected for that reason. */
-  async function release({ id, ...of }: any, code: string): Promise<void> {
+describe('a verification is canceled', () => {
+  /** Checks that the session is canceled at the provider, and that the verification is rejected with this code. */
+  async function checkCanceled({ id, ...subject }: any, code: string): Promise<void> {
     const verification = await verificationIn(client, id, 'rejected')
     expect(verification).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
     const session = await askProvider(world, 'GET', `/${verification.provider_reference}`)
     expect(session).toMatchObject({ status: 'canceled' })
-    expect(await statusOf(of)).toBe('rejected')
+    expect(await statusOf(subject)).toBe('rejected')
     const timeline = await timelineOf(id)
     for (const entry of [
       { kind: 'provider_call', name: 'cancel_verification', outcome: 'done' },
@@ -606,23 +620,26 @@ describe('given up', () => {
       expect(timeline).toContainEqual(expect.objectContaining(entry))
   }
 
-  test('one that nobody moves on for a month is abandoned, and another can follow', async () => {
-    const [fresh, left] = [await verificationOf(client, 'merchant'), await verificationOf(client, 'merchant')]
+  test('after a month without a change, and another can follow', async () => {
+    const [fresh, abandoned] = [
+      await verificationOf(client, 'merchant'),
+      await verificationOf(client, 'merchant'),
+    ]
     await world.sql`
-      update verifications set updated_at = updated_at - interval '31 days' where id = ${left.id}`
-    await release(left, 'abandoned')
-    const { subject_type, subject_id } = left
+      update verifications set updated_at = updated_at - interval '31 days' where id = ${abandoned.id}`
+    await checkCanceled(abandoned, 'abandoned')
+    const { subject_type, subject_id } = abandoned
     expect((await startVerification(client, { subject_type, subject_id })).status).toBe(201)
     expect(await getVerification(client, fresh.id)).toMatchObject({ status: 'requires_input' })
   })
 
-  test('one that the provider keeps is asked for again a month later', async () => {
+  test('a month after the provider has refused the cancellation', async () => {
     const verification = await verificationOf(client)
     const path = `/${verification.provider_reference}/cancel$`
     const refused = await fault(world, { match: { path }, fault: 'refuse_400' })
-    const old = () =>
+    const makeOld = () =>
       world.sql`update verifications set updated_at = updated_at - interval '31 days' where id = ${verification.id}`
-    await old()
+    await makeOld()
     await refused.hit()
     await eventually(async () =>
       expect(await timelineOf(verification.id)).toContainEqual(
@@ -633,17 +650,17 @@ describe('given up', () => {
       status: 'requires_input',
       failure: null,
     })
-    await old()
-    await release(verification, 'abandoned')
+    await makeOld()
+    await checkCanceled(verification, 'abandoned')
   })
 
-  test.each(PARTIES)('that of a %s who is gone', async (type) => {
+  test.each(PARTIES)('after its %s is deleted or archived', async (type) => {
     const verification = await verificationOf(client, type)
     expect((await client.delete(`/v1/${type}s/${verification.subject_id}`)).status).toBe(200)
-    await release(verification, 'subject_gone')
+    await checkCanceled(verification, 'subject_gone')
   })
 
-  test('that of a customer who is gone, and which the provider keeps, is asked about more and more rarely', async () => {
+  test('with growing delays if the provider refuses the cancellation after the customer is deleted', async () => {
     const kyc = await verificationOf(client)
     const refused = await fault(world, {
       match: { path: `/${kyc.provider_reference}/cancel$` },
@@ -658,10 +675,10 @@ describe('given up', () => {
     expect(row).toEqual({ cancel_requested_at: null, is_old: true })
   })
 
-  test('one that is asked for at the moment at which its customer is deleted', async () => {
+  test('if it is requested while its customer is deleted', async () => {
     const { tenant_id, ...own } = await world.clientOf()
-    const of = await party(own, 'customer')
-    const asked = { kyc_id: newId(), job_id: newId(), event_id: newId(), idempotency_key: freshKey() }
+    const subject = await party(own, 'customer')
+    const ids = { kyc_id: newId(), job_id: newId(), event_id: newId(), idempotency_key: freshKey() }
     const request = {
       route: '',
       fingerprint: '',
@@ -673,33 +690,36 @@ describe('given up', () => {
     const deleting = await world.sql.begin(async (tx) => {
       await requestVerification(tx as unknown as Sql, {
         tenant_id,
-        ...of,
-        ...asked,
+        ...subject,
+        ...ids,
         ...request,
         provider: 'stripe',
       })
-      const answer = own.delete(`/v1/customers/${of.subject_id}`)
+      const answer = own.delete(`/v1/customers/${subject.subject_id}`)
       await waitingForLocks(world.sql, 1)
       return { answer }
     })
     expect((await deleting.answer).status).toBe(200)
-    expect(await verificationIn(own, asked.kyc_id, 'rejected')).toMatchObject({
+    expect(await verificationIn(own, ids.kyc_id, 'rejected')).toMatchObject({
       failure: { code: 'subject_gone' },
     })
   })
 
-  test('that of a customer who is deleted before the provider has begun', async () => {
-    const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+  test('if its customer is deleted before the session exists', async () => {
+    const blocked = await fault(world, {
+      match: { path: '/verification_sessions$' },
+      fault: { hold: 'after' },
+    })
     const { body } = await startVerification(client, await party(client, 'customer'), ASYNC)
-    await held.hit()
+    await blocked.hit()
     expect((await client.delete(`/v1/customers/${body.subject_id}`)).status).toBe(200)
-    await held.release()
-    await release(body, 'subject_gone')
+    await blocked.release()
+    await checkCanceled(body, 'subject_gone')
   })
 })
 
-describe('read', () => {
-  test('lists filter by status and subject', async () => {
+describe('lists of verifications', () => {
+  test('filter by status and subject', async () => {
     const own = await world.clientOf()
     const [a, b] = [await verificationOf(own, 'merchant'), await verificationOf(own, 'customer')]
     await decide(own, a.id, 'approved')
@@ -721,26 +741,27 @@ describe('read', () => {
   })
 })
 
-test('in the end the books and the provider agree', async () => {
+test('after all scenarios the books and the provider agree', async () => {
   await world.drain()
   await checkInvariants(world)
   expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
 }, 180_000)
 
-test('with a deleted customer goes what their verifications say of them', async () => {
+test('the data of verifications is erased with their customer', async () => {
   const mark = `secret-${freshKey()}`
-  const of = await party(client, 'customer')
+  const subject = await party(client, 'customer')
   const { body } = await startVerification(client, {
-    ...of,
+    ...subject,
     metadata: { mark },
     return_url: `https://shop.example/${mark}`,
   })
   await decide(client, body.id, 'rejected', { reason: `Ada's passport ${mark}` })
   await world.drain()
-  const told = async () => (await readAllRows(world.sql)).split('\n').filter((row) => row.includes(mark))
-  expect(await told()).not.toEqual([])
-  await client.delete(`/v1/customers/${of.subject_id}`)
-  await eventually(async () => expect(await told()).toEqual([]))
+  const findMarkedRows = async () =>
+    (await readAllRows(world.sql)).split('\n').filter((row) => row.includes(mark))
+  expect(await findMarkedRows()).not.toEqual([])
+  await client.delete(`/v1/customers/${subject.subject_id}`)
+  await eventually(async () => expect(await findMarkedRows()).toEqual([]))
   expect(await getVerification(client, body.id)).toMatchObject({
     status: 'rejected',
     metadata: {},
@@ -751,26 +772,26 @@ test('with a deleted customer goes what their verifications say of them', async 
   for (const { data } of erased)
     expect(data).toMatchObject({ metadata: {}, return_url: null, decision_reason: null })
   expect(erased.length).toBeGreaterThan(0)
-  // A call that is under way has its request until it is over; that alone is kept meanwhile.
-  const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
-  const asked = { metadata: { mark }, return_url: `https://shop.example/${mark}` }
-  const { body: begun } = await startVerification(
+  // Only the request of a call in progress is kept until the call ends.
+  const blocked = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
+  const details = { metadata: { mark }, return_url: `https://shop.example/${mark}` }
+  const { body: pending } = await startVerification(
     client,
-    { ...(await party(client, 'customer')), ...asked },
+    { ...(await party(client, 'customer')), ...details },
     ASYNC,
   )
-  await held.hit()
-  await client.delete(`/v1/customers/${begun.subject_id}`)
+  await blocked.hit()
+  await client.delete(`/v1/customers/${pending.subject_id}`)
   await eventually(async () => {
     await eraseNextEvents(world.sql, 1_000)
     expect(await world.sql`select from erasures where turn_at > clock_timestamp()`).toHaveLength(1)
   })
-  expect(await told()).toEqual([expect.stringMatching(/^public\.jobs /)])
-  await held.release()
-  await verificationIn(client, begun.id, 'rejected')
+  expect(await findMarkedRows()).toEqual([expect.stringMatching(/^public\.jobs /)])
+  await blocked.release()
+  await verificationIn(client, pending.id, 'rejected')
   await world.sql`update erasures set turn_at = clock_timestamp()`
   await eventually(async () => {
     await eraseNextEvents(world.sql, 1_000)
-    expect(await told()).toEqual([])
+    expect(await findMarkedRows()).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-// Waiting for a job: what is heard is a hint, the job's row decides; who prefers what; and what a tenant is told of failures.
+// Tests the wait for a job: forged messages, repeated cancellations, the Prefer header, and errors in responses.
 import { randomUUID } from 'node:crypto'
 import { describe, expect } from 'vitest'
 import { metrics } from '#core/metrics.ts'
@@ -10,8 +10,8 @@ import { createWorld, testIn } from '#test/world.ts'
 
 const test = testIn()
 
-/** How many times payments were read for an answer. */
-async function looks(): Promise<number> {
+/** The count of queries that read payments for a response. */
+async function paymentReads(): Promise<number> {
   const { values } = await metrics.statement.get()
   const counted = values.filter(
     ({ metricName, labels }) => metricName?.endsWith('_count') && labels['step'] === 'find_payment',
@@ -20,53 +20,57 @@ async function looks(): Promise<number> {
 }
 
 describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend) => {
-  test('neither ends a wait nor fails a payment, however often it comes', async ({ world }) => {
-    const place = backend === 'redis' ? world : await createWorld({ queue: backend })
-    const forger = openQueue(queueConfig(place.config), { log: () => {}, process_id: randomUUID() })
+  test('neither ends a wait nor fails a payment, even 3,000 times', async ({ world }) => {
+    const backend_world = backend === 'redis' ? world : await createWorld({ queue: backend })
+    const forger = openQueue(queueConfig(backend_world.config), { log: () => {}, process_id: randomUUID() })
     try {
-      const { id, processor_reference } = await heldPayment(place.client)
+      const { id, processor_reference } = await heldPayment(backend_world.client)
       const match = { path: `${processor_reference}/capture` }
-      const held = await fault(place, { match, fault: 'hold' })
-      const waiting = place.client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=30' })
-      await held.hit()
-      const [job] = await place.sql<{ id: string }[]>`
+      const hold = await fault(backend_world, { match, fault: 'hold' })
+      const waiting = backend_world.client.post(`/v1/payments/${id}/capture`, undefined, {
+        prefer: 'wait=30',
+      })
+      await hold.hit()
+      const [job] = await backend_world.sql<{ id: string }[]>`
         select id from jobs where subject_id = ${id} and name = 'payment.capture'`
-      const before = await looks()
-      const lies = ['failed', 'succeeded', 'discarded'].map((state) => ({ id: job!.id, state }))
+      const before = await paymentReads()
+      const forged = ['failed', 'succeeded', 'discarded'].map((state) => ({ id: job!.id, state }))
       await eventually(async () => {
-        forger.publish(Array.from({ length: 300 }, (_, n) => lies[n % lies.length]!))
-        expect(await looks()).toBeGreaterThan(before)
+        forger.publish(Array.from({ length: 300 }, (_, n) => forged[n % forged.length]!))
+        expect(await paymentReads()).toBeGreaterThan(before)
       })
       forger.publish(Array.from({ length: 3000 }, () => ({ id: randomUUID(), state: 'failed' })))
-      expect((await looks()) - before).toBeLessThan(30)
-      await held.remove()
+      expect((await paymentReads()) - before).toBeLessThan(30)
+      await hold.remove()
       const { status, body } = await waiting
       expect([status, body.status]).toEqual([200, 'captured'])
     } finally {
       await forger.close()
-      if (place !== world) await place.close()
+      if (backend_world !== world) await backend_world.close()
     }
   })
 })
 
-test('a payment that two tenants ask for in one batch is answered only to its owner', async ({ world }) => {
+test('a payment requested by two tenants in one batch is returned only to its owner', async ({ world }) => {
   const { id } = await heldPayment(world.client)
   const other = await world.clientOf()
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 60 }, (_, n) => (n % 2 === 0 ? world.client : other).get(`/v1/payments/${id}`)),
   )
-  expect(answers.map(({ status }) => status)).toEqual(answers.map((_, n) => (n % 2 === 0 ? 200 : 404)))
+  expect(responses.map(({ status }) => status)).toEqual(responses.map((_, n) => (n % 2 === 0 ? 200 : 404)))
 })
 
 describe('a second cancellation', () => {
-  test('joins the one under way, with a key of its own, and waits for the same end', async ({ world }) => {
+  test('joins the cancellation in progress under its own key and waits for the same outcome', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     const path = `/v1/payments/${id}/cancel`
-    const held = await fault(world, { match: { path: `${processor_reference}/cancel` }, fault: 'hold' })
+    const hold = await fault(world, { match: { path: `${processor_reference}/cancel` }, fault: 'hold' })
     const first = world.client.post(path, { reason: 'duplicate' })
-    await held.hit()
-    const impatient = await world.client.post(path, undefined, ASYNC)
-    expect([impatient.status, impatient.body.status]).toEqual([202, 'canceling'])
+    await hold.hit()
+    const immediate = await world.client.post(path, undefined, ASYNC)
+    expect([immediate.status, immediate.body.status]).toEqual([202, 'canceling'])
     const other = await world.client.post(path, { reason: 'fraudulent' })
     expect([other.status, other.body.error]).toMatchObject([
       409,
@@ -78,30 +82,34 @@ describe('a second cancellation', () => {
     ])
     const headers = { 'idempotency-key': freshKey() }
     const joined = world.client.post(path, undefined, headers)
-    const key_known = `/v1/idempotency_keys/${headers['idempotency-key']}`
+    const key_path = `/v1/idempotency_keys/${headers['idempotency-key']}`
     await eventually(async () =>
-      expect((await world.client.get(key_known)).body).toMatchObject([{ status: 'under_way' }]),
+      expect((await world.client.get(key_path)).body).toMatchObject([{ status: 'under_way' }]),
     )
-    await held.remove()
-    const answers = [await first, await joined, await world.client.post(path, undefined, headers)]
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
-    for (const { body } of answers)
+    await hold.remove()
+    const responses = [await first, await joined, await world.client.post(path, undefined, headers)]
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200])
+    for (const { body } of responses)
       expect(body).toMatchObject({ status: 'canceled', cancellation_reason: 'duplicate' })
-    expect(answers.map((answer) => answer.headers.get('idempotent-replayed'))).toEqual([null, null, 'true'])
+    expect(responses.map((response) => response.headers.get('idempotent-replayed'))).toEqual([
+      null,
+      null,
+      'true',
+    ])
     const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
     expect(effects).toEqual(['authorize', 'cancel'])
   })
 
-  test('joins one that is recorded while the authorization is under way', async ({ world }) => {
+  test('joins a cancellation recorded during the authorization', async ({ world }) => {
     const description = freshKey()
-    const held = await fault(world, { match: { contains: description }, fault: 'hold' })
+    const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
     const { body } = await createPayment(world.client, { description }, ASYNC)
-    await held.hit()
+    await hold.hit()
     for (let times = 0; times < 2; times++) {
       const canceled = await world.client.post(`/v1/payments/${body.id}/cancel`)
       expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
     }
-    await held.remove()
+    await hold.remove()
     await paymentIn(world.client, body.id, 'canceled')
   })
 })
@@ -116,16 +124,19 @@ describe('Prefer', () => {
     ['wait=31', 201, 'wait=30'],
     ['wait=soon, respond-async=no, , "', 201, null],
   ] as const)('%s', async ([prefer, status, applied], { world }) => {
-    const answer = await createPayment(world.client, {}, { prefer })
-    expect([answer.status, answer.headers.get('preference-applied')]).toEqual([status, applied])
+    const response = await createPayment(world.client, {}, { prefer })
+    expect([response.status, response.headers.get('preference-applied')]).toEqual([status, applied])
   })
 })
 
 test('internal errors are not shown to tenants', async ({ world }) => {
   const { id } = await heldPayment(world.client)
-  const inside = { code: 'processor_error', message: "TypeError: cannot read properties of '10.0.0.3'" }
+  const internal_error = {
+    code: 'processor_error',
+    message: "TypeError: cannot read properties of '10.0.0.3'",
+  }
   await world.sql`
-    update jobs set state = 'discarded', outcome = 'ambiguous', last_error = ${world.sql.json(inside)}, finished_at = now()
+    update jobs set state = 'discarded', outcome = 'ambiguous', last_error = ${world.sql.json(internal_error)}, finished_at = now()
     where tenant_id = ${world.tenant_id} and subject_id = ${id}`
   const { body } = await world.client.get(`/v1/payments/${id}`)
   const repeated = await createPayment(world.client, { idempotency_key: body.idempotency_key })
@@ -141,21 +152,21 @@ test('internal errors are not shown to tenants', async ({ world }) => {
   expect(timeline.text).not.toContain('TypeError')
 })
 
-test('a timeline comes in pages, each entry once', async ({ world }) => {
+test('the pages of a timeline contain each entry once', async ({ world }) => {
   const { id } = await heldPayment(world.client)
   await world.client.post(`/v1/payments/${id}/capture`)
   await world.drain()
   const path = `/v1/payments/${id}/timeline`
   const whole = (await world.client.get(path)).body
   expect(whole.length).toBeGreaterThan(6)
-  const walked: unknown[] = []
+  const entries: unknown[] = []
   for (let url: string | undefined = `${path}?limit=2`; url;) {
     const page = await world.client.get(url)
     expect(page.body.length).toBeLessThan(6)
-    walked.unshift(...page.body)
+    entries.unshift(...page.body)
     url = /<(.+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
   }
-  expect(walked).toEqual(whole)
+  expect(entries).toEqual(whole)
   for (const query of ['limit=0', 'limit=101', 'before=x'])
     expect((await world.client.get(`${path}?${query}`)).status).toBe(400)
 })

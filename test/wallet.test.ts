@@ -1,4 +1,4 @@
-// The wallet: balances and what moved them, in the order in which it happened.
+// The wallet: balances and their transactions, in the order of posting.
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { openAccounts, postings } from '#domain/ledger.ts'
@@ -32,24 +32,24 @@ const balance = (currency: string, balance_minor: number) => ({
 describe('a shop with three currencies', () => {
   let shop: Client & { tenant_id: string }
   let payment: any
-  let returned: any
+  let failed_refund: any
   test.beforeAll(async ({ world }) => {
     shop = await world.clientOf()
     payment = await heldPayment(shop, { payment_method: 'pm_card_refundFail' })
     await shop.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 900 })
-    returned = (await refund(shop, payment.id, { amount_minor: 400 })).body
+    failed_refund = (await refund(shop, payment.id, { amount_minor: 400 })).body
     await world
       .provider('stripe')
-      .control('POST', `/refunds/${returned.processor_reference}/settle`, { status: 'failed' })
+      .control('POST', `/refunds/${failed_refund.processor_reference}/settle`, { status: 'failed' })
     await eventually(async () => {
       if ((await transactionsOf(shop)).length < 3) throw new Error('the refund has not failed yet')
     })
     await capturedPayment(shop, { currency: 'jpy', amount_minor: 70 })
-    // Nothing was ever posted in this one.
+    // No transaction exists in EUR.
     await heldPayment(shop, { currency: 'EUR' })
   })
 
-  test('has a balance in each currency in which something was posted', async ({ world }) => {
+  test('has a balance in each currency with a transaction', async ({ world }) => {
     expect(await balancesOf(shop)).toEqual([balance('jpy', 70), balance('usd', 900)])
     for (const code of ['usd', 'USD', 'uSd'])
       expect(await balancesOf(shop, `?currency=${code}`)).toEqual([balance('usd', 900)])
@@ -57,43 +57,43 @@ describe('a shop with three currencies', () => {
     expect(await balancesOf(await world.clientOf())).toEqual([])
   })
 
-  test('sees each change with its sign, what caused it, and the balance that it left', async ({ world }) => {
-    const entry = (kind: string, currency: string, amounts: [number, number], of: [string, string]) => ({
+  test('lists each change with its sign, its cause and the resulting balance', async ({ world }) => {
+    const entry = (kind: string, currency: string, amounts: [number, number], subject: [string, string]) => ({
       id: expect.any(String),
       kind,
       currency,
       amount_minor: amounts[0],
       balance_after_minor: amounts[1],
-      subject_type: of[0],
-      subject_id: of[1],
+      subject_type: subject[0],
+      subject_id: subject[1],
       created_at: expect.stringMatching(/^\d{4}-.+\.\d{6}Z$/),
     })
     const all = await transactionsOf(shop)
     expect(all).toEqual([
       entry('capture', 'jpy', [70, 70], ['payment', expect.any(String)]),
-      entry('refund_failed', 'usd', [400, 900], ['refund', returned.id]),
-      entry('refund', 'usd', [-400, 500], ['refund', returned.id]),
+      entry('refund_failed', 'usd', [400, 900], ['refund', failed_refund.id]),
+      entry('refund', 'usd', [-400, 500], ['refund', failed_refund.id]),
       entry('capture', 'usd', [900, 900], ['payment', payment.id]),
     ])
     expect(await transactionsOf(await world.clientOf())).toEqual([])
   })
 
-  test('finds them by currency, kind, subject and time', async () => {
+  test('filters transactions by currency, kind, subject and time', async () => {
     const all = await transactionsOf(shop)
     const kinds = async (query: string) =>
       (await transactionsOf(shop, query)).map(({ kind, currency }) => `${kind} ${currency}`)
     expect(await kinds('?currency=JPY')).toEqual(['capture jpy'])
     expect(await kinds('?kind=capture')).toEqual(['capture jpy', 'capture usd'])
     expect(await kinds('?kind=top_up')).toEqual([])
-    expect(await kinds(`?subject_id=${returned.id}`)).toEqual(['refund_failed usd', 'refund usd'])
-    expect(await kinds(`?subject_id=${returned.id}&kind=refund`)).toEqual(['refund usd'])
-    expect(await kinds(`?subject_id=${returned.id}&currency=jpy`)).toEqual([])
-    expect(await kinds(`?subject_id=${returned.id}&limit=1`)).toEqual(['refund_failed usd'])
+    expect(await kinds(`?subject_id=${failed_refund.id}`)).toEqual(['refund_failed usd', 'refund usd'])
+    expect(await kinds(`?subject_id=${failed_refund.id}&kind=refund`)).toEqual(['refund usd'])
+    expect(await kinds(`?subject_id=${failed_refund.id}&currency=jpy`)).toEqual([])
+    expect(await kinds(`?subject_id=${failed_refund.id}&limit=1`)).toEqual(['refund_failed usd'])
     const [, failed, refunded] = all
-    // From is included, to is not.
+    // `created_from` is inclusive, `created_to` is exclusive.
     const between = `created_from=${refunded.created_at}&created_to=${failed.created_at}`
     expect(await kinds(`?${between}`)).toEqual(['refund usd'])
-    expect(await kinds(`?${between}&subject_id=${returned.id}`)).toEqual(['refund usd'])
+    expect(await kinds(`?${between}&subject_id=${failed_refund.id}`)).toEqual(['refund usd'])
     expect(await kinds(`?created_from=${failed.created_at}`)).toEqual(['capture jpy', 'refund_failed usd'])
     expect(await kinds(`?before=${failed.created_at}&currency=usd`)).toEqual(['refund usd', 'capture usd'])
   })
@@ -107,7 +107,7 @@ describe('a shop with three currencies', () => {
     'transactions?account=fees',
     'balances?currency=dollars',
     'balances?limit=5',
-  ])('is refused %s', async (query) => {
+  ])('gets invalid_request for %s', async (query) => {
     expect((await shop.get(`/v1/wallet/${query}`)).body.error.code).toBe('invalid_request')
   })
 })
@@ -116,8 +116,8 @@ describe('many transactions of several currencies', () => {
   const CURRENCIES = ['USD', 'EUR', 'JPY', 'CHF']
   let shop: Client & { tenant_id: string }
 
-  /** Posts so many corrections in one statement, in all currencies by turns. */
-  async function post(world: World, count: number): Promise<void> {
+  /** Posts this number of corrections in one statement, alternating the currencies. */
+  async function postCorrections(world: World, count: number): Promise<void> {
     const { sql } = world
     const rows = Array.from({ length: count }, (_, index) => ({
       transfer_id: newId(),
@@ -137,14 +137,14 @@ describe('many transactions of several currencies', () => {
       select`
   }
 
-  async function walk(query: string, limit: number): Promise<any[]> {
-    const walked: any[] = []
+  async function readAllPages(query: string, limit: number): Promise<any[]> {
+    const transactions: any[] = []
     for (let path = `/v1/wallet/transactions?limit=${limit}${query}`; ;) {
       const page = await shop.get(path)
       expect(page.status).toBe(200)
-      walked.push(...page.body)
+      transactions.push(...page.body)
       const link = page.headers.get('link')
-      if (link === null) return walked
+      if (link === null) return transactions
       path = /^<(.+)>; rel="next"$/.exec(link)![1]!
     }
   }
@@ -156,38 +156,43 @@ describe('many transactions of several currencies', () => {
         world.sql,
         world.sql`select ${shop.tenant_id}::uuid as tenant_id, ${currency} as currency`,
       )
-    await Promise.all([post(world, 400), post(world, 300), post(world, 200), post(world, 100)])
+    await Promise.all([
+      postCorrections(world, 400),
+      postCorrections(world, 300),
+      postCorrections(world, 200),
+      postCorrections(world, 100),
+    ])
   })
 
-  test('come out of pages of 7 once each, and of each currency every balance follows from the one before', async () => {
-    const walked = await walk('', 7)
-    expect(walked).toHaveLength(1000)
-    expect(new Set(walked.map(({ id }) => id)).size).toBe(1000)
-    const times: string[] = walked.map(({ created_at }) => created_at)
+  test('appear once in pages of 7, and each balance follows from the previous one of its currency', async () => {
+    const transactions = await readAllPages('', 7)
+    expect(transactions).toHaveLength(1000)
+    expect(new Set(transactions.map(({ id }) => id)).size).toBe(1000)
+    const times: string[] = transactions.map(({ created_at }) => created_at)
     expect(times).toEqual(times.toSorted().toReversed())
     for (const { currency, balance_minor } of await balancesOf(shop)) {
-      const of_it = walked.filter((each) => each.currency === currency)
-      expect(of_it[0].balance_after_minor).toBe(balance_minor)
-      for (const [index, { amount_minor, balance_after_minor }] of of_it.entries())
-        expect(balance_after_minor - amount_minor).toBe(of_it[index + 1]?.balance_after_minor ?? 0)
-      expect(await walk(`&currency=${currency}`, 9)).toEqual(of_it)
+      const of_currency = transactions.filter((each) => each.currency === currency)
+      expect(of_currency[0].balance_after_minor).toBe(balance_minor)
+      for (const [index, { amount_minor, balance_after_minor }] of of_currency.entries())
+        expect(balance_after_minor - amount_minor).toBe(of_currency[index + 1]?.balance_after_minor ?? 0)
+      expect(await readAllPages(`&currency=${currency}`, 9)).toEqual(of_currency)
     }
   })
 
-  test('end where the time ends, however many there are', async () => {
-    const all = await walk('', 100)
-    for (const at of [0, 1, 333, 998, 999]) {
-      const { created_at } = all[at]
+  test('are bounded by the given time, for any number of transactions', async () => {
+    const all = await readAllPages('', 100)
+    for (const index of [0, 1, 333, 998, 999]) {
+      const { created_at } = all[index]
       const older = all.filter((each) => each.created_at < created_at)
       const [first] = await transactionsOf(shop, `?before=${created_at}&limit=1`)
       expect(first?.id).toBe(older[0]?.id)
-      expect(await walk(`&created_from=${created_at}`, 100)).toEqual(
+      expect(await readAllPages(`&created_from=${created_at}`, 100)).toEqual(
         all.filter((each) => each.created_at >= created_at),
       )
     }
   })
 
-  test('of one moment are never parted by a page', async ({ world }) => {
+  test('with the same time are never split by a page', async ({ world }) => {
     const { tenant_id } = (shop = await world.clientOf())
     await world.sql`
       insert into ledger_accounts (tenant_id, currency, name, balance_minor, last_seq, last_at)
@@ -199,13 +204,13 @@ describe('many transactions of several currencies', () => {
       select ${tenant_id}, gen_random_uuid(), 'correction', gen_random_uuid(), 'processor_clearing', 'available',
         currency, 1, n, n, timestamptz '2025-12-31' + n * interval '1 day'
       from unnest(${CURRENCIES}::text[]) currency, generate_series(1, 30) n`
-    const walked = await walk('', 7)
-    expect(walked).toHaveLength(120)
-    expect(new Set(walked.map(({ id }) => id)).size).toBe(120)
+    const transactions = await readAllPages('', 7)
+    expect(transactions).toHaveLength(120)
+    expect(new Set(transactions.map(({ id }) => id)).size).toBe(120)
   })
 })
 
-test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
+test('the books balance and agree with the processor after all tests', async ({ world }) => {
   await capturedPayment(world.client, { idempotency_key: freshKey() })
   await world.drain()
   await agreeOnAllCorrections(world)

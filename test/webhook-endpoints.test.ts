@@ -1,4 +1,4 @@
-// Webhook endpoints: made, changed, deleted, tested and recovered; what is sent to them is the worker's.
+// Webhook endpoints in the API: creation, changes, deletion, secrets, statistics, deliveries, tests and recoveries.
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ import { testIn, type World } from '#test/world.ts'
 const PATH = '/v1/webhook_endpoints'
 const DELIVERIES = '/v1/webhook_deliveries'
 const URL = 'https://shop.example/webhooks'
-const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
 const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
 const test = testIn({ parts: ['api'] })
@@ -47,22 +47,22 @@ const typesOf = async (world: World, id: string) =>
     >`select type from events where subject_id = ${id} order by created_at, id`
   ).map(({ type }) => type)
 
-/** The secrets as they are stored, newest first: opened, and for how many seconds each signs. */
+/** The stored secrets, newest first: decrypted, with the remaining seconds of their use. */
 async function secretsOf(world: World, { tenant_id, id }: { tenant_id: string; id: string }) {
   const [row] = await world.sql<{ secrets: { sealed: string; until: string | null }[]; now: string }[]>`
     select secrets, clock_timestamp() as now from webhook_endpoints where tenant_id = ${tenant_id} and id = ${id}`
   const vault = createVault(world.env['ENCRYPTION_KEY']!)
   return row!.secrets.map(({ sealed, until }) => ({
     secret: vault.open(sealed, endpointSealingContext(tenant_id, id, 'secrets')),
-    left_s: until === null ? null : (Date.parse(until) - Date.parse(row!.now)) / 1000,
+    remaining_s: until === null ? null : (Date.parse(until) - Date.parse(row!.now)) / 1000,
   }))
 }
 
-test('an endpoint is made, read, listed, changed and deleted, and each leaves its event', async ({
+test('an endpoint is created, read, listed, changed and deleted, and each change emits its event', async ({
   world,
 }) => {
   const client = await world.clientOf()
-  const made = await create(client, {
+  const created = await create(client, {
     types: ['payment.*', 'refund.succeeded'],
     description: 'The shop',
     headers: { 'X-Shop': '17' },
@@ -85,23 +85,26 @@ test('an endpoint is made, read, listed, changed and deleted, and each leaves it
     disabled_reason: null,
     metadata: { a: 1 },
   }
-  expect([made.status, made.body]).toMatchObject([201, { ...shown, secret: expect.stringMatching(SECRET) }])
-  const path = `${PATH}/${made.body.id}`
-  const later = { ...made.body, secret: null }
-  expect((await client.get(path)).body).toEqual(later)
-  expect((await client.get(PATH)).body).toEqual([later])
+  expect([created.status, created.body]).toMatchObject([
+    201,
+    { ...shown, secret: expect.stringMatching(SECRET) },
+  ])
+  const path = `${PATH}/${created.body.id}`
+  const without_secret = { ...created.body, secret: null }
+  expect((await client.get(path)).body).toEqual(without_secret)
+  expect((await client.get(PATH)).body).toEqual([without_secret])
   const changed = await client.patch(path, { rate_per_s: null, headers: {}, types: ['*'] })
   expect([changed.status, changed.body]).toEqual([
     200,
-    { ...later, rate_per_s: null, headers: {}, types: ['*'], updated_at: changed.body.updated_at },
+    { ...without_secret, rate_per_s: null, headers: {}, types: ['*'], updated_at: changed.body.updated_at },
   ])
-  // What is so already is no change, and neither is nothing.
+  // Equal values and an empty body are no change.
   for (const change of [{ types: ['*'], headers: {}, status: 'enabled' }, {}])
     expect((await client.patch(path, change)).body).toEqual(changed.body)
   expect((await client.send('PATCH', path)).body).toEqual(changed.body)
   const deleted = await client.delete(path)
-  expect([deleted.status, deleted.body.id]).toEqual([200, made.body.id])
-  for (const gone of [
+  expect([deleted.status, deleted.body.id]).toEqual([200, created.body.id])
+  for (const not_found of [
     await client.get(path),
     await client.delete(path),
     await client.patch(path, { ordered: false }),
@@ -111,14 +114,14 @@ test('an endpoint is made, read, listed, changed and deleted, and each leaves it
     await client.get(`${path}/stats`),
     await client.get(`${path}/deliveries`),
   ])
-    expect([gone.status, gone.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
+    expect([not_found.status, not_found.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
   expect((await client.get(PATH)).body).toEqual([])
-  expect(await typesOf(world, made.body.id)).toEqual(
-    ['created', 'updated', 'deleted'].map((word) => `webhook_endpoint.${word}`),
+  expect(await typesOf(world, created.body.id)).toEqual(
+    ['created', 'updated', 'deleted'].map((change) => `webhook_endpoint.${change}`),
   )
 })
 
-test('what is left out has its default, and neither secret nor headers are stored in clear', async ({
+test('omitted fields have their defaults, and secret and headers are not stored in clear', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -138,27 +141,27 @@ test('what is left out has its default, and neither secret nor headers are store
     expect(rows.includes(hidden)).toBe(false)
 })
 
-test('a key makes one endpoint, and its repetition shows no secret', async ({ world }) => {
+test('a key creates one endpoint, and its replay shows no secret', async ({ world }) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   const answers = await Promise.all(Array.from({ length: 10 }, () => create(client, { idempotency_key })))
   expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
   expect(answers.filter(({ body }) => body.secret !== null)).toHaveLength(1)
-  const again = await create(client, { idempotency_key })
-  expect([again.status, again.headers.get('idempotent-replayed'), again.body.secret]).toEqual([
+  const replayed = await create(client, { idempotency_key })
+  expect([replayed.status, replayed.headers.get('idempotent-replayed'), replayed.body.secret]).toEqual([
     201,
     'true',
     null,
   ])
   const other = await create(client, { idempotency_key, ordered: true })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
-  expect(await typesOf(world, again.body.id)).toEqual(['webhook_endpoint.created'])
-  await client.delete(`${PATH}/${again.body.id}`)
+  expect(await typesOf(world, replayed.body.id)).toEqual(['webhook_endpoint.created'])
+  await client.delete(`${PATH}/${replayed.body.id}`)
   const late = await create(client, { idempotency_key })
   expect([late.status, late.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
 })
 
-test('of thirty that are made at once there are twenty, and one that is deleted makes room', async ({
+test('twenty of thirty concurrent requests create an endpoint, and a deletion permits another', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -175,16 +178,16 @@ test('of thirty that are made at once there are twenty, and one that is deleted 
     `The limit of ${MAX_ENDPOINTS} webhook endpoints is reached.`,
   ])
   expect((await client.get(`${PATH}?limit=100`)).body).toHaveLength(20)
-  // A repetition needs no room.
+  // A replay does not count towards the limit.
   expect((await create(client, { idempotency_key })).body.id).toBe(first.id)
   await client.delete(`${PATH}/${first.id}`)
   expect((await create(client)).status).toBe(201)
   expect((await create(client)).status).toBe(422)
-  // Another tenant has room of its own.
+  // The limit is per tenant.
   expect((await create(await world.clientOf())).status).toBe(201)
 })
 
-test('what cannot be sent to, or is no event, is refused with its field', async ({ world }) => {
+test('an invalid URL, event type or option is refused with its field', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   for (const [fields, param] of [
@@ -214,8 +217,8 @@ test('what cannot be sent to, or is no event, is refused with its field', async 
     [{ description: 'x'.repeat(1001) }, 'description'],
     [{ secret: 'mine' }, 'secret'],
   ] as const) {
-    const made = await create(client, fields)
-    expect([fields, made.status, made.body.error?.code, made.body.error?.param]).toEqual([
+    const refused = await create(client, fields)
+    expect([fields, refused.status, refused.body.error?.code, refused.body.error?.param]).toEqual([
       fields,
       400,
       'invalid_request',
@@ -242,7 +245,7 @@ test('what cannot be sent to, or is no event, is refused with its field', async 
   expect(await typesOf(world, id)).toEqual(['webhook_endpoint.created'])
 })
 
-test('an endpoint is disabled by hand and enabled again, which forgets why it was', async ({ world }) => {
+test('an endpoint is disabled manually, and enabling it clears the reason', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const path = `${PATH}/${id}`
@@ -259,7 +262,7 @@ test('an endpoint is disabled by hand and enabled again, which forgets why it wa
   await world.sql`
     update webhook_endpoints set disabled_reason = 'failing', failing_since = now(), notified_at = now() where id = ${id}`
   const before = await rowOf()
-  // It is so already, whatever the reason.
+  // The endpoint is already disabled: its reason stays.
   expect((await client.patch(path, { status: 'disabled' })).body.disabled_reason).toBe('failing')
   expect((await client.patch(path, { status: 'enabled' })).body).toMatchObject({
     status: 'enabled',
@@ -281,7 +284,7 @@ test('an endpoint is disabled by hand and enabled again, which forgets why it wa
   ])
 })
 
-test('changes at the same moment all hold', async ({ world }) => {
+test('concurrent changes are all applied', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const changes = [
@@ -298,7 +301,7 @@ test('changes at the same moment all hold', async ({ world }) => {
   expect(await typesOf(world, id)).toHaveLength(7)
 })
 
-test('a hundred changes at once are a hundred writes, and each is an event', async ({ world }) => {
+test('a hundred concurrent changes are a hundred writes and events', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
@@ -319,18 +322,16 @@ test('a hundred changes at once are a hundred writes, and each is an event', asy
   expect([(await writes()) - before, (await typesOf(world, id)).length]).toEqual([100, 101])
 })
 
-test('however many changes of one endpoint are asked for at once, one connection waits for its row', async ({
-  world,
-}) => {
+test('many concurrent changes of one endpoint occupy one connection', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
-  const held = Promise.withResolvers<void>()
-  const fencing = world.sql.begin(async (tx) => {
+  const release = Promise.withResolvers<void>()
+  const locking = world.sql.begin(async (tx) => {
     await tx`select from webhook_endpoints where id = ${id} for update`
-    await held.promise
+    await release.promise
   })
   let ended = 0
-  const asked = Array.from({ length: 300 }, async (_, n) => {
+  const requests = Array.from({ length: 300 }, async (_, n) => {
     const answer =
       n < 290
         ? await client.patch(`${PATH}/${id}`, {})
@@ -338,19 +339,19 @@ test('however many changes of one endpoint are asked for at once, one connection
     ended += 1
     return answer
   })
-  const waiting = async () =>
+  const countWaiting = async () =>
     (
       await world.sql`
         select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
           and query like '%webhook_endpoints%'`
     ).length
-  // The line is full, or more than one is inside.
-  while ((await waiting()) < (ended === 0 ? 2 : 1));
-  const inside = await waiting()
-  held.resolve()
-  await fencing
-  const answers = await Promise.all(asked)
-  expect(inside).toBe(1)
+  // Waits until requests are refused and one connection waits, or until two connections wait.
+  while ((await countWaiting()) < (ended === 0 ? 2 : 1));
+  const waiting_connections = await countWaiting()
+  release.resolve()
+  await locking
+  const answers = await Promise.all(requests)
+  expect(waiting_connections).toBe(1)
   const refused = answers.filter(({ status }) => status === 429)
   expect(refused.length).toBeGreaterThan(0)
   expect(refused.map(({ body, headers }) => [body.error.code, headers.get('retry-after')])).toEqual(
@@ -359,9 +360,7 @@ test('however many changes of one endpoint are asked for at once, one connection
   expect(answers.every(({ status }) => [200, 202, 409, 429].includes(status))).toBe(true)
 })
 
-test('a deleted endpoint keeps neither headers nor secrets, and the answer shows it as it was', async ({
-  world,
-}) => {
+test('a deletion erases headers and secrets, and its answer shows the last state', async ({ world }) => {
   const client = await world.clientOf()
   const headers = { 'x-shop': '17' }
   const { id, secret: _secret, ...shown } = await endpointOf(client, { headers })
@@ -371,7 +370,7 @@ test('a deleted endpoint keeps neither headers nor secrets, and the answer shows
   expect([...rows]).toEqual([{ headers: null, secrets: [] }])
 })
 
-test('headers that do not open are shown as none and stay as they are until they are replaced', async ({
+test('headers that cannot be decrypted are shown as empty and stay stored until they are replaced', async ({
   world,
 }) => {
   const folder = await makeFolder('headers')
@@ -383,20 +382,20 @@ test('headers that do not open are shown as none and stay as they are until they
   const client = createClient(api.url!, key)
   const { id } = await endpointOf(client, { headers: { 'x-shop': '17' } })
   await world.sql`update webhook_endpoints set headers = 'spoiled' where id = ${id}`
-  const sealed = async () =>
+  const readSealed = async () =>
     (
       await world.sql<{ headers: string | null }[]>`select headers from webhook_endpoints where id = ${id}`
     )[0]!.headers
   const path = `${PATH}/${id}`
-  const seen = [await client.get(path), await client.patch(path, { ordered: true })]
-  expect(seen.map(({ status, body }) => [status, body.headers])).toEqual([
+  const answers = [await client.get(path), await client.patch(path, { ordered: true })]
+  expect(answers.map(({ status, body }) => [status, body.headers])).toEqual([
     [200, {}],
     [200, {}],
   ])
   expect((await client.get(PATH)).body).toMatchObject([{ id, headers: {}, ordered: true }])
-  expect(await sealed()).toBe('spoiled')
+  expect(await readSealed()).toBe('spoiled')
   expect((await client.patch(path, { headers: {} })).status).toBe(200)
-  expect(await sealed()).toBeNull()
+  expect(await readSealed()).toBeNull()
   await world.sql`update webhook_endpoints set headers = 'spoiled' where id = ${id}`
   expect(await client.delete(path)).toMatchObject({ status: 200, body: { id, headers: {} } })
   await eventually(async () => expect(await readFile(file, 'utf8')).toContain(id))
@@ -405,7 +404,7 @@ test('headers that do not open are shown as none and stay as they are until they
   ).toHaveLength(1)
 })
 
-test('events of an endpoint show neither its secret nor its headers', async ({ world }) => {
+test('events of an endpoint do not contain its secret or headers', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { headers: { 'x-hidden': 'hidden' } })
   const [event] = await world.sql<{ data: object }[]>`select data from events where subject_id = ${id}`
@@ -415,52 +414,52 @@ test('events of an endpoint show neither its secret nor its headers', async ({ w
   expect(JSON.stringify(event!.data)).not.toMatch(/hidden|sealed|secret/)
 })
 
-test('a rotated secret signs on for its time of grace, at most ten of them, and none when there is no grace', async ({
+test('a rotated secret signs until its grace period ends, and at most ten rotated secrets sign', async ({
   world,
 }) => {
   const client = await world.clientOf()
-  const made = await endpointOf(client)
-  const path = `${PATH}/${made.id}/rotate_secret`
+  const created = await endpointOf(client)
+  const path = `${PATH}/${created.id}/rotate_secret`
   const rotate = async (body?: object) => await client.post(path, body)
   const second = await rotate()
   expect([second.status, second.body]).toMatchObject([
     200,
-    { id: made.id, secret: expect.stringMatching(SECRET) },
+    { id: created.id, secret: expect.stringMatching(SECRET) },
   ])
-  expect(await secretsOf(world, made)).toEqual([
-    { secret: second.body.secret, left_s: null },
-    { secret: made.secret, left_s: expect.closeTo(86_400, -2) },
+  expect(await secretsOf(world, created)).toEqual([
+    { secret: second.body.secret, remaining_s: null },
+    { secret: created.secret, remaining_s: expect.closeTo(86_400, -2) },
   ])
-  // A longer grace for this one prolongs no earlier one's.
+  // A longer grace period does not extend the period of earlier secrets.
   const third = await rotate({ grace_s: 604_800 })
-  expect(await secretsOf(world, made)).toEqual([
-    { secret: third.body.secret, left_s: null },
-    { secret: second.body.secret, left_s: expect.closeTo(604_800, -2) },
-    { secret: made.secret, left_s: expect.closeTo(86_400, -2) },
+  expect(await secretsOf(world, created)).toEqual([
+    { secret: third.body.secret, remaining_s: null },
+    { secret: second.body.secret, remaining_s: expect.closeTo(604_800, -2) },
+    { secret: created.secret, remaining_s: expect.closeTo(86_400, -2) },
   ])
   for (let nth = 0; nth < 12; nth++) await rotate()
-  const many = await secretsOf(world, made)
+  const many = await secretsOf(world, created)
   expect(many).toHaveLength(11)
-  expect(many.some(({ secret }) => secret === made.secret)).toBe(false)
+  expect(many.some(({ secret }) => secret === created.secret)).toBe(false)
   const leaked = await rotate({ grace_s: 0 })
-  expect(await secretsOf(world, made)).toEqual([{ secret: leaked.body.secret, left_s: null }])
+  expect(await secretsOf(world, created)).toEqual([{ secret: leaked.body.secret, remaining_s: null }])
   for (const grace_s of [-1, 604_801, 1.5, '1', null]) expect((await rotate({ grace_s })).status).toBe(400)
-  expect((await client.get(`${PATH}/${made.id}`)).body.secret).toBe(null)
-  expect(await typesOf(world, made.id)).toHaveLength(16)
+  expect((await client.get(`${PATH}/${created.id}`)).body.secret).toBe(null)
+  expect(await typesOf(world, created.id)).toHaveLength(16)
 })
 
-test('a secret is rotated once under a key', async ({ world }) => {
+test('a secret is rotated once per idempotency key', async ({ world }) => {
   const client = await world.clientOf()
-  const made = await endpointOf(client)
-  const path = `${PATH}/${made.id}/rotate_secret`
+  const created = await endpointOf(client)
+  const path = `${PATH}/${created.id}/rotate_secret`
   const key = { 'idempotency-key': freshKey() }
   const answers = await Promise.all(Array.from({ length: 5 }, () => client.post(path, undefined, key)))
   expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(200))
   expect(answers.filter(({ body }) => body.secret !== null)).toHaveLength(1)
-  expect(await secretsOf(world, made)).toHaveLength(2)
+  expect(await secretsOf(world, created)).toHaveLength(2)
 })
 
-test('an endpoint that nothing was sent to has empty statistics', async ({ world }) => {
+test('an endpoint without deliveries has empty statistics', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   expect((await client.get(`${PATH}/${id}/stats`)).body).toEqual({
@@ -474,7 +473,7 @@ test('an endpoint that nothing was sent to has empty statistics', async ({ world
   })
 })
 
-test('statistics are of seven days, of all shards, and count what waits', async ({ world }) => {
+test('statistics cover seven days, all shards and pending deliveries', async ({ world }) => {
   const { sql } = world
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
@@ -497,18 +496,18 @@ test('statistics are of seven days, of all shards, and count what waits', async 
     select uuidv7(), ${tenant_id}, 'deliveries', ${sendDelivery.name}, ${id}, '{}', 1 from generate_series(1, 2)`
   const { body } = await client.get(`${PATH}/${id}/stats`)
   expect(body).toMatchObject({ delivered: 100, failed: 2, pending: 5, p50_ms: 97, p95_ms: 956 })
-  const [at] = await sql<{ fresh: boolean }[]>`
+  const [times] = await sql<{ correct: boolean }[]>`
     select ${body.last_success_at}::timestamptz > now() - interval '10 minutes'
-      and ${body.last_failure_at}::timestamptz between now() - interval '70 minutes' and now() - interval '50 minutes' as fresh`
-  expect(at!.fresh).toBe(true)
+      and ${body.last_failure_at}::timestamptz between now() - interval '70 minutes' and now() - interval '50 minutes' as correct`
+  expect(times!.correct).toBe(true)
 
   const hours = await findEndpointHours(sql, tenant_id, id)
   expect(hours).toHaveLength(7 * 24)
-  const told = { delivered: 0, failed: 0, failed_attempts: 0, p50_ms: null, p95_ms: null }
-  expect(hours.at(-1)).toMatchObject({ ...told, delivered: 4, failed: 2, p50_ms: 97, p95_ms: 97 })
-  expect(hours.at(-2)).toMatchObject({ ...told, failed_attempts: 30 })
-  expect(hours.at(-1 - 24)).toMatchObject({ ...told, delivered: 90, p50_ms: 97, p95_ms: 97 })
-  expect(hours.at(-1 - 48)).toMatchObject({ ...told, delivered: 6, p50_ms: 956, p95_ms: 956 })
+  const empty_hour = { delivered: 0, failed: 0, failed_attempts: 0, p50_ms: null, p95_ms: null }
+  expect(hours.at(-1)).toMatchObject({ ...empty_hour, delivered: 4, failed: 2, p50_ms: 97, p95_ms: 97 })
+  expect(hours.at(-2)).toMatchObject({ ...empty_hour, failed_attempts: 30 })
+  expect(hours.at(-1 - 24)).toMatchObject({ ...empty_hour, delivered: 90, p50_ms: 97, p95_ms: 97 })
+  expect(hours.at(-1 - 48)).toMatchObject({ ...empty_hour, delivered: 6, p50_ms: 956, p95_ms: 956 })
   const [own, ...others] = await findEndpointSeries(sql, tenant_id)
   expect([own?.endpoint_id, own?.line.length, others.length]).toEqual([id, 28, 0])
   const sums = own!.line.reduce(
@@ -518,7 +517,7 @@ test('statistics are of seven days, of all shards, and count what waits', async 
   expect(sums).toEqual([100, 30])
 })
 
-/** A delivery of an event of the feed. */
+/** Stores a delivery of a new event. */
 const deliver = async (
   world: World,
   { tenant_id }: Tenant,
@@ -526,10 +525,10 @@ const deliver = async (
   fields: Parameters<typeof deliveryTo>[2] = {},
 ) => await deliveryTo(world.sql, { tenant_id, id }, fields)
 
-test('deliveries are listed by status, type, event and time, newest first, in pages', async ({ world }) => {
+test('deliveries are filtered by status, type, event and time, newest first, in pages', async ({ world }) => {
   const client = await world.clientOf()
   const [endpoint, other] = [await endpointOf(client), await endpointOf(client)]
-  const made: { id: string; event_id: string }[] = []
+  const created: { id: string; event_id: string }[] = []
   for (const [status, type] of [
     ['pending', 'payment.captured'],
     ['delivered', 'payment.authorized'],
@@ -537,12 +536,12 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
     ['exhausted', 'payment.captured'],
     ['skipped', 'payout.paid'],
   ] as const)
-    made.unshift(await deliver(world, client, endpoint.id, { status, type }))
-  const elsewhere = await deliver(world, client, other.id)
+    created.unshift(await deliver(world, client, endpoint.id, { status, type }))
+  const other_delivery = await deliver(world, client, other.id)
   const path = `${PATH}/${endpoint.id}/deliveries`
   const found = async (query: string) =>
     (await client.get(`${path}?${query}`)).body.map(({ id }: { id: string }) =>
-      made.findIndex((each) => each.id === id),
+      created.findIndex((each) => each.id === id),
     )
   expect(await found('')).toEqual([0, 1, 2, 3, 4])
   for (const [nth, status] of ['skipped', 'exhausted', 'failed', 'delivered', 'pending'].entries())
@@ -551,20 +550,20 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
   expect(await found('type=payment.*')).toEqual([1, 3, 4])
   expect(await found('type=*')).toEqual([0, 1, 2, 3, 4])
   expect(await found('type=payment.*&status=exhausted')).toEqual([1])
-  expect(await found(`event_id=${made[2]!.event_id}`)).toEqual([2])
-  expect(await found(`event_id=${elsewhere.event_id}`)).toEqual([])
+  expect(await found(`event_id=${created[2]!.event_id}`)).toEqual([2])
+  expect(await found(`event_id=${other_delivery.event_id}`)).toEqual([])
   const page = await client.get(`${path}?limit=2`)
   const next = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
   expect((await client.get(next!)).body.map(({ id }: { id: string }) => id)).toEqual([
-    made[2]!.id,
-    made[3]!.id,
+    created[2]!.id,
+    created[3]!.id,
   ])
   const [newest] = page.body
   expect(newest).toEqual({
-    id: made[0]!.id,
+    id: created[0]!.id,
     tenant_id: client.tenant_id,
     endpoint_id: endpoint.id,
-    event_id: made[0]!.event_id,
+    event_id: created[0]!.event_id,
     type: 'payout.paid',
     sequence: 17,
     status: 'skipped',
@@ -592,12 +591,12 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
     expect([query, (await client.get(`${path}?${query}`)).status]).toEqual([query, 400])
 })
 
-test('a delivery shows its attempts and exactly what is sent', async ({ world }) => {
+test('a delivery shows its attempts and its exact payload', async ({ world }) => {
   const client = await world.clientOf()
   const { id: endpoint_id } = await endpointOf(client)
-  const data = { id: NOBODY, note: 'ü'.repeat(10), list: [1, 2.5, null] }
-  const made = await deliver(world, client, endpoint_id, { status: 'delivered', data })
-  const { body, text } = await client.get(`${DELIVERIES}/${made.id}`)
+  const data = { id: UNKNOWN_ID, note: 'ü'.repeat(10), list: [1, 2.5, null] }
+  const created = await deliver(world, client, endpoint_id, { status: 'delivered', data })
+  const { body, text } = await client.get(`${DELIVERIES}/${created.id}`)
   expect(body.attempts_log).toEqual([
     {
       at: '2026-11-20T10:15:30.123456Z',
@@ -609,9 +608,9 @@ test('a delivery shows its attempts and exactly what is sent', async ({ world })
     },
   ])
   const [event] = await world.sql<{ created_at: string }[]>`
-    select created_at from events where id = ${made.event_id}`
+    select created_at from events where id = ${created.event_id}`
   const sent = {
-    id: made.event_id,
+    id: created.event_id,
     type: 'payment.captured',
     created_at: event!.created_at,
     sequence: 17,
@@ -624,39 +623,43 @@ test('a delivery shows its attempts and exactly what is sent', async ({ world })
   expect(JSON.stringify(body.payload)).toBe(
     payloadOf({
       ...sent,
-      data: (await world.sql`select data from events where id = ${made.event_id}`)[0]!['data'],
+      data: (await world.sql`select data from events where id = ${created.event_id}`)[0]!['data'],
     }),
   )
-  // One byte more than is sent whole.
-  const whole = payloadOf({ ...sent, data: { id: NOBODY, text: '' } })
-  const filled = (bytes: number) =>
-    payloadOf({ ...sent, data: { id: NOBODY, text: 'x'.repeat(bytes - whole.length) } })
-  expect(JSON.parse(filled(20_000))).not.toHaveProperty('truncated')
-  expect(JSON.parse(filled(20_001))).toEqual({ ...rest, timestamp, data: { id: NOBODY, truncated: true } })
+  // One byte above the limit of a complete payload.
+  const empty = payloadOf({ ...sent, data: { id: UNKNOWN_ID, text: '' } })
+  const payloadOfSize = (bytes: number) =>
+    payloadOf({ ...sent, data: { id: UNKNOWN_ID, text: 'x'.repeat(bytes - empty.length) } })
+  expect(JSON.parse(payloadOfSize(20_000))).not.toHaveProperty('truncated')
+  expect(JSON.parse(payloadOfSize(20_001))).toEqual({
+    ...rest,
+    timestamp,
+    data: { id: UNKNOWN_ID, truncated: true },
+  })
 })
 
-test('a test is a delivery of its own with a job, also to an endpoint that is disabled, once under a key', async ({
+test('a test creates one delivery and job per idempotency key, also for a disabled endpoint', async ({
   world,
 }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { types: ['payout.paid'] })
   await client.patch(`${PATH}/${id}`, { status: 'disabled' })
   const idempotency_key = freshKey()
-  const ask = async (body?: object) => await client.post(`${PATH}/${id}/test`, body)
-  const asked = await ask({ type: 'refund.succeeded', idempotency_key })
-  expect([asked.status, asked.body]).toMatchObject([
+  const sendRequest = async (body?: object) => await client.post(`${PATH}/${id}/test`, body)
+  const accepted = await sendRequest({ type: 'refund.succeeded', idempotency_key })
+  expect([accepted.status, accepted.body]).toMatchObject([
     202,
     { endpoint_id: id, type: 'refund.succeeded', sequence: null, status: 'pending', attempts: 0 },
   ])
-  const path = `${DELIVERIES}/${asked.body.id}`
-  expect(asked.headers.get('location')).toBe(path)
-  const again = await ask({ type: 'refund.succeeded', idempotency_key })
-  expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+  const path = `${DELIVERIES}/${accepted.body.id}`
+  expect(accepted.headers.get('location')).toBe(path)
+  const replayed = await sendRequest({ type: 'refund.succeeded', idempotency_key })
+  expect([replayed.status, replayed.headers.get('idempotent-replayed'), replayed.body]).toEqual([
     202,
     'true',
-    asked.body,
+    accepted.body,
   ])
-  const several = await Promise.all(['customer.*', '*'].map(async (type) => await ask({ type })))
+  const several = await Promise.all(['customer.*', '*'].map(async (type) => await sendRequest({ type })))
   expect(several.map(({ body }) => body.error.message)).toEqual([
     'type `customer.*` means several types; a test needs a single type. The reference at /docs lists all types.',
     'type `*` means several types; a test needs a single type. The reference at /docs lists all types.',
@@ -664,7 +667,7 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
   const { payload, attempts_log } = (await client.get(path)).body
   expect(attempts_log).toEqual([])
   expect(payload).toMatchObject({
-    id: asked.body.event_id,
+    id: accepted.body.event_id,
     type: 'refund.succeeded',
     sequence: null,
     tenant_id: client.tenant_id,
@@ -677,7 +680,7 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
       name: 'webhook_endpoint.test',
       queue: 'deliveries',
       subject_id: id,
-      payload: { delivery_id: asked.body.id, created_at: asked.body.created_at },
+      payload: { delivery_id: accepted.body.id, created_at: accepted.body.created_at },
       state: 'ready',
     },
   ])
@@ -688,68 +691,70 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
     [['*'], 'payment.captured'],
   ] as const) {
     await client.patch(`${PATH}/${id}`, { types })
-    for (const body of [undefined, {}]) expect([types, (await ask(body)).body.type]).toEqual([types, type])
+    for (const body of [undefined, {}])
+      expect([types, (await sendRequest(body)).body.type]).toEqual([types, type])
   }
-  for (const type of ['payment.*', '*', 'nothing.happened', 1]) expect((await ask({ type })).status).toBe(400)
+  for (const type of ['payment.*', '*', 'nothing.happened', 1])
+    expect((await sendRequest({ type })).status).toBe(400)
   expect((await client.get(`/v1/idempotency_keys/${idempotency_key}`)).body).toMatchObject([
-    { resource: 'webhook_delivery', resource_id: asked.body.id, status: 'under_way' },
+    { resource: 'webhook_delivery', resource_id: accepted.body.id, status: 'under_way' },
   ])
 })
 
-test('a test without a type is the same request when the endpoint takes other types by then', async ({
+test('a replayed test without a type returns the first test, also after a change of the types', async ({
   world,
 }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { types: ['payout.paid'] })
   const idempotency_key = freshKey()
-  const ask = async () => await client.post(`${PATH}/${id}/test`, { idempotency_key })
-  const asked = await ask()
+  const sendRequest = async () => await client.post(`${PATH}/${id}/test`, { idempotency_key })
+  const accepted = await sendRequest()
   await client.patch(`${PATH}/${id}`, { types: ['customer.*'] })
-  const again = await ask()
-  expect([again.status, again.body]).toEqual([202, asked.body])
+  const replayed = await sendRequest()
+  expect([replayed.status, replayed.body]).toEqual([202, accepted.body])
 })
 
-test('a delivery is replayed by a job that names who asked; one whose event is gone is not', async ({
+test('a delivery is replayed by a job with the requesting key, unless its event is erased', async ({
   world,
 }) => {
   const client = await world.clientOf()
   const { id: endpoint_id } = await endpointOf(client)
-  const made = await deliver(world, client, endpoint_id, { status: 'failed' })
+  const created = await deliver(world, client, endpoint_id, { status: 'failed' })
   const replay = async (id: string) => await client.post(`${DELIVERIES}/${id}/replay`)
-  const asked = await replay(made.id)
-  expect([asked.status, asked.headers.get('location')]).toEqual([202, `${DELIVERIES}/${made.id}`])
+  const accepted = await replay(created.id)
+  expect([accepted.status, accepted.headers.get('location')]).toEqual([202, `${DELIVERIES}/${created.id}`])
   const {
     attempts_log: _log,
     payload: _payload,
     ...shown
-  } = (await client.get(`${DELIVERIES}/${made.id}`)).body
-  expect(asked.body).toEqual(shown)
+  } = (await client.get(`${DELIVERIES}/${created.id}`)).body
+  expect(accepted.body).toEqual(shown)
   const jobs = await world.sql`
     select name, subject_id, payload from jobs where tenant_id = ${client.tenant_id}`
   expect(jobs).toEqual([
     {
       name: 'webhook_endpoint.replay',
       subject_id: endpoint_id,
-      payload: { delivery_id: made.id, created_at: shown.created_at, key_id: client.key_id },
+      payload: { delivery_id: created.id, created_at: shown.created_at, key_id: client.key_id },
     },
   ])
-  // As after the time for which events are kept.
-  await world.sql`delete from events where id = ${made.event_id}`
-  const expired = await replay(made.id)
+  // The event is erased after its retention.
+  await world.sql`delete from events where id = ${created.event_id}`
+  const expired = await replay(created.id)
   expect([expired.status, expired.body.error.code]).toEqual([409, 'event_expired'])
-  expect((await client.get(`${DELIVERIES}/${made.id}`)).body.payload).toBe(null)
-  const missing = await replay(NOBODY)
+  expect((await client.get(`${DELIVERIES}/${created.id}`)).body.payload).toBe(null)
+  const missing = await replay(UNKNOWN_ID)
   expect([missing.status, missing.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
   await client.delete(`${PATH}/${endpoint_id}`)
-  for (const gone of [await replay(made.id), await client.get(`${DELIVERIES}/${made.id}`)])
-    expect([gone.status, gone.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
+  for (const not_found of [await replay(created.id), await client.get(`${DELIVERIES}/${created.id}`)])
+    expect([not_found.status, not_found.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
 })
 
 test('an endpoint has one recovery at a time, and its progress can be read', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   await client.patch(`${PATH}/${id}`, { status: 'disabled' })
-  const ask = async (body?: object) => await client.post(`${PATH}/${id}/recover`, body)
+  const sendRequest = async (body?: object) => await client.post(`${PATH}/${id}/recover`, body)
   const window = { since: '2026-01-01T00:00:00Z', until: '2026-01-01T00:00:00.000001Z' }
   for (const [body, param] of [
     [undefined, 'since'],
@@ -760,14 +765,16 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
     [{ since: '2999-01-01T00:00:00Z' }, 'since'],
     [{ ...window, endpoint_id: id }, 'endpoint_id'],
   ] as const) {
-    const refused = await ask(body)
+    const refused = await sendRequest(body)
     expect([body, refused.status, refused.body.error?.param]).toEqual([body, 400, param])
   }
   const idempotency_key = freshKey()
-  const answers = await Promise.all(Array.from({ length: 5 }, () => ask({ ...window, idempotency_key })))
+  const answers = await Promise.all(
+    Array.from({ length: 5 }, () => sendRequest({ ...window, idempotency_key })),
+  )
   expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
-  const [asked] = answers
-  expect([asked!.status, asked!.body]).toMatchObject([
+  const [accepted] = answers
+  expect([accepted!.status, accepted!.body]).toMatchObject([
     202,
     {
       endpoint_id: id,
@@ -779,31 +786,31 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
       sent: 0,
     },
   ])
-  const path = `/v1/webhook_recoveries/${asked!.body.id}`
-  expect(asked!.headers.get('location')).toBe(path)
-  expect((await client.get(path)).body).toEqual(asked!.body)
-  const second = await ask({ since: window.since })
+  const path = `/v1/webhook_recoveries/${accepted!.body.id}`
+  expect(accepted!.headers.get('location')).toBe(path)
+  expect((await client.get(path)).body).toEqual(accepted!.body)
+  const second = await sendRequest({ since: window.since })
   expect([second.status, second.body.error.code, second.body.error.context]).toEqual([
     409,
     'recovery_in_progress',
-    { webhook_recovery_id: asked!.body.id },
+    { webhook_recovery_id: accepted!.body.id },
   ])
-  await world.sql`update webhook_recoveries set status = 'completed', after_at = null where id = ${asked!.body.id}`
-  const racing = await Promise.all(Array.from({ length: 6 }, () => ask({ since: window.since })))
+  await world.sql`update webhook_recoveries set status = 'completed', after_at = null where id = ${accepted!.body.id}`
+  const racing = await Promise.all(Array.from({ length: 6 }, () => sendRequest({ since: window.since })))
   expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([202, ...Array(5).fill(409)])
-  expect((await client.get(`/v1/webhook_recoveries/${NOBODY}`)).body.error.code).toBe(
+  expect((await client.get(`/v1/webhook_recoveries/${UNKNOWN_ID}`)).body.error.code).toBe(
     'webhook_recovery_not_found',
   )
   await client.delete(`${PATH}/${id}`)
   expect((await client.get(path)).status).toBe(404)
 })
 
-test('what is read of a recovery is counted over the connections of lists', async ({ world }) => {
+test('recoveries are read with the connections for lists', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
-  const asked = { since: '2026-01-01T00:00:00Z', idempotency_key: freshKey() }
-  const ask = async () => await client.post(`${PATH}/${id}/recover`, asked)
-  const { body } = await ask()
+  const recovery = { since: '2026-01-01T00:00:00Z', idempotency_key: freshKey() }
+  const sendRequest = async () => await client.post(`${PATH}/${id}/recover`, recovery)
+  const { body } = await sendRequest()
   const readers = async (read: () => Promise<Answer>) => {
     const [before] = await world.sql<{ now: string }[]>`select clock_timestamp() as now`
     expect((await read()).body).toEqual(body)
@@ -814,14 +821,14 @@ test('what is read of a recovery is counted over the connections of lists', asyn
     return rows.map(({ name }) => name)
   }
   expect(await readers(() => client.get(`/v1/webhook_recoveries/${body.id}`))).toEqual(['sluice-api-lists'])
-  expect(await readers(ask)).toEqual(['sluice-api-lists'])
+  expect(await readers(sendRequest)).toEqual(['sluice-api-lists'])
 })
 
-test('who may read may not write, and neither may the other', async ({ world }) => {
+test('the scope to read does not permit to write, and vice versa', async ({ world }) => {
   const { client } = world
   const endpoint = await endpointOf(client)
   const path = `${PATH}/${endpoint.id}`
-  const asked: [method: string, path: string, scope: Scope][] = [
+  const routes: [method: string, path: string, scope: Scope][] = [
     ['GET', PATH, 'events:read'],
     ['GET', path, 'events:read'],
     ['GET', `${path}/stats`, 'events:read'],
@@ -831,12 +838,12 @@ test('who may read may not write, and neither may the other', async ({ world }) 
     ['POST', `${path}/rotate_secret`, 'webhooks:write'],
     ['POST', `${path}/test`, 'webhooks:write'],
     ['POST', `${path}/recover`, 'webhooks:write'],
-    ['POST', `${DELIVERIES}/${NOBODY}/replay`, 'webhooks:write'],
+    ['POST', `${DELIVERIES}/${UNKNOWN_ID}/replay`, 'webhooks:write'],
     ['DELETE', path, 'webhooks:write'],
   ]
   for (const scope of ['events:read', 'webhooks:write'] as const) {
     const limited = await world.clientOf({ tenant: 'acme', scopes: [scope] })
-    for (const [method, to, needed] of asked) {
+    for (const [method, to, needed] of routes) {
       const { status } = await limited.send(method, to)
       expect([method, to, scope, status === 403]).toEqual([method, to, scope, needed !== scope])
     }

@@ -1,4 +1,4 @@
-// Who gets an event: who subscribed when it happened, whenever it gets its sequence and whatever has changed until then.
+// An event is delivered to the endpoints that subscribe to it when it happens, independent of later changes and of its sequencing.
 import { expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import type { Tx } from '#core/db.ts'
@@ -9,21 +9,21 @@ import { sequenceAll } from '#test/feed.ts'
 import { testIn, type World } from '#test/world.ts'
 
 let client: Client & { tenant_id: string }
-/** What happens before an endpoint changes waits for its sequence until the test says so. */
+/** Without workers, events wait for their sequence until a test assigns it. */
 const test = testIn({ parts: ['api'], env: LOOPBACK })
 
 const URL = 'http://127.0.0.1:9/hook'
 const pathOf = ({ id }: { id: string }) => `/v1/webhook_endpoints/${id}`
 
-/** An endpoint of a new tenant that gets what happens to customers, after all that was before has its sequence. */
-async function subscribed(world: World, fields: object = {}): Promise<{ id: string }> {
+/** An endpoint of a new tenant for customer events. All earlier events have their sequence. */
+async function createSubscribed(world: World, fields: object = {}): Promise<{ id: string }> {
   client = await world.clientOf()
   const endpoint = await makeEndpoint(client, { url: URL, types: ['customer.*'], ...fields })
   await sequenceAll(world.sql)
   return endpoint
 }
 
-/** The types of what an endpoint gets, each with the status of its delivery, in order. */
+/** The event types of the deliveries to an endpoint, each with its status, in order. */
 async function deliveredTo(world: World, { id }: { id: string }): Promise<string[]> {
   await sequenceAll(world.sql)
   const rows = await world.sql<{ type: string; status: string }[]>`
@@ -31,14 +31,14 @@ async function deliveredTo(world: World, { id }: { id: string }): Promise<string
   return rows.map(({ type, status }) => `${type} ${status}`)
 }
 
-/** Takes what is due out of the lines, as a worker does: what nobody wants any more is not sent. */
-async function takeAll(world: World): Promise<void> {
+/** Claims the due deliveries of all backlogs like a worker. Deliveries of disabled endpoints are skipped. */
+async function claimAll(world: World): Promise<void> {
   const options = { worker: 'test', room: 100, share: undefined, proven: () => true, last_at: () => null }
   const unproven = { window: 10, room: 100, room_for_more: 100 }
   await claimDeliveries(world.sql, { after: FIRST_BACKLOG }, { ...options, unproven })
 }
 
-test('an endpoint gets nothing that happened before it was there', async ({ world }) => {
+test('an endpoint gets no events from before its creation', async ({ world }) => {
   client = await world.clientOf()
   await createEvent(client)
   const endpoint = await makeEndpoint(client, { url: URL })
@@ -49,8 +49,8 @@ test('an endpoint gets nothing that happened before it was there', async ({ worl
   ])
 })
 
-test('types that are added or removed count for what happens from then on', async ({ world }) => {
-  const endpoint = await subscribed(world, { types: ['customer.created'] })
+test('added and removed types apply to later events', async ({ world }) => {
+  const endpoint = await createSubscribed(world, { types: ['customer.created'] })
   const id = await createEvent(client)
   await client.patch(`/v1/customers/${id}`, { name: 'Grace' })
   await client.patch(pathOf(endpoint), { types: ['customer.updated'] })
@@ -59,10 +59,10 @@ test('types that are added or removed count for what happens from then on', asyn
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.updated pending'])
 })
 
-test('what happens while an endpoint is disabled is skipped, also where it is enabled again before the sequence', async ({
+test('an event while an endpoint is disabled is skipped, also if the endpoint is enabled before the sequencing', async ({
   world,
 }) => {
-  const endpoint = await subscribed(world)
+  const endpoint = await createSubscribed(world)
   await client.patch(pathOf(endpoint), { status: 'disabled' })
   await createEvent(client)
   await client.patch(pathOf(endpoint), { status: 'enabled' })
@@ -70,32 +70,32 @@ test('what happens while an endpoint is disabled is skipped, also where it is en
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
-test('what waited when an endpoint was disabled is not sent, also where it gets its sequence after it was enabled again', async ({
+test('an event that waits when an endpoint is disabled is not sent, also if it is sequenced after the endpoint is enabled', async ({
   world,
 }) => {
-  const endpoint = await subscribed(world)
+  const endpoint = await createSubscribed(world)
   await createEvent(client)
   await client.patch(pathOf(endpoint), { status: 'disabled' })
   await client.patch(pathOf(endpoint), { status: 'enabled' })
   await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.created pending'])
-  await takeAll(world)
+  await claimAll(world)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
-test('an endpoint that was deleted since gets nothing, and what happened before is on record', async ({
+test('a deleted endpoint receives nothing, and has skipped deliveries of earlier events', async ({
   world,
 }) => {
-  const endpoint = await subscribed(world)
+  const endpoint = await createSubscribed(world)
   await createEvent(client)
   await client.delete(pathOf(endpoint))
   await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending'])
-  await takeAll(world)
+  await claimAll(world)
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped'])
 })
 
-test('an event happens when it is written, whenever its transaction began or ends', async ({ world }) => {
+test('the time of an event is that of its insertion, not of its transaction', async ({ world }) => {
   client = await world.clientOf()
   const write = async (tx: Tx, type: string) =>
     await tx`
@@ -103,22 +103,22 @@ test('an event happens when it is written, whenever its transaction began or end
       values (${client.tenant_id}, ${newId()}, ${type}, ${newId()}, '{}')`
   const endpoint = await world.sql.begin(async (tx) => {
     await write(tx, 'customer.created')
-    const made = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+    const created = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
     await write(tx, 'customer.updated')
-    return made
+    return created
   })
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.updated pending'])
 })
 
-test('a new endpoint gets what happens from then on, also in the place of a deleted one and after the clock was set back', async ({
+test('a new endpoint gets later events, also in the slot of a deleted endpoint and after the clock is set back', async ({
   world,
 }) => {
-  const gone = await subscribed(world)
+  const deleted = await createSubscribed(world)
   await createEvent(client)
-  await client.delete(pathOf(gone))
+  await client.delete(pathOf(deleted))
   const next = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
   await createEvent(client)
-  expect(await deliveredTo(world, gone)).toEqual(['customer.created pending'])
+  expect(await deliveredTo(world, deleted)).toEqual(['customer.created pending'])
   expect(await deliveredTo(world, next)).toEqual(['customer.created pending'])
   await client.delete(pathOf(next))
   await world.sql`
@@ -131,16 +131,16 @@ test('a new endpoint gets what happens from then on, also in the place of a dele
   expect(await deliveredTo(world, last)).toEqual(['customer.created pending'])
 })
 
-test('an event costs a search for each endpoint, however often they were changed since', async ({
+test('an event needs one search for each endpoint, also after many changes of the endpoints', async ({
   world,
 }) => {
   const { sql } = world
-  const endpoints = [await subscribed(world)]
+  const endpoints = [await createSubscribed(world)]
   for (let more = 0; more < 3; more++)
     endpoints.push(await makeEndpoint(client, { url: URL, types: ['customer.*'] }))
   await sequenceAll(sql)
   await createEvent(client)
-  // Each row as wide as a page takes, so that what is read shows.
+  // Many later subscriptions, so that the number of rows shows a scan.
   await sql`
     insert into webhook_subscriptions (tenant_id, endpoint_id, slot, types, status, from_at, until_at)
     select s.tenant_id, s.endpoint_id, s.slot, '{*}', 'enabled', now() + i * interval '1 s', now() + (i + 1) * interval '1 s'
@@ -159,12 +159,10 @@ test('an event costs a search for each endpoint, however often they were changed
   expect((await read()) - before).toBeLessThan(50)
 })
 
-test('what an endpoint subscribed to is kept for what waits, and a thousand changes at most', async ({
-  world,
-}) => {
-  const endpoint = await subscribed(world)
+test('old subscriptions are kept for waiting events, up to one thousand changes', async ({ world }) => {
+  const endpoint = await createSubscribed(world)
   const { sql } = world
-  const kept = async () =>
+  const countSubscriptions = async () =>
     (await sql`select from webhook_subscriptions where endpoint_id = ${endpoint.id}`).count
   const toggle = async () =>
     await sql`
@@ -178,10 +176,10 @@ test('what an endpoint subscribed to is kept for what waits, and a thousand chan
       until_at = until_at - interval '2 hours' where endpoint_id = ${endpoint.id} and until_at < 'infinity'`
   await sql`update events set created_at = created_at - interval '3 hours' where tenant_id = ${client.tenant_id} and not sequenced`
   await toggle()
-  expect(await kept()).toBe(4)
+  expect(await countSubscriptions()).toBe(4)
   await sequenceAll(sql)
   await toggle()
-  expect(await kept()).toBe(3)
+  expect(await countSubscriptions()).toBe(3)
   for (let change = 0; change < 1010; change++) await toggle()
-  expect(await kept()).toBe(1000)
+  expect(await countSubscriptions()).toBe(1000)
 })

@@ -1,4 +1,4 @@
-// The webhooks host: what it lets in, how it answers, and that everything is stored and applied once.
+// Tests the webhooks host: signatures, bodies, responses, and the single application of each event.
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
@@ -34,7 +34,7 @@ import {
 import { urlAs } from './support/users.ts'
 import { createWorld, type World } from './support/world.ts'
 
-/** That of the emulator, and the one before it. */
+/** The current secret of the emulator, and the previous one. */
 const [SECRET, OLD_SECRET] = ['whsec_test_current', 'whsec_test_old']
 
 let world: World
@@ -50,7 +50,7 @@ const nowS = () => Math.floor(Date.now() / 1000)
 
 const pay = () => heldPayment(world.client)
 
-/** How often an event is in the books of the host: rows, jobs, attempts. */
+/** The counts of notifications, jobs and attempts of an event. */
 async function countsOf(event: { id: string }) {
   const [row] = await world.sql`
     select (select count(*) from notifications where event_id = ${event.id}) as stored,
@@ -60,7 +60,7 @@ async function countsOf(event: { id: string }) {
 }
 
 describe('the host', () => {
-  test('knows POST /stripe and nothing else', async () => {
+  test('serves only POST /stripe', async () => {
     for (const [method, path] of [
       ['GET', '/'],
       ['POST', '/'],
@@ -77,8 +77,8 @@ describe('the host', () => {
       ['POST', '/stripe%2f'],
       ['POST', '/stripe/%ff'],
     ]) {
-      const answer = await postWebhook(world, '{}', {}, { method, path })
-      expect([method, path, answer.status, answer.body.error.code]).toEqual([
+      const response = await postWebhook(world, '{}', {}, { method, path })
+      expect([method, path, response.status, response.body.error.code]).toEqual([
         method,
         path,
         404,
@@ -87,7 +87,7 @@ describe('the host', () => {
     }
   })
 
-  test('answers 200 to an event, and tells when it was stored before', async () => {
+  test('answers 200 to an event, and marks a duplicate', async () => {
     const event = fabricatedEvent('customer.created', { id: 'cus_1', object: 'customer' })
     const first = await deliver(world, event)
     expect([first.status, first.body]).toEqual([200, { received: true }])
@@ -98,7 +98,7 @@ describe('the host', () => {
     expect(await countsOf(event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
   })
 
-  test('takes an event of any content type or none, and one whose object has no id', async () => {
+  test('accepts an event with any content type or none, and with an object without an id', async () => {
     for (const type of [
       'text/plain',
       'application/octet-stream',
@@ -107,7 +107,7 @@ describe('the host', () => {
     ]) {
       const event = fabricatedEvent('balance.available', { object: 'balance' })
       const body = JSON.stringify(event)
-      const answer = await fetch(`${world.config.WEBHOOKS_URL}/stripe`, {
+      const response = await fetch(`${world.config.WEBHOOKS_URL}/stripe`, {
         method: 'POST',
         headers: {
           'stripe-signature': signStripe(body, SECRET),
@@ -115,7 +115,7 @@ describe('the host', () => {
         },
         body: new TextEncoder().encode(body),
       })
-      expect([type, answer.status]).toEqual([type, 200])
+      expect([type, response.status]).toEqual([type, 200])
       await world.drain()
       expect(await stateOf(world, event)).toBe('ignored')
     }
@@ -123,20 +123,20 @@ describe('the host', () => {
 })
 
 describe('a signature', () => {
-  /** Signs and sends within one second of the clock, so that its age is exact. */
+  /** Signs and sends within one second of the clock, for an exact age. */
   async function sendAged(age_s: number) {
     for (;;) {
       const event = fabricatedEvent('customer.created', { id: 'cus_2', object: 'customer' })
       const body = JSON.stringify(event)
       const now_s = nowS()
-      const answer = await postWebhook(world, body, {
+      const response = await postWebhook(world, body, {
         'stripe-signature': signStripe(body, SECRET, now_s - age_s),
       })
-      if (nowS() === now_s) return { ...answer, event }
+      if (nowS() === now_s) return { ...response, event }
     }
   }
 
-  test('may be 300 seconds off, past or future, and not 301', async () => {
+  test('is valid 300 seconds before and after its time, and invalid after 301', async () => {
     for (const age_s of [0, 300, -300]) expect([age_s, (await sendAged(age_s)).status]).toEqual([age_s, 200])
     for (const age_s of [301, -301, 86_400, -86_400]) {
       const { status, body, event } = await sendAged(age_s)
@@ -145,7 +145,7 @@ describe('a signature', () => {
     }
   })
 
-  test('is believed of either secret while they rotate, and of one among several', async () => {
+  test('is valid with either secret during a rotation, and as one of several', async () => {
     const event = () =>
       JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_3', object: 'customer' }))
     const v1 = (body: string, secret: string) => signStripe(body, secret).split('v1=')[1]!
@@ -158,16 +158,16 @@ describe('a signature', () => {
     ]
     for (const sign of headers) {
       const body = event()
-      const answer = await postWebhook(world, body, { 'stripe-signature': sign(body) })
-      expect(answer.status).toBe(200)
+      const response = await postWebhook(world, body, { 'stripe-signature': sign(body) })
+      expect(response.status).toBe(200)
     }
   })
 
-  test('that is missing, malformed or of somebody else is refused, and nothing is stored', async () => {
+  test('that is missing, malformed or made with another secret is refused, and nothing is stored', async () => {
     const event = fabricatedEvent('customer.created', { id: 'cus_4', object: 'customer' })
     const body = JSON.stringify(event)
-    const good = signStripe(body, SECRET)
-    const v1 = good.split('v1=')[1]!
+    const valid = signStripe(body, SECRET)
+    const v1 = valid.split('v1=')[1]!
     const headers: Record<string, string>[] = [
       {},
       { 'stripe-signature': '' },
@@ -182,25 +182,25 @@ describe('a signature', () => {
       { 'stripe-signature': `t=${nowS()},v1=${v1}00` },
       { 'stripe-signature': `t=${nowS()},v0=${v1}` },
       { 'stripe-signature': `t=${nowS() + 1},t=${nowS()},v1=${v1}` },
-      { 'stripe-signature': good.replace(/t=\d+/, `t=${nowS() + 5}`) },
+      { 'stripe-signature': valid.replace(/t=\d+/, `t=${nowS() + 5}`) },
       { 'stripe-signature': signStripe(body, 'whsec_wrong') },
       { 'stripe-signature': signStripe(body, '') },
       { 'stripe-signature': signStripe(body, `${SECRET},${OLD_SECRET}`) },
       { 'stripe-signature': signStripe(body.replace('cus_4', 'cus_5'), SECRET) },
     ]
     for (const header of headers) {
-      const answer = await postWebhook(world, body, header)
-      expect([header, answer.status, answer.body.error.code]).toEqual([header, 400, 'invalid_signature'])
-      expect(answer.headers.get('content-type')).toContain('application/json')
+      const response = await postWebhook(world, body, header)
+      expect([header, response.status, response.body.error.code]).toEqual([header, 400, 'invalid_signature'])
+      expect(response.headers.get('content-type')).toContain('application/json')
     }
     expect(await countsOf(event)).toEqual({ stored: 0, jobs: 0, attempts: 0 })
   })
 
-  test('that is refused is counted each time, and told at most once a second', async () => {
+  test('that is refused is counted each time and logged at most once per second', async () => {
     const lines: string[] = []
     const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
     const host = await startWebhooks({ ...world.config, WEBHOOKS_PORT: 0 }, log)
-    const there: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
+    const host_world: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
     const counted = async () =>
       (await metrics.notificationsRefused.get()).values.find(
         ({ labels }) => labels.reason === 'malformed' && labels.provider === 'stripe',
@@ -208,14 +208,14 @@ describe('a signature', () => {
     try {
       const before = await counted()
       const began_at = performance.now()
-      await Promise.all(Array.from({ length: 200 }, () => postWebhook(there, '{}', {})))
+      await Promise.all(Array.from({ length: 200 }, () => postWebhook(host_world, '{}', {})))
       const seconds = (performance.now() - began_at) / 1000
       expect(await counted()).toBe(before + 200)
-      // A slow queue is told of as well.
-      const told = lines.filter((line) => line.includes('"verdict"'))
-      expect(told.length).toBeGreaterThanOrEqual(1)
-      expect(told.length).toBeLessThanOrEqual(1 + seconds)
-      expect(JSON.parse(told[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', suppressed: 0 })
+      // The log may also contain a line about a slow queue.
+      const refusals = lines.filter((line) => line.includes('"verdict"'))
+      expect(refusals.length).toBeGreaterThanOrEqual(1)
+      expect(refusals.length).toBeLessThanOrEqual(1 + seconds)
+      expect(JSON.parse(refusals[0]!)).toMatchObject({ verdict: 'malformed', ip: '127.0.0.1', suppressed: 0 })
     } finally {
       await host.close()
     }
@@ -250,18 +250,18 @@ describe('a signed body', () => {
   }
   const send = (body: string | Buffer) => postWebhook(world, body, sign(body))
 
-  test('that is not valid HTTP is refused with the usual error body', async () => {
-    const answer = await sendBytes(
+  test('in invalid HTTP is refused with the error body of the API', async () => {
+    const response = await sendBytes(
       world.config.WEBHOOKS_URL!,
       'POST /stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: \x1b\r\n\r\n',
     )
-    expect([answer.status, answer.body]).toEqual([
+    expect([response.status, response.body]).toEqual([
       400,
       { error: { code: 'invalid_request', message: expect.any(String) } },
     ])
   })
 
-  test('that is not an event is 400 and not stored', async () => {
+  test('without an event is answered 400 and not stored', async () => {
     const [before] = await world.sql`select count(*) from notifications`
     const id = 'evt_none'
     for (const body of [
@@ -278,11 +278,11 @@ describe('a signed body', () => {
       JSON.stringify({ id, type: '', data: { object: {} } }),
       JSON.stringify({ id: 'e'.repeat(256), type: 'x', data: { object: {} } }),
       JSON.stringify({ id, data: { object: {} } }),
-      // Only we ask for looks.
+      // Only the product creates lookups.
       JSON.stringify({ id, type: 'reconciliation.lookup', data: { object: { id: 'pi_1' } } }),
     ]) {
-      const answer = await send(body)
-      expect([body.slice(0, 60), answer.status, answer.body.error.code]).toEqual([
+      const response = await send(body)
+      expect([body.slice(0, 60), response.status, response.body.error.code]).toEqual([
         body.slice(0, 60),
         400,
         'invalid_request',
@@ -291,7 +291,7 @@ describe('a signed body', () => {
     expect(await world.sql`select count(*) from notifications`).toEqual([before])
   })
 
-  test('that is an event of another form is 200, counted and not stored', async () => {
+  test('with an event of another form is answered 200, counted and not stored', async () => {
     const [before] = await world.sql`select count(*) from notifications`
     const counted = async () => {
       const { values } = await metrics.notificationsStored.get()
@@ -313,14 +313,14 @@ describe('a signed body', () => {
       { id, type: 'x', data: { object: 'pi_1' } },
     ]
     for (const body of bodies) {
-      const answer = await send(JSON.stringify(body))
-      expect([answer.status, answer.body]).toEqual([200, { received: true }])
+      const response = await send(JSON.stringify(body))
+      expect([response.status, response.body]).toEqual([200, { received: true }])
     }
     expect((await counted()) - first).toBe(bodies.length)
     expect(await world.sql`select count(*) from notifications`).toEqual([before])
   })
 
-  test('that does not arrive in time is 408, also where that is more than the database may take', async () => {
+  test('that does not arrive in time is answered 408, also above the timeout of the database', async () => {
     const host = await startWebhooks(
       { ...world.config, WEBHOOKS_PORT: 0, REQUEST_TIMEOUT_MS: 5_400 },
       createLog('silent', 'test'),
@@ -328,21 +328,21 @@ describe('a signed body', () => {
     try {
       const signature = sign('')['stripe-signature']
       const head = `POST /stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: ${signature}\r\ncontent-length: 100000\r\n\r\n`
-      const answer = await sendBytes(host.url, head, (socket) => {
+      const response = await sendBytes(host.url, head, (socket) => {
         const timer = setInterval(() => socket.write(' '), 200)
         return () => clearInterval(timer)
       })
-      expect([answer.status, answer.body]).toEqual([
+      expect([response.status, response.body]).toEqual([
         408,
         { error: { code: 'request_timeout', message: expect.any(String) } },
       ])
-      expect(answer.headers.get('connection')).toBe('close')
+      expect(response.headers.get('connection')).toBe('close')
     } finally {
       await host.close()
     }
   })
 
-  test('that is huge is 413, one just below the limit is taken', async () => {
+  test('above the limit is answered 413, and a body at the limit is accepted', async () => {
     const event = fabricatedEvent('customer.created', { id: 'cus_7', object: 'customer' })
     const padded = (bytes: number) => {
       const body = JSON.stringify({ ...event, padding: '' })
@@ -355,7 +355,7 @@ describe('a signed body', () => {
     expect(await stateOf(world, event)).toBeDefined()
   })
 
-  test('that cannot be stored is refused alone, not with what is stored in one statement with it', async () => {
+  test('that cannot be stored is refused without the other bodies of its statement', async () => {
     const url = urlAs('webhooks', world.config.DATABASE_URL!)
     const sql = connectDatabase(url, { max: 4, application_name: 'test' })
     onTestFinished(() => sql.end())
@@ -373,7 +373,7 @@ describe('a signed body', () => {
       (await app.inject({ method: 'POST', url: '/stripe', body, headers: sign(body) })).statusCode
     const small = () =>
       JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_9', object: 'customer' }))
-    // 60 KB as it is sent, and megabytes as the database writes these numbers.
+    // 60 KB in the request, and megabytes in the text format of the database.
     const huge = small().replace('"cus_9"', `"cus_9","numbers":[${Array(10_000).fill('1e300').join()}]`)
 
     const bodies = Array.from({ length: 40 }, (_, nth) => (nth % 10 === 5 ? huge : small()))
@@ -381,7 +381,7 @@ describe('a signed body', () => {
     expect(await Promise.all(bodies.map(post))).toEqual(expected)
   })
 
-  test('without a signature that may be valid is refused before it has arrived', async () => {
+  test('with an invalid signature header is refused before it arrives', async () => {
     const body = '{"id":'
     const v1 = sign(body)['stripe-signature'].split('v1=')[1]!
     for (const [path, header, status] of [
@@ -391,58 +391,65 @@ describe('a signed body', () => {
       ['/nowhere', sign(body), 404],
     ] as const) {
       const headers = { ...header, 'content-type': 'application/json', 'content-length': '1000' }
-      const half = openUnfinished(world.config.WEBHOOKS_URL!, 20, requestBytes('POST', path, headers, body))
-      await until('all are refused', () => half.statuses.length === 20)
-      expect(new Set(half.statuses)).toEqual(new Set([status]))
-      await half.reset()
+      const unfinished = openUnfinished(
+        world.config.WEBHOOKS_URL!,
+        20,
+        requestBytes('POST', path, headers, body),
+      )
+      await until('all requests are refused', () => unfinished.statuses.length === 20)
+      expect(new Set(unfinished.statuses)).toEqual(new Set([status]))
+      await unfinished.reset()
     }
   })
 
-  test('that never ends takes little memory among others like it, and an event is taken beside them', async () => {
+  test('that never ends uses bounded memory with 100 others, and the host accepts an event meanwhile', async () => {
     const bytes = 1024 * 1024
     const headers = { 'content-length': String(bytes), ...sign('') }
     const waiting = openUnfinished(world.config.WEBHOOKS_URL!, 5, requestBytes('POST', '/stripe', headers))
     const before = memoryInUse().arrayBuffers
-    const half = openUnfinished(
+    const unfinished = openUnfinished(
       world.config.WEBHOOKS_URL!,
       100,
       requestBytes('POST', '/stripe', headers, Buffer.alloc(bytes - 1, ' ')),
     )
-    const most = MAX_BUFFERED_BODY_BYTES / bytes
-    await until('those longest on their way are given up', () => half.statuses.length === 100 - most)
-    expect(new Set(half.statuses)).toEqual(new Set([503]))
+    const max_bodies = MAX_BUFFERED_BODY_BYTES / bytes
+    await until(
+      'the oldest unfinished bodies are refused',
+      () => unfinished.statuses.length === 100 - max_bodies,
+    )
+    expect(new Set(unfinished.statuses)).toEqual(new Set([503]))
     const allowed = before + MAX_BUFFERED_BODY_BYTES + 8 * bytes
-    await until('what those held is free', () => memoryInUse().arrayBuffers < allowed)
+    await until('the memory of refused bodies is free', () => memoryInUse().arrayBuffers < allowed)
     expect(
       (await deliver(world, fabricatedEvent('customer.created', { id: 'cus_11', object: 'customer' })))
         .status,
     ).toBe(200)
-    // Nothing would be gained by giving up those that hold nothing.
+    // Requests without buffered bytes are not refused.
     expect(waiting.statuses).toEqual([])
-    await half.reset()
+    await unfinished.reset()
     await waiting.reset()
   })
 
-  test('that comes a moment after its headers is taken, however many others announce one and send nothing', async () => {
+  test('that follows its headers after a moment is accepted, among 200 requests that announce a body and send none', async () => {
     const url = world.config.WEBHOOKS_URL!
     const body = JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_12', object: 'customer' }))
-    // The host has read the headers when it says 100.
+    // A response 100 means that the host has read the headers.
     const headers = { expect: '100-continue', 'content-length': String(body.length), ...sign(body) }
     const event = request(`${url}/stripe`, { method: 'POST', headers })
-    const answered = once(event, 'response') as Promise<[IncomingMessage]>
+    const response_promise = once(event, 'response') as Promise<[IncomingMessage]>
     await once(event, 'continue')
     const head = `POST /stripe HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nstripe-signature: ${sign('')['stripe-signature']}\r\n`
     const empty = ['content-length: 1048576', 'transfer-encoding: chunked'].map((length) =>
       openUnfinished(url, 100, Buffer.from(`${head}${length}\r\n\r\n`)),
     )
-    await until('all are there', () => empty.every(({ statuses }) => statuses.length === 100))
+    await until('all requests have a response', () => empty.every(({ statuses }) => statuses.length === 100))
     event.end(body)
-    const [answer] = await answered
-    expect(answer.statusCode).toBe(200)
+    const [response] = await response_promise
+    expect(response.statusCode).toBe(200)
     for (const others of empty) await others.reset()
   })
 
-  test('with characters and nesting that a database refuses is not a 500', async () => {
+  test('with characters or nesting that a database refuses is not answered 500', async () => {
     const event = (id: string, extra: string) =>
       `{"id":"evt_odd_${id}","type":"customer.created","data":{"object":{"id":"cus_8","object":"customer",${extra}}}}`
     const deep = (levels: number) => `"deep":${'['.repeat(levels)}${']'.repeat(levels)}`
@@ -471,9 +478,13 @@ describe('a signed body', () => {
       ['10,000 levels', event('deep_10000', deep(10_000))],
       ['400,000 levels', event('deep_400000', deep(400_000))],
     ]
-    for (const [what, body] of bodies) {
-      const answer = await send(Buffer.from(body))
-      expect([what, [200, 400].includes(answer.status), answer.status]).toEqual([what, true, answer.status])
+    for (const [name, body] of bodies) {
+      const response = await send(Buffer.from(body))
+      expect([name, [200, 400].includes(response.status), response.status]).toEqual([
+        name,
+        true,
+        response.status,
+      ])
     }
     await world.drain()
     expect(
@@ -482,8 +493,8 @@ describe('a signed body', () => {
   })
 })
 
-describe('once', () => {
-  test('the same webhook 100 times at once, and again later, is stored, performed and applied once', async () => {
+describe('a repeated webhook', () => {
+  test('100 concurrent copies and 100 later copies of a webhook are stored, performed and applied once', async () => {
     const payment = await pay()
     await world.provider('stripe').control('POST', `/payment_intents/${payment.processor_reference}/capture`)
     const [event] = pick(await listEvents(world, payment.processor_reference), ['payment_intent.succeeded'])
@@ -493,9 +504,9 @@ describe('once', () => {
         Array.from({ length: 100 }, () => event!),
       )
 
-    const answers = await flood()
-    expect(answers.every(({ status }) => status === 200)).toBe(true)
-    expect(answers.filter(({ body }) => body.duplicate !== true)).toHaveLength(1)
+    const responses = await flood()
+    expect(responses.every(({ status }) => status === 200)).toBe(true)
+    expect(responses.filter(({ body }) => body.duplicate !== true)).toHaveLength(1)
     await world.drain()
     const again = await flood()
     expect(again.every(({ status, body }) => status === 200 && body.duplicate === true)).toBe(true)
@@ -503,14 +514,14 @@ describe('once', () => {
 
     expect(await countsOf(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
     expect(await stateOf(world, event!)).toBe('applied')
-    const story = await paymentSummary(world, payment.id)
-    expect(story.payment).toMatchObject({ status: 'captured', amount_captured_minor: 1000 })
-    expect(story.postings).toEqual(['capture 1000'])
-    expect(story.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
+    const summary = await paymentSummary(world, payment.id)
+    expect(summary.payment).toMatchObject({ status: 'captured', amount_captured_minor: 1000 })
+    expect(summary.postings).toEqual(['capture 1000'])
+    expect(summary.events).toEqual(['payment.authorized', 'payment.captured', 'payment.created'])
     await checkInvariants(world)
   })
 
-  test('all webhooks of ten payments, each 20 times and interleaved, are applied once', async () => {
+  test('20 interleaved copies of each webhook of ten payments are applied once', async () => {
     const payments = await Promise.all(Array.from({ length: 10 }, () => pay()))
     await Promise.all(payments.map(({ id }) => world.client.post(`/v1/payments/${id}/capture`)))
     const references = new Set(payments.map((payment) => payment.processor_reference))
@@ -526,17 +537,17 @@ describe('once', () => {
       where id = any(${ids}::uuid[])`
     expect({ ...row }).toEqual({ stored: events.length, applied: events.length })
     for (const { id } of payments) {
-      const story = await paymentSummary(world, id)
-      expect(story.payment.status).toBe('captured')
-      expect(story.postings).toEqual(['capture 1000'])
+      const summary = await paymentSummary(world, id)
+      expect(summary.payment.status).toBe('captured')
+      expect(summary.postings).toEqual(['capture 1000'])
     }
     await checkInvariants(world)
   })
 
-  test('1,000 webhooks with 20 % duplicates, shuffled, end in the right state', async () => {
+  test('1,000 shuffled webhooks with 20 % duplicates lead to the right state', async () => {
     const payments = await mapConcurrently(Array.from({ length: 120 }), 20, pay)
     await mapConcurrently(payments, 20, async ({ id, processor_reference }, index) => {
-      // Half is done by us, half in the processor's dashboard.
+      // Half of the captures use the API, half the processor's dashboard.
       if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
       else await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
       await world
@@ -552,8 +563,8 @@ describe('once', () => {
     for (const { status } of await deliverAll(world, posts)) expect(status).toBe(200)
     await world.drain()
     for (const { id } of payments) {
-      const story = await paymentSummary(world, id)
-      expect(story).toEqual({
+      const summary = await paymentSummary(world, id)
+      expect(summary).toEqual({
         payment: {
           status: 'captured',
           known: true,
@@ -579,8 +590,8 @@ describe('once', () => {
   }, 180_000)
 })
 
-describe('away', () => {
-  test('without the database the answer is 503 with Retry-After, and the same event is taken afterwards', async () => {
+describe('an outage', () => {
+  test('of the database is answered 503 with Retry-After, and the same event is accepted afterwards', async () => {
     const { hostname, port } = new URL(world.config.DATABASE_URL!)
     const sockets = new Set<Socket>()
     let silent = false
@@ -607,34 +618,34 @@ describe('away', () => {
       { ...world.config, DATABASE_URL: url.href, WEBHOOKS_PORT: 0 },
       createLog('silent', 'test'),
     )
-    const there: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
+    const host_world: World = { ...world, config: { ...world.config, WEBHOOKS_URL: host.url } }
     try {
       expect(
-        (await deliver(there, fabricatedEvent('customer.created', { id: 'cus_11', object: 'customer' })))
+        (await deliver(host_world, fabricatedEvent('customer.created', { id: 'cus_11', object: 'customer' })))
           .status,
       ).toBe(200)
       proxy.close()
       cut()
       const event = fabricatedEvent('customer.created', { id: 'cus_12', object: 'customer' })
       const refused = async (...codes: string[]) => {
-        const answer = await deliver(there, event)
-        expect([answer.status, codes.includes(answer.body.error.code)]).toEqual([503, true])
-        expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+        const response = await deliver(host_world, event)
+        expect([response.status, codes.includes(response.body.error.code)]).toEqual([503, true])
+        expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
       }
       for (let times = 0; times < 3; times++) await refused('database_unavailable')
-      // Connections are accepted, and then nothing comes.
+      // The proxy accepts connections and sends nothing.
       silent = true
       await listen(Number(url.port))
       await Promise.all(Array.from({ length: 3 }, () => refused('timeout', 'database_unavailable')))
-      // A wrong signature is refused all the same.
+      // An invalid signature is refused without the database.
       const body = JSON.stringify(event)
       expect(
-        (await postWebhook(there, body, { 'stripe-signature': signStripe(body, 'whsec_wrong') })).status,
+        (await postWebhook(host_world, body, { 'stripe-signature': signStripe(body, 'whsec_wrong') })).status,
       ).toBe(400)
       expect(await stateOf(world, event)).toBeUndefined()
       silent = false
       cut()
-      await eventually(async () => expect((await deliver(there, event)).status).toBe(200))
+      await eventually(async () => expect((await deliver(host_world, event)).status).toBe(200))
       await world.drain()
       expect(await countsOf(event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
     } finally {
@@ -644,41 +655,44 @@ describe('away', () => {
     }
   })
 
-  test('webhooks that come while no worker is there are applied when one returns', async () => {
-    const alone = await createWorld({ notifications: false, parts: ['api', 'webhooks'] })
+  test('of the workers delays webhooks until a worker starts', async () => {
+    const without_worker = await createWorld({ notifications: false, parts: ['api', 'webhooks'] })
     const silent = createLog('silent', 'test')
-    let worker = await startWorker(alone.config, silent)
+    let worker = await startWorker(without_worker.config, silent)
     try {
       const payments = await Promise.all(
-        Array.from({ length: 10 }, () => heldPayment(alone.client, { currency: 'EUR' })),
+        Array.from({ length: 10 }, () => heldPayment(without_worker.client, { currency: 'EUR' })),
       )
       await worker.close()
       for (const { processor_reference } of payments) {
-        await alone.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-        await alone
+        await without_worker
+          .provider('stripe')
+          .control('POST', `/payment_intents/${processor_reference}/capture`)
+        await without_worker
           .provider('stripe')
           .control('POST', '/refunds', { payment_intent: processor_reference, amount: 100 })
       }
-      const events = shuffled(await listEvents(alone))
-      for (const event of events) expect((await deliver(alone, event)).status).toBe(200)
+      const events = shuffled(await listEvents(without_worker))
+      for (const event of events) expect((await deliver(without_worker, event)).status).toBe(200)
       for (const { id } of payments)
-        expect((await paymentSummary(alone, id)).payment.status).toBe('authorized')
-      const news = events.filter(({ type }) => type !== 'payment_intent.amount_capturable_updated')
-      for (const event of news) expect(await stateOf(alone, event)).toBeOneOf(['received', 'waiting'])
-      for (const event of events.filter((each) => !news.includes(each)))
-        expect(await stateOf(alone, event)).toBe('applied')
+        expect((await paymentSummary(without_worker, id)).payment.status).toBe('authorized')
+      const provider_events = events.filter(({ type }) => type !== 'payment_intent.amount_capturable_updated')
+      for (const event of provider_events)
+        expect(await stateOf(without_worker, event)).toBeOneOf(['received', 'waiting'])
+      for (const event of events.filter((each) => !provider_events.includes(each)))
+        expect(await stateOf(without_worker, event)).toBe('applied')
 
-      worker = await startWorker(alone.config, silent)
-      await alone.drain()
+      worker = await startWorker(without_worker.config, silent)
+      await without_worker.drain()
       for (const { id } of payments) {
-        const story = await paymentSummary(alone, id)
-        expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 100 })
-        expect(story.postings).toEqual(['capture 1000', 'refund -100'])
+        const summary = await paymentSummary(without_worker, id)
+        expect(summary.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 100 })
+        expect(summary.postings).toEqual(['capture 1000', 'refund -100'])
       }
-      await checkInvariants(alone)
+      await checkInvariants(without_worker)
     } finally {
       await worker.close()
-      await alone.close()
+      await without_worker.close()
     }
   })
 })
