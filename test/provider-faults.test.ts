@@ -781,6 +781,13 @@ test('a capture in progress at the processor is looked up until it is final', as
   await paymentIn(client, id, 'captured')
   await expectOneKey(world, id, 'capture')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
+  // The attempts after the first had no effect of their own, but none of them may claim that nothing happened.
+  const { body: entries } = await client.get(`/v1/payments/${id}/timeline`)
+  const captures = entries.filter(
+    (entry: any) => entry.kind === 'attempt' && entry.name === 'payment.capture',
+  )
+  expect(captures.length).toBeGreaterThan(3)
+  expect(captures.map((entry: any) => entry.outcome)).not.toContain('retry')
 })
 
 test('an authorization in progress at the processor is looked up until it is final', async ({

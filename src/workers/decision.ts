@@ -38,7 +38,7 @@ type RetryOptions = {
   /** The lookup at the provider failed: an unknown call stays unknown, at the same step of its schedule. */
   unanswered?: boolean
   /**
-   * The resource row shows that no attempt has had an effect, even if the job is in doubt: the call is not lookup up
+   * The resource row shows that no attempt has had an effect, even if the job is in doubt: the call is not looked up
    * but sent anew.
    */
   restart_call?: boolean
@@ -62,7 +62,7 @@ export const failed = (failure: NonNullable<Settlement['error']>, result: Attemp
   ...result,
 })
 
-/** Retries with the same key. A call that may only be lookup up is lookup up again. */
+/** Retries with the same key. A call that may only be looked up is looked up again. */
 export const retry = (reason: string, options: RetryOptions & AttemptResult = {}): Decision => ({
   kind: 'retry',
   reason,
@@ -80,7 +80,7 @@ export const rotate = (reason: string, { parked = false } = {}): Decision => ({
 })
 
 /**
- * The effect is unknown: from now on the call is lookup up and not sent. `within_ms`: the maximum delay until the
+ * The effect is unknown: from now on the call is looked up and not sent. `within_ms`: the maximum delay until the
  * next lookup. `absent`: the provider's complete list shows no effect, long enough after the last sending.
  */
 export const unknown = (
@@ -131,7 +131,7 @@ export function unanswered(
 ): Decision {
   const reason = lookup.kind === 'declined' ? lookup.failure.message : lookup.reason
   const outcome = lookup.kind === 'misconfigured' ? 'misconfigured' : 'retry'
-  const after_ms = lookup.kind === 'retry' ? lookup.after_ms : undefined
+  const after_ms = 'after_ms' in lookup ? lookup.after_ms : undefined
   return retry(reason, { outcome, after_ms, unanswered: true, ...options })
 }
 
@@ -173,16 +173,18 @@ export function settlementOf(
         restart_call = false,
         answered = false,
       } = decision
-      // A call that may only be lookup up is not sent.
+      // A call that may only be looked up is not sent.
       const is_lookup = job.call?.lookup_only === true && !restart_call
       if (is_lookup && decision.unanswered !== true) return settleAsUnknown(settlement, job, retry)
       const scheduled_ms =
         outcome === 'misconfigured' ? MISCONFIGURED_DELAY_MS : retryDelay(job, retry, after_ms)
       const delay_ms = decision.delay_ms ?? scheduled_ms
+      // The same attempts put the job in doubt, see settle.ts.
+      const may_be_sent = job.call !== null && !settlement.unsent && !is_lookup && !restart_call
       return {
         ...settlement,
         state: is_lookup ? 'unknown' : 'ready',
-        outcome,
+        outcome: outcome === 'retry' && may_be_sent ? 'ambiguous' : outcome,
         error: decision.reported ?? settlement.error,
         delay_ms,
         rotate: restart_call && job.call?.in_doubt === true,
@@ -219,7 +221,7 @@ export function settlementOf(
 }
 
 /**
- * From now on the call is lookup up. The attempt that leaves its effect unknown failed; a lookup that finds nothing
+ * From now on the call is looked up. The attempt that leaves its effect unknown failed; a lookup that finds nothing
  * did not fail.
  */
 function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
