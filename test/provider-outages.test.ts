@@ -275,6 +275,37 @@ test('a call is late after its own deadline, so a slow AI has no outage', async 
   expect([with_success.lines.length, without_success.lines.length]).toEqual([0, 1])
 })
 
+test('an outage that no job waits for ends, and is logged only while calls fail', async () => {
+  const world = await createWorld({ parts: ['api'] })
+  cleanup.defer(() => world.close())
+  const lines: { failed: number }[] = []
+  const watch = watchProviders(
+    pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) }),
+  )
+  const failInPast = (provider: string, outcome: 'ambiguous' | 'misconfigured', seconds: number) => {
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() - seconds * 1000)
+    watch.ended(provider, { operation: 'any', outcome, duration_ms: 10 })
+    clock.mockRestore()
+  }
+  failInPast('smtp', 'ambiguous', 120)
+  failInPast('twilio', 'misconfigured', 61)
+  const loop = watch.report(world.sql, `worker ${freshKey()}`)
+  cleanup.defer(() => loop.close())
+  const durations = async () => {
+    const rows = await world.sql<{ provider: string; seconds: number }[]>`
+      select provider, extract(epoch from seen_at - since)::float8 as seconds from provider_outages order by provider`
+    return Object.fromEntries(rows.map(({ provider, seconds }) => [provider, seconds]))
+  }
+  await eventually(async () => expect(await durations()).toEqual({ twilio: expect.any(Number) }), 20_000)
+  expect(lines).toMatchObject([
+    { provider: 'twilio', failed: 1 },
+    { provider: 'smtp', failed: 1 },
+  ])
+  // The next failed call begins another outage.
+  failInPast('smtp', 'ambiguous', 0)
+  await eventually(async () => expect((await durations())['smtp']).toBeLessThan(60), 20_000)
+})
+
 test(
   'a recovered provider has no outage, and its jobs are no longer retried',
   { timeout: 180_000 },

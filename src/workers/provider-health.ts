@@ -1,4 +1,4 @@
-// The health of one provider as this worker sees it, and its log lines: one a minute during an outage.
+// The health of one provider as this worker sees it, and its log lines: one a minute while calls fail.
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Log } from '#core/log.ts'
 import { variablesToCheck, problemOf, type CallFailure } from '#domain/operations/provider-outages.ts'
@@ -52,6 +52,7 @@ export function createProviderHealth(provider: string, log: Log): CallHealth {
   function warn(): void {
     const now = Date.now()
     if (outage === null || now - logged_at < LOG_INTERVAL_MS) return
+    if (unlogged === 0 && outage.failed_at <= logged_at) return
     if (outage.outcome !== 'misconfigured' && now - outage.since < MIN_LOGGED_OUTAGE_MS) return
     const check = variablesToCheck(provider, outage.outcome)
     const problem = PROBLEM_TEXTS[problemOf(outage.outcome)]

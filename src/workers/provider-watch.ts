@@ -1,14 +1,16 @@
 // Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage
-// with the variables to check. Answered calls are not written.
+// while calls fail, with the variables to check. Answered calls are not written.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import { CALL_FAILURES, writeOutages } from '#domain/operations/provider-outages.ts'
+import { CALL_FAILURES, findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import { repeat, type Loop } from './clock.ts'
 import { createFailedCallCounts } from './failed-calls.ts'
 import { createProviderHealth, type CallHealth } from './provider-health.ts'
 
 const REPORT_INTERVAL_MS = 5_000
+/** An outage ends this long after its last failed call if no job waits for the provider. */
+const UNNEEDED_OUTAGE_EXPIRY_MS = 90_000
 
 export type ProviderWatch = {
   /** Records an ended call. */
@@ -43,6 +45,19 @@ export function watchProviders(log: Log): ProviderWatch {
     })
   }
 
+  /** Ends the outages that no job waits for any more. */
+  async function endUnneeded(sql: Sql): Promise<void> {
+    const quiet = [...providers].flatMap(([provider, health]) => {
+      const { failed_at = Infinity } = health.outage() ?? {}
+      return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ provider, health, failed_at }]
+    })
+    if (quiet.length === 0) return
+    const needed = new Set((await findOutages(sql)).map(({ provider }) => provider))
+    for (const { provider, health, failed_at } of quiet)
+      // A call may have failed during the query.
+      if (!needed.has(provider) && health.outage()?.failed_at === failed_at) health.forget()
+  }
+
   return {
     ended(provider, { outcome, duration_ms, health }) {
       if (health === 'unknown') return
@@ -59,6 +74,7 @@ export function watchProviders(log: Log): ProviderWatch {
       const reportNow = async () => {
         for (const health of providers.values()) health.check()
         await write(sql, worker)
+        await endUnneeded(sql)
       }
       const loop = repeat(log, 'the report on providers', () => REPORT_INTERVAL_MS, reportNow)
       return {
