@@ -31,12 +31,15 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   const [took_effect, setTookEffect] = useState<boolean>()
   /** Whether the response was lost. */
   const [outcome_unknown, setLost] = useState(false)
+  /** The number when the act was accepted: afterwards, the filters match fewer jobs. */
+  const [accepted_count, setAcceptedCount] = useState<JobCount>()
   const { title, effect, title_for_all, note_for_all }: JobActTexts = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
   const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
     enabled: opened && filters !== undefined,
   })
-  const { data: count, error } = counted
+  const { error } = counted
+  const count = accepted_count ?? counted.data
   const job = 'job' in target ? target.job : undefined
   const is_resolve = target.act === 'resolve'
   const ready =
@@ -51,6 +54,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
         setReason('')
         setTookEffect(undefined)
         setLost(false)
+        setAcceptedCount(undefined)
       }}
       title={job === undefined ? `${title_for_all}?` : `${title} ${job.name}?`}
       action={title}
@@ -67,12 +71,14 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       act={async () => {
         const body = job === undefined ? { filter: count?.filter } : { job_id: job.id }
         try {
-          return await sendAct<JobActRow>('POST', '/ops/acts', {
+          const response = await sendAct<JobActRow>('POST', '/ops/acts', {
             act: target.act,
             reason: reason.trim(),
             ...(is_resolve && { took_effect }),
             ...body,
           })
+          setAcceptedCount(count)
+          return response
         } catch (error) {
           setLost(isOutcomeUnknown(error as Error))
           throw error
