@@ -370,6 +370,26 @@ test('a deletion erases headers and secrets, and its answer shows the last state
   expect([...rows]).toEqual([{ headers: null, secrets: [] }])
 })
 
+test('in production the rules of a URL are reported together with other invalid fields', async ({
+  world,
+}) => {
+  const env = { ...world.env, NODE_ENV: 'production' }
+  const api = await startHere('api', env, createLog('silent', 'test'))
+  onTestFinished(() => api.close())
+  const { key } = await world.clientOf()
+  const client = createClient(api.url!, key)
+  for (const [url, message] of [
+    ['http://shop.example/', 'must be https'],
+    ['https://shop.example:8080/', 'must have port 443 or 8443'],
+  ] as const) {
+    const { status, body } = await create(client, { url, rate_per_s: 0 })
+    expect([status, body.error.details]).toMatchObject([
+      400,
+      [{ param: 'url', message }, { param: 'rate_per_s' }],
+    ])
+  }
+})
+
 test('headers that cannot be decrypted are shown as empty and stay stored until they are replaced', async ({
   world,
 }) => {

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
-import { problemOfUrl } from '#core/tenant-urls.ts'
+import { MAX_TENANT_URL_LENGTH, problemOfUrl } from '#core/tenant-urls.ts'
 import { moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
@@ -155,7 +155,7 @@ export const httpUrl = z
     const message = problemOfUrl(text)
     if (message !== null) check.addIssue({ code: 'custom', message })
   })
-  .meta({ format: 'uri', maxLength: 2048 })
+  .meta({ format: 'uri', maxLength: MAX_TENANT_URL_LENGTH })
 
 /** Fields that a schema does not support, each with its error message. */
 export const unsupportedFields = z.registry<Record<string, string>>()

@@ -6,16 +6,17 @@ import { hasInvisible } from './invisible.ts'
 import { createLookup, lookupWithin, type Lookup } from './lookup.ts'
 import { isReachable, networksOf } from './public-addresses.ts'
 
-const MAX_URL_LENGTH = 2048
+export const MAX_TENANT_URL_LENGTH = 2048
 const LOOKUP_TIMEOUT_MS = 2_000
 const PRODUCTION_PORTS = ['', '443', '8443']
 // The message does not show what a name resolves to, or if it resolves: it must reveal nothing of our network.
 const NOT_PUBLIC = 'must lead to a public address'
 
-/**
- * `allowed`: networks that are reachable although they are not public. `production`: only https, on port 443 or 8443.
- */
-export type TenantUrlRules = { production: boolean; allowed: BlockList; lookup: Lookup }
+/** `production`: only https, on port 443 or 8443. */
+export type UrlFormRules = { production: boolean }
+
+/** `allowed`: networks that are reachable although they are not public. */
+export type TenantUrlRules = UrlFormRules & { allowed: BlockList; lookup: Lookup }
 
 /** The rules of a deployment. */
 export function tenantUrlRules({
@@ -35,7 +36,7 @@ export function tenantUrlRules({
  * password.
  */
 export function problemOfUrl(text: string): string | null {
-  if (text.length > MAX_URL_LENGTH) return `must have at most ${MAX_URL_LENGTH} characters`
+  if (text.length > MAX_TENANT_URL_LENGTH) return `must have at most ${MAX_TENANT_URL_LENGTH} characters`
   // URL removes blanks, and reads `http:host` as `http://host`: the stored text would show another URL.
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
   if (hasInvisible(text) || text.includes('\\'))
@@ -43,8 +44,8 @@ export function problemOfUrl(text: string): string | null {
   if (/^https?:\/\/[^/?#]*@/i.test(text)) return 'must not have a user or a password'
   const { href, hostname } = new URL(text)
   if (hostname.split('.').some(isBrokenLabel)) return 'must have a host name that can be decoded'
-  return href.length > MAX_URL_LENGTH
-    ? `must have at most ${MAX_URL_LENGTH} characters when it is encoded`
+  return href.length > MAX_TENANT_URL_LENGTH
+    ? `must have at most ${MAX_TENANT_URL_LENGTH} characters when it is encoded`
     : null
 }
 
@@ -53,11 +54,8 @@ function isBrokenLabel(label: string): boolean {
   return label.startsWith('xn--') && domainToUnicode(label) === label
 }
 
-/**
- * Why nothing may be sent to this URL, as `... must be https`, or null. Checks its form only. `production`: https is
- * required, on port 443 or 8443.
- */
-export function problemOfUrlForm(text: string, { production }: { production: boolean }): string | null {
+/** Why nothing may be sent to this URL, as `... must be https`, or null. Checks its form only. */
+export function problemOfUrlForm(text: string, { production }: UrlFormRules): string | null {
   const problem = problemOfUrl(text)
   if (problem !== null) return problem
   const url = new URL(text)

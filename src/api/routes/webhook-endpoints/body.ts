@@ -1,7 +1,7 @@
 // The bodies of requests about webhook endpoints.
 import { z } from 'zod'
 import { tenantHeaders } from '#core/tenant-headers.ts'
-import { problemOfUrlForm } from '#core/tenant-urls.ts'
+import { MAX_TENANT_URL_LENGTH, problemOfUrlForm, type UrlFormRules } from '#core/tenant-urls.ts'
 import { dateTime } from '#core/time.ts'
 import { endpointStatus } from '#domain/webhook-endpoints/endpoint.ts'
 import { updateBodyOf, idempotencyKey, metadata, metadataValue, text } from '../../body.ts'
@@ -15,19 +15,20 @@ const types = z
     description: 'The events to send: `*` for all, `<resource>.*`, or single types.',
     example: ['payment.*', 'refund.succeeded'],
   })
-const url = z
-  .string()
-  .max(2048, { abort: true })
-  // The route checks the rules of production and the resolved address.
-  .superRefine((text, check) => {
-    const problem = problemOfUrlForm(text, { production: false })
-    if (problem !== null) check.addIssue({ code: 'custom', message: problem })
-  })
-  .meta({
-    description:
-      'http or https, in production https on port 443 or 8443. It must not lead to a private address or have a user or password.',
-    example: 'https://shop.example/webhooks',
-  })
+/** The route checks the resolved address. */
+const urlOf = (rules: UrlFormRules) =>
+  z
+    .string()
+    .max(MAX_TENANT_URL_LENGTH, { abort: true })
+    .superRefine((text, check) => {
+      const problem = problemOfUrlForm(text, rules)
+      if (problem !== null) check.addIssue({ code: 'custom', message: problem })
+    })
+    .meta({
+      description:
+        'http or https, in production https on port 443 or 8443. It must not lead to a private address or have a user or password.',
+      example: 'https://shop.example/webhooks',
+    })
 const headers = tenantHeaders.meta({
   description: 'Your own headers, sent with each request. Stored encrypted.',
   example: { 'x-shop': '17' },
@@ -48,38 +49,41 @@ const rate_per_s = z.int().min(1).max(1000).nullable().meta({
 })
 const DESCRIPTION = { description: 'Your own description.', example: 'The shop' }
 
-const fields = z.strictObject({
-  url,
-  types,
-  description: text(1_000).meta(DESCRIPTION),
-  headers: headers.default({}),
-  ordered: ordered.default(false),
-  max_in_flight: max_in_flight.default(10),
-  rate_per_s: rate_per_s.default(null),
-  metadata,
-  idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17' }).optional(),
-})
+export type EndpointBodies = ReturnType<typeof endpointBodies>
 
-export const createEndpointBody = fields.meta({
-  id: 'CreateWebhookEndpoint',
-  description: 'The endpoint to create.',
-})
-
-const patch = z
-  .strictObject({
+/** The bodies that create and update an endpoint. */
+export function endpointBodies(rules: UrlFormRules) {
+  const url = urlOf(rules)
+  const fields = z.strictObject({
     url,
     types,
-    description: z.string().max(1_000).nullable().meta(DESCRIPTION),
-    headers,
-    ordered,
-    max_in_flight,
-    rate_per_s,
-    status: endpointStatus,
-    metadata: metadataValue,
+    description: text(1_000).meta(DESCRIPTION),
+    headers: headers.default({}),
+    ordered: ordered.default(false),
+    max_in_flight: max_in_flight.default(10),
+    rate_per_s: rate_per_s.default(null),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17' }).optional(),
   })
-  .partial()
-  .meta({ id: 'UpdateWebhookEndpoint', description: 'The fields to change.' })
-export const updateEndpointBody = updateBodyOf(patch, fields, 'delete the endpoint')
+  const patch = z
+    .strictObject({
+      url,
+      types,
+      description: z.string().max(1_000).nullable().meta(DESCRIPTION),
+      headers,
+      ordered,
+      max_in_flight,
+      rate_per_s,
+      status: endpointStatus,
+      metadata: metadataValue,
+    })
+    .partial()
+    .meta({ id: 'UpdateWebhookEndpoint', description: 'The fields to change.' })
+  return {
+    create: fields.meta({ id: 'CreateWebhookEndpoint', description: 'The endpoint to create.' }),
+    update: updateBodyOf(patch, fields, 'delete the endpoint'),
+  }
+}
 
 export const rotateBody = z
   .strictObject({

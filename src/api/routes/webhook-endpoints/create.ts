@@ -7,7 +7,7 @@ import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'
-import { createEndpointBody } from './body.ts'
+import type { EndpointBodies } from './body.ts'
 import { SECRET } from './examples.ts'
 import type { UrlCheck } from './urls.ts'
 
@@ -16,6 +16,7 @@ export function createEndpointRoute(
   context: RouteContext,
   { view, findByKey }: EndpointViews,
   checkUrl: UrlCheck,
+  bodies: EndpointBodies,
 ): void {
   const { sql, vault } = context
 
@@ -29,7 +30,7 @@ export function createEndpointRoute(
       summary: 'Create a webhook endpoint',
       description:
         'From now on, events are sent to this URL, signed according to Standard Webhooks. Only this answer shows the secret. You can have at most 20 endpoints.',
-      body: createEndpointBody,
+      body: bodies.create,
       key: 'optional',
       examples: {
         requests: {

@@ -5,7 +5,7 @@ import type { RouteApp, RouteContext } from '../../context.ts'
 import { found } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'
-import { updateEndpointBody } from './body.ts'
+import type { EndpointBodies } from './body.ts'
 import { serializeChange } from './serialize-changes.ts'
 import type { UrlCheck } from './urls.ts'
 
@@ -14,6 +14,7 @@ export function updateEndpointRoute(
   context: RouteContext,
   { view }: EndpointViews,
   checkUrl: UrlCheck,
+  bodies: EndpointBodies,
 ): void {
   const { sql, vault } = context
 
@@ -28,7 +29,7 @@ export function updateEndpointRoute(
       description:
         'Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you disable it, whenever they are due. Enabling the endpoint does not send them; a recovery does. Disabling ends a recovery that is in progress. You also enable an endpoint that was disabled automatically this way.',
       params: idParams,
-      body: updateEndpointBody,
+      body: bodies.update,
       examples: {
         requests: {
           disable: { summary: 'Disable it', value: { status: 'disabled' } },
