@@ -79,6 +79,8 @@ create table job_attempts (
   ended_at timestamptz,
   outcome text,
   error jsonb,
+  -- Whether an earlier attempt with the same key may have reached the provider.
+  in_doubt boolean not null default false,
   -- After a rotation: the call with the retired key.
   generation integer,
   key text,
@@ -112,16 +114,19 @@ create view all_jobs with (security_invoker = true) as
     worker, started_at, outcome, operation, generation, first_sent_at, last_sent_at, provider_reference
   from job_history;
 create view all_job_attempts with (security_invoker = true) as
-  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempts
+  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error, in_doubt,
+    generation is not null as rotated
+  from job_attempts
   union all
   -- While an attempt is running, its job has the error of the previous one.
   select tenant_id, id, attempt, worker, started_at, finished_at, outcome,
-    case when state <> 'running' then last_error end
+    case when state <> 'running' then last_error end, in_doubt, false
   from jobs where worker is not null
   union all
-  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempt_history
+  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error, in_doubt, generation is not null
+  from job_attempt_history
   union all
-  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error
+  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error, in_doubt, false
   from job_history where worker is not null;
 create view all_provider_calls with (security_invoker = true) as
   select tenant_id, id as job_id, generation, key, operation, first_sent_at, last_sent_at, refused_since,

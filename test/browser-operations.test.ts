@@ -14,11 +14,13 @@ import { freshKey } from '#test/client.ts'
 import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
 import {
   ASYNC,
+  capturedPayment,
   createPayment,
   eventually,
   fault,
   heldPayment,
   paymentIn,
+  refund,
   unknownRefund,
 } from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
@@ -192,8 +194,14 @@ test('unknown calls are resolved in bulk on the page of jobs, only with a filter
   expect(await resolve.isDisabled()).toBe(true)
   await dialog.getByLabel('It did not take effect').check()
   await checkAccessible(page)
+  const recounted = page.waitForResponse(
+    async (response) => response.url().includes('/ops/jobs/count') && (await response.json()).count === 0,
+  )
   await resolve.click()
   await dialog.getByText('2 done, 0 refused', { exact: true }).waitFor()
+  // The filters match none of the jobs any more.
+  await recounted
+  await dialog.getByText('2 jobs', { exact: true }).waitFor()
   for (const { refund_id } of refunds)
     expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
 })
@@ -288,6 +296,66 @@ test('an act whose response is lost may be in progress: the dialog shows the lat
   await eventually(async () =>
     expect(await sql`select from jobs where id = ${id} and state = 'discarded'`).toHaveLength(1),
   )
+})
+
+test('a timeline says of each retry whether something may have taken effect', async () => {
+  const { world } = dashboard
+  const { client } = world
+  await fund(client, 1000)
+  const [{ id, processor_reference }, { id: payment_id, processor_reference: captured }] = await Promise.all([
+    heldPayment(client, { amount_minor: 1600 }),
+    capturedPayment(client, { amount_minor: 1600 }),
+  ])
+  const failInTurn = async (match: object, faults: [fault: string, times: number][]) => {
+    const scripted: Awaited<ReturnType<typeof fault>>[] = []
+    for (const [name, times] of faults) scripted.push(await fault(world, { match, fault: name, times }))
+    onTestFinished(async () => void (await Promise.all(scripted.map((each) => each.remove()))))
+    return scripted.at(-1)!
+  }
+  const description = freshKey()
+  const [, payout_fails, refund_fails] = await Promise.all([
+    failInTurn({ path: `${processor_reference}/capture` }, [
+      ['drop_before', 1],
+      ['error_500_before', 1],
+    ]),
+    failInTurn({ contains: description }, [
+      ['drop_before', 1],
+      ['rate_limited_429', 100],
+    ]),
+    failInTurn({ method: 'POST', contains: `payment_intent=${captured}` }, [
+      ['drop_after', 1],
+      ['conflict_409', 100],
+    ]),
+  ])
+  const [payout, { body: refunded }] = await Promise.all([
+    recipient(client).then((to) => payOut(client, to, { description })),
+    refund(client, payment_id, { amount_minor: 300 }, ASYNC),
+    client.post(`/v1/payments/${id}/capture`, undefined, ASYNC),
+  ])
+  await Promise.all([payout_fails.hit(), refund_fails.hit(), paymentIn(client, id, 'captured')])
+  // The call under the retired key certainly had no effect, although an attempt before it was in doubt.
+  const page = await dashboard.open(`/payments/${id}`, { as: 'operator' })
+  const timeline = page.getByRole('list', { name: 'Timeline' })
+  await page.getByRole('button', { name: /^Show \d+ minor entr/ }).click()
+  const rotated = timeline.getByRole('listitem').filter({ hasText: 'It is retried with a new key' })
+  await rotated.getByText('Stripe did not capture $16.00, and nothing took effect').waitFor()
+  expect(await timeline.getByText('nothing took effect').count()).toBe(1)
+  await page.goto(`${dashboard.url}/payouts/${payout.body.id}`)
+  await timeline
+    .getByRole('listitem')
+    .filter({ hasText: 'Another attempt follows' })
+    .getByText('Stripe did not confirm whether it did send the payout')
+    .first()
+    .waitFor()
+  expect(await page.getByText('nothing took effect').count()).toBe(0)
+  // A notification has reported this refund, and its job has not settled yet.
+  await eventually(async () =>
+    expect((await client.get(`/v1/refunds/${refunded.id}`)).body.status).toBe('succeeded'),
+  )
+  await page.goto(`${dashboard.url}/refunds/${refunded.id}`)
+  await page.getByText('The refund of $3.00 succeeded.').waitFor()
+  await timeline.getByText('Stripe did not confirm whether it did refund $3.00').first().waitFor()
+  expect(await page.getByText(/nothing took effect|no money moved|has not confirmed/).count()).toBe(0)
 })
 
 test('unknown jobs are listed in pages', async () => {

@@ -23,6 +23,7 @@ import {
   retry,
   rotate,
   retryUndone,
+  unanswered,
   unknown,
   type Decision,
 } from '#workers/decision.ts'
@@ -407,6 +408,9 @@ describe('the fence', () => {
       expect(next.call).toMatchObject({ in_doubt: true, lookup_only: false })
       await settleJobs(sql, [settlement(next, decision)])
       expect(await sentAt()).toEqual(first)
+      const [recorded] = await sql`
+        select in_doubt from job_attempts where job_id = ${id} and outcome is not null order by attempt desc limit 1`
+      expect(recorded).toEqual({ in_doubt: true })
       await sql`delete from job_attempts where job_id = ${id}`
     }
     // A call refused for a day does not count as never sent.
@@ -432,6 +436,18 @@ describe('the fence', () => {
       await settleJobs(sql, [settlement(lookup, giveBack('the worker is stopping'))])
       expect(await sentAt()).toEqual(aged)
     }
+  })
+
+  test('a lookup without an answer waits for as long as the provider asks', async () => {
+    const { sql, client } = world
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [job] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], claimOptions('w'))
+    const after_ms = 3_600_000
+    for (const lookup of [
+      { kind: 'retry', reason: '429', after_ms },
+      { kind: 'ambiguous', reason: '409', after_ms, replayed: false },
+    ] as const)
+      expect(settlement(job!, unanswered(lookup)).delay_ms).toBe(after_ms)
   })
 
   test('a renewal skips a lease with a locked row and renews the others', async () => {

@@ -116,6 +116,29 @@ describe.concurrent.for(FAULTS)('%s', ([, script]) => {
 })
 
 describe.concurrent('a stored error 500 that its key repeats', () => {
+  test('ends the doubt with its new key, as the timeline shows', async ({ world, client }) => {
+    const { id, processor_reference } = await heldPayment(client)
+    const match = { path: `${processor_reference}/capture` }
+    await fault(world, { match, fault: 'drop_before' })
+    await fault(world, { match, fault: 'rate_limited_429' })
+    await fault(world, { match, fault: 'error_500_before' })
+    await client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=30' })
+    await paymentIn(client, id, 'captured')
+    const { body: entries } = await client.get(`/v1/payments/${id}/timeline`)
+    const attempts = entries.filter(
+      (entry: any) => entry.kind === 'attempt' && entry.name === 'payment.capture',
+    )
+    expect(attempts.map(({ outcome, details }: any) => [outcome, details.in_doubt, details.rotated])).toEqual(
+      [
+        ['ambiguous', false, false],
+        ['retry', true, false],
+        ['ambiguous', true, false],
+        ['retry', true, true],
+        ['done', false, false],
+      ],
+    )
+  })
+
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],

@@ -1916,10 +1916,11 @@ export interface TimelineEntry {
   /**
    * How it ended; null while it is in progress.
    * - An attempt: `done`; `declined`: refused, final; `retry`: this attempt had no effect, and another
-   * attempt follows; `ambiguous`: it may have had an effect, and is sent again with the same key;
-   * `unknown`: it is looked up, and sent again only if it had no effect; `misconfigured`: credentials
-   * were refused; `returned`: nothing was sent, another attempt follows; `parked`: it waits for an
-   * operator; `discarded`, `resolved`: an operator ended it. Also null if the worker failed.
+   * attempt follows; `ambiguous`: it may have had an effect, and another attempt sends it again with the
+   * same key or looks it up; `unknown`: it is looked up, and sent again only if it had no effect;
+   * `misconfigured`: credentials were refused; `returned`: nothing was sent, another attempt follows;
+   * `parked`: it waits for an operator; `discarded`, `resolved`: an operator ended it. Also null if the
+   * worker failed.
    * - A call: `done`, `declined`, `discarded`, or `rotated`: it failed and was replaced by a call with a
    * new key.
    * - A notification: `received`, `applied`, `parked` until the object it names exists, `ignored`.
@@ -1928,8 +1929,10 @@ export interface TimelineEntry {
   outcome: string | null
   /**
    * Details by kind.
-   * - An attempt: `job_id`; `attempt`, its number; `ended_at`; `error`, with `code` and `message`, or
-   * null; if a provider refused, also the provider's answer.
+   * - An attempt: `job_id`; `attempt`, its number; `ended_at`; `in_doubt`, whether an earlier attempt
+   * with the same key may have had an effect; `rotated`, whether the call had no effect and the next
+   * attempt sends it with a new key; `error`, with `code` and `message`, or null; if a provider refused,
+   * also the provider's answer.
    * - A call: `job_id`; `generation`, which rises with each new key; `last_sent_at` (`at` is when it was
    * first sent); `provider_reference`, the provider's id of the object.
    * - A notification: `provider`; `event_id` and `object_id`, its ids at the provider; `applied_at`.

@@ -36,8 +36,8 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       for update
     ), attempt as (
       -- The last attempt does not end the job after all.
-      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error)
-      select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error, in_doubt)
+      select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error, in_doubt
       from before where worker is not null
     ), after as (
       update jobs j set state = case when before.lookup_only then 'unknown' else 'ready' end,

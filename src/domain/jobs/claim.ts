@@ -65,7 +65,7 @@ export async function claimJobs(
       select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.id) as nth
       from (select unnest(${ids}::uuid[]) as id order by 1) requested
       cross join lateral (
-        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.wakeup_sent_at,
+        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.in_doubt, j.wakeup_sent_at,
           j.state = 'running' as lapsed
         from jobs j
         where j.id = requested.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
@@ -85,8 +85,8 @@ export async function claimJobs(
       update jobs j set wakeup_sent_at = null from judged f
       where j.tenant_id = f.tenant_id and j.id = f.id and not f.fits and f.wakeup_sent_at is not null
     ), lost as (
-      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at)
-      select tenant_id, id, attempt, worker, started_at from due where lapsed
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, in_doubt)
+      select tenant_id, id, attempt, worker, started_at, in_doubt from due where lapsed
     ), claimed as (
       update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${worker}, started_at = now(),
         lease_token = gen_random_uuid(), lease_until = now() + ${LEASE_MS} * interval '1 millisecond',

@@ -63,7 +63,7 @@ export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
       ) s
       cross join lateral (
         select j.tenant_id, j.request_id, j.attempt, j.worker, j.started_at, j.generation, j.key, j.first_sent_at,
-          j.last_sent_at, j.provider_reference as stored_reference,
+          j.last_sent_at, j.in_doubt, j.provider_reference as stored_reference,
           -- Only this attempt can have sent the call, and it did not.
           (s.unsent and j.first_sent_at = j.last_sent_at and not j.in_doubt) is true as never_sent
         from jobs j
@@ -81,11 +81,10 @@ export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_ms`): Fragment {
   return sql`
     attempt as (
-      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error,
+      insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error, in_doubt,
         generation, key, first_sent_at, last_sent_at, provider_reference)
       select fenced.tenant_id, fenced.job_id, fenced.attempt, fenced.worker, fenced.started_at, clock_timestamp(),
-        fenced.outcome,
-        fenced.error, previous_call.*
+        fenced.outcome, fenced.error, fenced.in_doubt, previous_call.*
       from fenced left join lateral (
         select fenced.generation, fenced.key, fenced.first_sent_at, fenced.last_sent_at,
           coalesce(fenced.provider_reference, fenced.stored_reference)

@@ -5,14 +5,7 @@ import { formatDuration } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from '../timeline/items.tsx'
 import type { TimelineItem } from '../timeline/Timeline.tsx'
-import {
-  attemptSentences,
-  byTime,
-  deliveryItem,
-  dueText,
-  isInDoubt,
-  providerItem,
-} from '../timeline/parts.tsx'
+import { attemptSentences, byTime, deliveryItem, dueText, providerItem } from '../timeline/parts.tsx'
 import type { PaymentTimelineData, TimelineJob } from './timeline.ts'
 import {
   amountOfJob,
@@ -134,8 +127,7 @@ function attemptFields(context: TimelineContext, entry: TimelineEntry) {
     to_do: jobText(name, 'to_do', amount),
     resource: jobText(name, 'resource', amount),
   }
-  const in_doubt = isInDoubt(timeline, entry)
-  const sentences = attemptSentences(forms, { next, in_doubt }, details['error'])
+  const sentences = attemptSentences(forms, next, details)
   const found = outcome === null ? undefined : sentences[outcome]
   const [text, changed] = found ?? [
     ended_at === null && job?.state === 'running'

@@ -70,49 +70,27 @@ export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
 
 export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
 
-const UNCERTAIN_OUTCOMES: (string | null)[] = ['ambiguous', 'unknown', null]
-
-/**
- * Whether an earlier attempt of the same call may have taken effect. Then a later attempt cannot prove that nothing
- * happened.
- */
-export function isInDoubt(
-  { entries, jobs }: { entries: TimelineEntry[]; jobs: Answers['GET /stories/{id}']['jobs'] },
-  { at, details: { job_id } }: TimelineEntry,
-): boolean {
-  const job = jobs.find(({ id }) => id === job_id)
-  const running = job?.state === 'running' ? job.attempt : null
-  const of_job = entries.filter(({ details }) => details['job_id'] === job_id)
-  const uncertain = of_job.filter(
-    ({ kind, outcome, details }) =>
-      kind === 'attempt' && UNCERTAIN_OUTCOMES.includes(outcome) && details['attempt'] !== running,
-  )
-  // A new idempotency key starts a new call.
-  const since = of_job.findLast((entry) => entry.kind === 'provider_call' && entry.at <= at)?.at ?? ''
-  if (uncertain.some((before) => before.at >= since && before.at < at)) return true
-  // The uncertain attempt is on an earlier page.
-  return job?.in_doubt === true && !uncertain.some((each) => each.at >= since)
-}
-
 /**
  * Sentences about an attempt by outcome, each with what follows. `at`: the provider's name. `done`, `to_do`,
- * `resource`: the job in the needed forms. `next`: the time of the next attempt. `in_doubt`: an earlier attempt may
- * have taken effect.
+ * `resource`: the job in the needed forms. `next`: the time of the next attempt.
  */
 export function attemptSentences(
   { at, done, to_do, resource }: Record<'at' | 'done' | 'to_do' | 'resource', string>,
-  { next, in_doubt }: { next: string; in_doubt: boolean },
-  error: unknown,
+  next: string,
+  { in_doubt, rotated, error }: TimelineEntry['details'],
 ): Partial<Record<string, [sentence: string, follows?: string | undefined]>> {
   const { message } = Object(error) as { message?: unknown }
   const unconfirmed = `${at} did not confirm whether it did ${to_do}`
+  const no_effect = `${at} did not ${to_do}, and nothing took effect`
   return {
     done: [done],
     declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
-    retry: [
-      in_doubt ? unconfirmed : `${at} did not ${to_do}, and nothing took effect`,
-      `It is retried${next}.`,
-    ],
+    retry:
+      rotated === true
+        ? [no_effect, `It is retried with a new key${next}.`]
+        : in_doubt === true
+          ? [unconfirmed, `Another attempt follows${next}.`]
+          : [no_effect, `It is retried${next}.`],
     ambiguous: [unconfirmed, `It is retried with the same key${next}.`],
     unknown: [
       `It is unknown whether ${at} did ${to_do}`,

@@ -5,7 +5,7 @@ import type { Answers } from '../generated/answers.ts'
 import { formatDuration } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
-import { attemptSentences, byTime, deliveryItem, dueText, isInDoubt, providerItem } from './parts.tsx'
+import { attemptSentences, byTime, deliveryItem, dueText, providerItem } from './parts.tsx'
 import type { RowJobTexts, RowTexts } from './row-texts.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
@@ -41,7 +41,6 @@ export function rowItems(
             job,
             at,
             now,
-            in_doubt: isInDoubt({ entries, jobs }, entry),
           }),
           links: is_operator && (
             <Link to="/ops/jobs/$id" params={{ id: job_id }}>
@@ -81,13 +80,11 @@ function attemptFields(
     job,
     at,
     now,
-    in_doubt,
   }: {
     entries: TimelineEntry[]
     job: TimelineAnswer['jobs'][number] | undefined
     at: string
     now: number
-    in_doubt: boolean
   },
 ) {
   const { done, to_do, doing } = texts.jobs[name] ?? defaultJobTexts(name)
@@ -107,8 +104,8 @@ function attemptFields(
         : ''
   const sentences = attemptSentences(
     { at, done: `${done} at ${at}`, to_do, resource: `job: ${to_do}` },
-    { next, in_doubt },
-    details['error'],
+    next,
+    details,
   )
   const is_running = outcome === null && job?.state === 'running'
   const [sentence, changed] = (outcome === null ? undefined : sentences[outcome]) ?? [
