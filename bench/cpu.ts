@@ -1,12 +1,12 @@
 // Measures cost as processor time of all started processes, which varies far less on a busy machine than rates.
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Linux counts in hundredths of a second. */
+/** Linux counts processor time in hundredths of a second. */
 const TICK_MS = 10
 
 /**
  * Milliseconds of processor time by program, of a process and all its descendants. Default: this process (`load`).
- * Empty without /proc. Includes children that have ended, because PostgreSQL has many short-lived ones.
+ * Empty without /proc. Includes children that have ended, because PostgreSQL starts many short-lived processes.
  */
 export function cpuTimes(root = process.pid): Map<string, number> {
   const processes = new Map<number, { parent: number; ms: number; name: string }>()

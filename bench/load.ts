@@ -68,7 +68,7 @@ export async function closedLoop(options: Options & { last?: Options['next'] }):
 }
 
 /**
- * Open loop: `rate` requests a second, independent of the answers. Latency counts from the due time, also while all
+ * Open loop: `rate` requests a second, independent of the answers. Latency counts from the due time, even while all
  * connections are busy.
  */
 export async function openLoop(options: Options & { rate: number }): Promise<Load> {
@@ -188,13 +188,13 @@ async function drive(
   }
 }
 
-/** The start of the body and the end of the answer; null while it is incomplete. */
+/** The start of the body and the end of the answer; null while the answer is incomplete. */
 function answerEnd(bytes: Buffer): { body: number; total: number } | null {
   const head = bytes.indexOf(HEAD_END)
   if (head === -1) return null
   let at = bytes.indexOf(LENGTH)
   if (at === -1) at = bytes.indexOf(LENGTH_CAPITALS)
-  if (at === -1 || at > head) throw new Error('an answer without a content-length')
+  if (at === -1 || at > head) throw new Error('an answer has no content-length')
   const length = Number.parseInt(bytes.toString('latin1', at + LENGTH.length, at + LENGTH.length + 12), 10)
   const total = head + HEAD_END.length + length
   return bytes.length < total ? null : { body: head + HEAD_END.length, total }

@@ -15,7 +15,7 @@ export async function npmStart(
 ): Promise<{ url: string; pid: number; [Symbol.asyncDispose](): Promise<void> }> {
   const port = await freePort('127.0.0.1')
   const url = `http://127.0.0.1:${port}`
-  // Its own process group: npm, its shell and our processes end together.
+  // npm gets its own process group, so that npm, its shell and our processes end together.
   const npm = spawn('npm', ['start'], {
     cwd: root,
     detached: true,
@@ -38,7 +38,7 @@ export async function npmStart(
   })
   const group = -npm.pid!
   async function stop(): Promise<void> {
-    // Only to npm, which forwards the signal. A second signal would end our processes immediately.
+    // The signal goes only to npm, which forwards it. A second signal would end our processes immediately.
     npm.kill('SIGTERM')
     const until = performance.now() + STOP_LIMIT_MS
     while (signal(group, 0) && performance.now() < until) await sleep(20)

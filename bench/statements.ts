@@ -15,17 +15,23 @@ export async function resetStatements(sql: Sql): Promise<void> {
 }
 
 /**
- * Writes the slowest statements to `file` and returns a line for each: in total, or per run if `of` is the number of
- * runs.
+ * Writes the slowest statements to `file` and returns a line for each: in total, or per operation if `operations` is
+ * the number of measured operations.
  */
-export async function writeStatements(sql: Sql, file: string, of: number | null = null): Promise<string[]> {
+export async function writeStatements(
+  sql: Sql,
+  file: string,
+  operations: number | null = null,
+): Promise<string[]> {
   const rows = await sql<{ figures: string; query: string }[]>`
     select format('%s ms%s, %s calls, %s rows, %s blocks hit, %s WAL bytes, %s ms each',
-        round((total_exec_time / each)::numeric, 3), case when ${of}::integer is not null then ' a story' end,
-        round((calls / each)::numeric, 2), round((rows / each)::numeric, 2), round((shared_blks_hit / each)::numeric, 1),
-        round(wal_bytes / each::numeric), round(mean_exec_time::numeric, 3)) as figures, query
+        round((total_exec_time / divisor)::numeric, 3),
+        case when ${operations}::integer is not null then ' an operation' end,
+        round((calls / divisor)::numeric, 2), round((rows / divisor)::numeric, 2),
+        round((shared_blks_hit / divisor)::numeric, 1), round(wal_bytes / divisor::numeric),
+        round(mean_exec_time::numeric, 3)) as figures, query
     from pg_stat_statements s join pg_database d on d.oid = s.dbid and d.datname = current_database()
-    cross join (select coalesce(${of}::integer, 1)::float8 as each) n
+    cross join (select coalesce(${operations}::integer, 1)::float8 as divisor) n
     order by total_exec_time desc limit ${MAX_STATEMENTS}`.catch(() => [])
   await mkdir(dirname(file), { recursive: true })
   await writeFile(file, rows.map(({ figures, query }) => `${figures}\n${query}\n\n`).join(''))

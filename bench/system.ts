@@ -7,7 +7,7 @@ import { startPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/ports.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createKey, HOST, variables } from '#test/environment.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import {
   startProviders,
@@ -33,7 +33,7 @@ export type System = {
   /** Starts additional emulators that notify the host at this URL. `cleanup` stops them. */
   startNotifyingProviders(cleanup: AsyncDisposableStack, webhooks_url: string): Promise<Providers>
   keys: Key[]
-  /** Starts a process of the product. A second call with the same name starts another one. */
+  /** Starts a process of the product. A second call with the same name starts another process. */
   startProduct(name: PartName, env?: Record<string, string>): Promise<Product>
   /** Starts a file of `floors/`, with its own database. */
   startFloor(file: string, env?: Record<string, string>): Promise<Floor>
@@ -63,7 +63,7 @@ export type Options = {
 export async function startSystem(options: Options): Promise<System> {
   const { profile } = options
   await using cleanup = new AsyncDisposableStack()
-  const { path: cwd, remove } = await makeFolder('bench')
+  const { path: cwd, remove } = await createTemporaryFolder('bench')
   cleanup.defer(remove)
   const server = await startPostgres({
     data_dir: join(cwd, 'postgres'),

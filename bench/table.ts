@@ -6,7 +6,7 @@ export type Row = {
   name: string
   measured: number
   unit: Unit
-  /** The figure to compare with: measured in the same run, or a peer's, which is never judged. */
+  /** The figure to compare with: measured in the same run, or the figure of a peer, which is never judged. */
   floor: { name: string; value: number } | null
   bar: { text: string; met: boolean } | null
   /** For a `cost`: microseconds by program. */
@@ -26,13 +26,13 @@ type Unit =
   | 'us CPU'
   | '%'
 
-/** At least `times` the floor. */
+/** A row whose bar is at least `times` the floor. */
 export function atLeast(row: Measurement, floor: Floor, times: number): Row {
   const text = times < 1 ? `>= ${Math.round(times * 100)} % of ${floor.name}` : `>= ${times} x ${floor.name}`
   return { ...row, floor, bar: { text, met: row.measured >= floor.value * times } }
 }
 
-/** At most `times` the floor. */
+/** A row whose bar is at most `times` the floor. */
 export function atMost(row: Measurement, floor: Floor, times: number): Row {
   return {
     ...row,
@@ -41,23 +41,26 @@ export function atMost(row: Measurement, floor: Floor, times: number): Row {
   }
 }
 
-/** Below a fixed figure. */
+/** A row whose bar is below a fixed figure. */
 export function below(row: Measurement, limit: number): Row {
   return { ...row, floor: null, bar: { text: `< ${limit} ${row.unit}`, met: row.measured < limit } }
 }
 
-/** At least a fixed figure. */
+/** A row whose bar is at least a fixed figure. */
 export function above(row: Measurement, limit: number): Row {
   const text = `>= ${limit.toLocaleString('en-US')} ${row.unit}`
   return { ...row, floor: null, bar: { text, met: row.measured >= limit } }
 }
 
-/** Without a bar. The floor is only for comparison. */
+/** A row without a bar. The floor is only for comparison. */
 export function info(row: Measurement, floor: Floor | null = null): Row {
   return { ...row, floor, bar: null }
 }
 
-/** Processor time per request of all processes together, nearly the same on a busy machine. `cpu`: by program. */
+/**
+ * A row for the processor time per request of all processes together, which hardly depends on the load of the
+ * machine. `cpu`: by program.
+ */
 export function cost(
   row: Omit<Measurement, 'measured' | 'unit'>,
   side: Costs,

@@ -28,14 +28,14 @@ export type Finding = {
   command: string
 }
 
-/** Progress so far. */
+/** The progress of a property so far. */
 export type Tally = { property: string; requests: number; statuses: Map<number, number> }
 
 const NOTIFIERS = [stripeNotifier, twilioNotifier, emailNotifier]
 
 type Property = {
   name: string
-  /** Number of cases per round, relative to a route's. */
+  /** Number of cases per round, relative to that of a route. */
   share: number
   cases: Arbitrary<any>
   holds: (value: any) => Promise<void>
@@ -202,7 +202,7 @@ async function checkRequest(
   if (problems.length > 0) throw failure(problems, answer, target.url, sent)
 }
 
-/** Sends all at once. Each keeps its connection until the server closes it. */
+/** Sends all requests at once. Each request keeps its connection until the server closes it. */
 async function checkEndless(
   target: Target,
   tally: Tally,
@@ -222,8 +222,8 @@ async function checkEndless(
 }
 
 /**
- * A refused notification is not stored and changes nothing. An accepted one changes nothing that its provider does not
- * confirm, unless it is genuine and its provider's notifications are trusted.
+ * A refused notification is not stored and changes nothing. An accepted notification changes nothing that its
+ * provider does not confirm, unless it is genuine and notifications of that provider are trusted.
  */
 async function checkNotice(
   target: Target,
@@ -247,7 +247,7 @@ async function checkNotice(
   if (status < 400 && isForged(notice.signature)) problems.push('a forged notification was accepted')
   if (status >= 400 && count_after !== count_before) problems.push('a refused notification was stored')
   if (after !== before && (status >= 400 || !notifier.trusted))
-    problems.push('a notification changed stored data without a confirmation')
+    problems.push('a notification changed stored data although the provider does not confirm the change')
   if (problems.length > 0) throw failure(problems, answer, host.url, sent)
 }
 

@@ -23,7 +23,7 @@ const REVEALING =
 
 export type Exchange = { sent: Sent; answer: RawAnswer; before: string; after: string }
 
-/** All problems of an API answer. */
+/** Finds all problems of an API answer. */
 export function problemsWith(target: Target, route: DocumentedRoute, exchange: Exchange): string[] {
   const { sent, answer, before, after } = exchange
   const { status, body, text, headers } = answer
@@ -52,18 +52,18 @@ export function problemsWith(target: Target, route: DocumentedRoute, exchange: E
   if (FORBIDDEN_CODES.has(code)) report(`a request was answered with ${code}`)
   if (isOn(route, sent.target) && !route.codes.includes(code) && !CODES_BEFORE_ROUTING.has(code))
     report(`the route does not document ${code}`)
-  // A request that was accepted and then declined by the processor names its resource.
+  // The error names its resource if the request was accepted and then declined by the processor.
   const accepted = Object.keys(body?.error?.context ?? {}).some((name) => name.endsWith('_id'))
   if (!accepted && after !== before) report(`a refused request (${status} ${code}) changed stored data`)
   return problems
 }
 
-/** Problems of an error answer in itself. */
+/** Finds problems of an error answer that do not depend on its route. */
 function malformedError(target: Target, { status, body, headers }: RawAnswer): string[] {
   const problems: string[] = []
   const { code, message, request_id } = errorOf(body)
   const row = ERRORS[code as ErrorCode] as readonly [number, string] | undefined
-  if (row === undefined) problems.push(`${code} is not in the catalogue`)
+  if (row === undefined) problems.push(`the error code ${code} is not in the catalogue`)
   else if (row[0] !== status) problems.push(`${code} has the status ${row[0]}, not ${status}`)
   const anyRoute = target.document.components.schemas.ErrorAnswer
   if (anyRoute === undefined) problems.push('the document has no schema of errors')
@@ -102,13 +102,15 @@ function isOn({ path }: DocumentedRoute, target: string): boolean {
   return new RegExp(`^${pattern}(?:[?#]|$)`).test(target)
 }
 
-/** With null the system chooses the value. */
+/** Fields whose value the system chooses if they are null. */
 const SYSTEM_CHOSEN_FIELDS = new Set(['amount_minor', 'model', 'from'])
 
-/** Fields in another form in the answer: files without content, normalized addresses, times with microseconds. */
+/**
+ * Fields that have another form in the answer: files without content, normalized addresses, times with microseconds.
+ */
 const TRANSFORMED_FIELDS = new Set(['attachments', 'to', 'cc', 'bcc', 'tags', 'send_at'])
 
-/** Fields of a create that the answer does not repeat. */
+/** The fields of a create that the answer does not return unchanged. */
 function changedFields(route: DocumentedRoute, { status, body, headers }: RawAnswer, sent: Sent): string[] {
   if (status !== 201 || headers.has('idempotent-replayed') || sent.body === null) return []
   const sent_fields = JSON.parse(Buffer.from(sent.body, 'latin1').toString('utf8')) as Record<string, unknown>

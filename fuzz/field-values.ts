@@ -38,7 +38,7 @@ const SCHEMAS: unknown[] = [
   { $schema: 'http://json-schema.org/draft-04/schema#', type: 'object' },
 ]
 
-/** By the names of fields. */
+/** Values by the name of the field. */
 export type FieldValues = Record<string, Arbitrary<unknown>>
 
 const FIELD_VALUES: FieldValues = {
@@ -89,7 +89,7 @@ const FIELD_VALUES: FieldValues = {
   metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => withoutInvalidJson(value)),
 }
 
-/** By path prefix, longest first. */
+/** Values of fields by path prefix, longest prefix first. */
 const FIELD_VALUES_BY_PATH: Record<string, FieldValues> = {
   ...MESSAGE_FIELD_VALUES,
   '/v1/webhook_endpoints': {

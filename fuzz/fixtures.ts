@@ -5,12 +5,12 @@ import type { Channel } from '#core/addresses.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { startVerification } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
-import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, authorizedPayment, refund } from '#test/payments.ts'
 import { payOut, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 
 const AUTHORIZED_MINOR = 100_000
-/** No server listens there. */
+/** No server listens at this URL. */
 export const UNREACHABLE_URL = 'http://127.0.0.1:9/hook'
 const PREFER_WAIT = { prefer: 'wait=10' }
 
@@ -33,7 +33,7 @@ export function createFixtures(
 ) {
   const ids = new Map<string, string>()
   const authorized = async () =>
-    (await heldPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })).id
+    (await authorizedPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })).id
   const capture = async () => await capturedPayment(client, { amount_minor: AUTHORIZED_MINOR, ...payment })
   const person = async (): Promise<string> => {
     const body = { idempotency_key: freshKey(), name: 'Ada', ...customer }
@@ -68,7 +68,7 @@ export function createFixtures(
     return (await client.post(`/v1/messages/${channel}`, body, PREFER_WAIT)).body
   }
   const messageOf = async (channel: Channel) => (await client.get(`/v1/messages/${await find(channel)}`)).body
-  /** A tenant has at most twenty endpoints. One that no fixture uses is deleted. */
+  /** A tenant has at most twenty endpoints, so an endpoint that no fixture uses is deleted. */
   const endpoint = async (): Promise<any> => {
     for (;;) {
       const body = {
@@ -87,7 +87,7 @@ export function createFixtures(
   const creators: Record<string, () => Promise<string>> = {
     customer: person,
     async recipient() {
-      // So that there is a balance to pay out.
+      // The capture creates a balance to pay out.
       await capture()
       const body = { idempotency_key: freshKey(), ...RECIPIENT, ...record }
       return (await client.post('/v1/recipients', body)).body.id

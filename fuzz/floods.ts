@@ -35,7 +35,7 @@ const RETRY_DELAY_MS = 250
 const MAX_COMMAND_BODY_LENGTH = 10_000
 const MEBIBYTE = 1024 * 1024
 
-/** Renders in some hundredths of a second. */
+/** A template that takes some hundredths of a second to render. */
 const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
 const slowTemplate = async (client: Client): Promise<string> => {
   const body = { name: freshKey(), channel: 'email', subject: 'x', text: SLOW, html: SLOW }
@@ -62,7 +62,7 @@ export const FLOODS: Flood[] = [
   {
     name: 'batches',
     requests: 120,
-    full: /templates|large messages|read at once/,
+    full: /templates|large messages|replayed batches/,
     async prepare(client) {
       const template = await slowTemplate(client)
       return (nth) => {

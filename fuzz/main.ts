@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '#start/postgres.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound, type Finding, type Tally } from './campaign.ts'
 import { deployedTarget, FUZZED_VARIABLES, runningTarget, type Target } from './target.ts'
@@ -105,7 +105,7 @@ async function open(): Promise<{ target: Target; close: () => Promise<void> }> {
     for (const each of closers.toReversed()) await each()
   }
   try {
-    const folder = await makeFolder()
+    const folder = await createTemporaryFolder()
     closers.push(() => folder.remove())
     const postgres = await startPostgres({ data_dir: join(folder.path, 'postgres') })
     closers.push(() => postgres.stop())

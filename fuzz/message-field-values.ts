@@ -106,7 +106,7 @@ const TEMPLATES = {
 }
 const SUPPRESSIONS = { address: oneof(constantFrom('@{fresh}@example.com', '@{address}'), number) }
 
-/** By path prefix, longest first. */
+/** Values of fields by path prefix, longest prefix first. */
 export const MESSAGE_FIELD_VALUES: Record<string, Record<string, Arbitrary<unknown>>> = {
   '/v1/messages/email': EMAIL,
   '/v1/messages/sms': SMS,
@@ -134,7 +134,7 @@ const sentEmail = (body: Fields) =>
   sent(body, { subject: 'Hello', ...((body['html'] ?? null) === null && { text: 'Hello' }) })
 const sentSms = (body: Fields) => sent(body, { body: 'Hello' })
 
-function each(makeConsistent: (body: Fields) => Fields): (body: Fields) => Fields {
+function forEachMessage(makeConsistent: (body: Fields) => Fields): (body: Fields) => Fields {
   return ({ messages, ...own }) => ({
     ...own,
     messages: Array.isArray(messages) ? messages.map((one: Fields) => makeConsistent(one)) : messages,
@@ -151,11 +151,11 @@ const suppression = (body: Fields): Fields => ({
   channel: /^(@\{number|\+)/.test(String(body['address'])) ? 'sms' : 'email',
 })
 
-/** Makes bodies consistent, by path prefix, longest first. */
+/** Functions that make bodies consistent, by path prefix, longest prefix first. */
 export const CONSISTENT_BODIES: Record<string, (body: Fields) => Fields> = {
-  '/v1/messages/email/batch': each(sentEmail),
+  '/v1/messages/email/batch': forEachMessage(sentEmail),
   '/v1/messages/email': sentEmail,
-  '/v1/messages/sms/batch': each(sentSms),
+  '/v1/messages/sms/batch': forEachMessage(sentSms),
   '/v1/messages/sms': sentSms,
   '/v1/messages/templates/': (body) => body,
   '/v1/messages/templates': template,

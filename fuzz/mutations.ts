@@ -43,20 +43,20 @@ const OTHER_TENANT_IDS = [
 /** An id that does not exist. */
 export const NONEXISTENT_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
-/** Any one mutation. `names`: the fields of the body. */
+/** Any single mutation. `names`: the fields of the body. */
 export function mutationFor(route: DocumentedRoute, names: string[]): Arbitrary<Mutation> {
-  const ofPath = route.path.includes('{') ? [otherPath(route)] : []
-  const ofBody = route.operation.requestBody === undefined ? [strayBody] : [otherField(names), otherBytes]
+  const ofPath = route.path.includes('{') ? [pathMutation(route)] : []
+  const ofBody = route.operation.requestBody ? [fieldMutation(names), bodyMutation] : [strayBody]
   return oneof(
     { weight: 2, arbitrary: oneof(strangePath, ...ofPath) },
-    { weight: 1, arbitrary: otherQuery },
-    { weight: 2, arbitrary: otherHeader },
+    { weight: 1, arbitrary: queryMutation },
+    { weight: 2, arbitrary: headerMutation },
     { weight: 6, arbitrary: oneof(...ofBody) },
   )
 }
 
 /** Another id: of another tenant, nonexistent, spelled differently, or invalid. */
-function otherPath({ path }: DocumentedRoute): Arbitrary<Mutation> {
+function pathMutation({ path }: DocumentedRoute): Arbitrary<Mutation> {
   const id = oneof(
     constantFrom(
       ...OTHER_TENANT_IDS,
@@ -97,7 +97,7 @@ const strangePath: Arbitrary<Mutation> = oneof(
   ).map((change): Mutation => (draft) => ({ ...draft, path: change(draft.path) })),
 )
 
-const otherQuery: Arbitrary<Mutation> = oneof(
+const queryMutation: Arbitrary<Mutation> = oneof(
   badQuery.map((query): Mutation => (draft) => ({ ...draft, query })),
   tuple(
     constantFrom('limit', 'before', 'status', 'currency', 'email', 'amount_min', 'metadata[a]'),
@@ -154,7 +154,7 @@ const COMPLETE_HEADERS: (readonly [name: string, value: string])[] = [
   ['te', 'trailers'],
 ]
 
-const otherHeader: Arbitrary<Mutation> = oneof(
+const headerMutation: Arbitrary<Mutation> = oneof(
   constantFrom(...TYPES).map((type) => replacing('content-type', type)),
   constantFrom('gzip', 'br', 'deflate', 'zstd', 'identity', 'x').map((type) =>
     replacing('content-encoding', type),
@@ -183,7 +183,7 @@ function replacing(name: string, value: string): Mutation {
 }
 
 /** Changes, removes, adds or duplicates a field. */
-function otherField(names: string[]): Arbitrary<Mutation> {
+function fieldMutation(names: string[]): Arbitrary<Mutation> {
   const name = names.length === 0 ? constant('x') : constantFrom(...names)
   const token = oneof(
     { weight: 5, arbitrary: badToken },
@@ -215,7 +215,7 @@ function otherField(names: string[]): Arbitrary<Mutation> {
     },
     {
       weight: 1,
-      arbitrary: tuple(name, nat({ max: 40 }), lineEnd).map(([each, at, end]) =>
+      arbitrary: tuple(name, nat({ max: 40 }), headerInjection).map(([each, at, end]) =>
         change((fields) =>
           fields.map(([own, value]) => [own, own === each ? broken(value, at, end) : value]),
         ),
@@ -234,7 +234,7 @@ function otherField(names: string[]): Arbitrary<Mutation> {
 
 /** Replaces one value of a JSON object by this token. Returns other JSON unchanged. */
 function inside(json: string, at: number, token: string): string {
-  // An earlier mutation may have made it invalid JSON.
+  // An earlier mutation may have made the text invalid JSON.
   const value = parsed(json)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return json
   const pairs = Object.entries(value).map(([name, each]) => [name, JSON.stringify(each)] as const)
@@ -244,7 +244,7 @@ function inside(json: string, at: number, token: string): string {
 }
 
 /** A header injection, if the text becomes a header. */
-const lineEnd = constantFrom('\r\n', '\n', '\r').map((end) => `${end}${INJECTED}: 1${end}`)
+const headerInjection = constantFrom('\r\n', '\n', '\r').map((end) => `${end}${INJECTED}: 1${end}`)
 
 /** Inserts this piece into each string of the JSON. */
 function broken(json: string, at: number, piece: string): string {
@@ -268,7 +268,7 @@ function spoiling(spoil: (body: string) => string): Mutation {
 }
 
 /** Changes of the complete body: truncated, compressed, wrapped, or replaced. */
-const otherBytes: Arbitrary<Mutation> = oneof(
+const bodyMutation: Arbitrary<Mutation> = oneof(
   nat({ max: 300 }).map((at) => spoiling((body) => body.slice(0, at))),
   tuple(nat({ max: 300 }), badBytes).map(([at, bytes]) =>
     spoiling((body) => body.slice(0, at) + bytes + body.slice(at)),
@@ -292,7 +292,7 @@ const otherBytes: Arbitrary<Mutation> = oneof(
   ).map(spoiling),
 )
 
-/** A body where the operation has none. */
+/** A body for an operation that has none. */
 const strayBody: Arbitrary<Mutation> = badToken.map((token) => (draft) => ({
   ...replacing('content-type', 'application/json')(draft),
   fields: [],

@@ -20,9 +20,9 @@ import { mutationFor, NONEXISTENT_ID, PAYMENTS, type Draft } from './mutations.t
 import { binary, type Sent } from './wire.ts'
 
 /**
- * A placeholder for a record of the fuzzed system, filled when the request is sent: each of those in `fixtures.ts`, as
- * `@{customer}` or `@{authorized}`, also as `@{other.customer}` of another tenant; `@{key}`, a used key; `@{fresh}`, a new
- * one; `@{api_key}`; `@{in_an_hour}`. `@{upper.authorized}` is the same id in capitals.
+ * A placeholder, filled when the request is sent. `@{customer}`, `@{authorized}` and so on: the id of a record of
+ * `fixtures.ts`. `@{other.customer}`: the id of another tenant's record. `@{upper.authorized}`: the id in capitals.
+ * `@{key}`: a used idempotency key. `@{fresh}`: a new key. Others: `@{api_key}`, `@{in_an_hour}`.
  */
 export const PLACEHOLDER = /@\{([\w.]+)\}/g
 
@@ -86,7 +86,7 @@ function asQuery(pairs: (readonly [name: string, value: unknown])[]): string {
   return `?${all.map(([name, value]) => `${encodeURIComponent(name)}=${escaped(String(value))}`).join('&')}`
 }
 
-// Keeps placeholders.
+// Encodes a text for a query, unless it is a placeholder.
 function escaped(text: string): string {
   return /^@\{[\w.]+\}$/.test(text) ? text : encodeURIComponent(text.toWellFormed())
 }
@@ -117,7 +117,7 @@ function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
   if (!path.includes('{')) return constant(path)
   const [, names] = Object.entries(FIXTURES_BY_PATH).find(([prefix]) => path.startsWith(prefix)) ?? []
   const own = names?.map((name) => `@{${name}}`) ?? paymentsFor(method, path)
-  // An id in capitals is the same id; a caller's key is not.
+  // An id in capitals is the same id. A key in capitals is another key.
   const ids = path.includes('{key}')
     ? own
     : [...own, ...own, NONEXISTENT_ID, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]

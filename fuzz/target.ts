@@ -30,7 +30,7 @@ export const FUZZED_VARIABLES = {
   WEBHOOK_RETRY_SCHEDULE_S: '0',
   MESSAGES_PER_MINUTE: '1000000',
   MESSAGES_PER_DESTINATION_HOUR: '1000000',
-  // As in the scripts of package.json.
+  // The heap limit of the scripts in package.json.
   NODE_OPTIONS: '--max-old-space-size=512',
   EMAIL_WEBHOOK_SECRET: `whsec_${randomBytes(32).toString('base64')}`,
 }
@@ -49,7 +49,7 @@ export type Target = {
   other_tenant_texts: string[]
   /** The processor, whose control API scenarios use; null: not reachable. */
   processor: Provider | null
-  /** The SMS provider, likewise. */
+  /** The SMS provider, whose control API scenarios use; null: not reachable. */
   sms: Provider | null
   /** Whether the request timeout is short enough to wait for. */
   short_timeout: boolean
@@ -94,7 +94,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
 
   async function settled(): Promise<void> {
     for (;;) {
-      // The processor first: its notifications cause work here.
+      // The processor is checked first, because its notifications cause work here.
       const { to_come, waiting, sending } = await processor.control('GET', '/webhooks')
       if (to_come + waiting + sending === 0 && !(await hasWork())) return
       await sleep(5)
@@ -168,7 +168,7 @@ async function injectedHeaders(inbox: Provider): Promise<string[]> {
     .map((head) => `an email with an injected header: ${head}`)
 }
 
-/** A running system. Its lists show its stored data. No one else may use the tenants of the keys. */
+/** A running system. Its lists show its stored data. No other client may use the tenants of the keys. */
 export async function runningTarget(options: {
   url: string
   key: string

@@ -25,7 +25,7 @@ export function binary(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1')
 }
 
-/** Sends a request on a new connection and returns the answer. Throws without one. */
+/** Sends a request on a new connection and returns the answer. Throws if none arrives. */
 export async function send(url: string, sent: Sent): Promise<RawAnswer> {
   const timeout = new AbortController()
   const drip =
@@ -47,7 +47,7 @@ export async function send(url: string, sent: Sent): Promise<RawAnswer> {
   }
 }
 
-/** The bytes of a request, without an end if it has none. */
+/** The bytes of a request. The body of an endless request has no end. */
 export function bytesOf(url: string, { method, target, headers, body, framing }: Sent): Buffer {
   const present = new Set(headers.map(([name]) => name.toLowerCase()))
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`)

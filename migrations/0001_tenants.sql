@@ -1,7 +1,7 @@
 -- Tenants, their API keys, and the functions that tables share.
 
 -- Milliseconds come from the clock and microseconds from a sequence. Two rows of one millisecond differ, so
--- `before=<created_at>` is an exact cursor. Each table has a unique index on it.
+-- `before=<created_at>` is an exact cursor. Each table that has lists has a unique index on `created_at`.
 create sequence created_at_microseconds as smallint minvalue 0 maxvalue 999 start 0 cycle;
 
 create function unique_now() returns timestamptz language sql volatile as $$

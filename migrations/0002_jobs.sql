@@ -5,7 +5,7 @@ create table jobs (
   tenant_id uuid not null,
   queue text not null,
   name text not null,
-  subject_id uuid,
+  resource_id uuid,
   payload jsonb not null,
   state text not null default 'ready'
     check (state in ('ready', 'running', 'succeeded', 'failed', 'unknown', 'discarded')),
@@ -29,8 +29,8 @@ create table jobs (
   outcome text,
   -- The number of attempts in a row without an answer.
   failures integer not null default 0,
-  -- Since when all attempts have failed; null if the last one did not fail. A claim does not change it, and
-  -- neither does a job that succeeds at its first attempt.
+  -- Since when all attempts have failed; null if the last one did not fail. Neither a claim nor a success at the first
+  -- attempt changes this column.
   failing_since timestamptz,
   -- The provider call. `key` belongs to this generation; a rotation stores the previous key in its attempt.
   operation text,
@@ -40,14 +40,15 @@ create table jobs (
   last_sent_at timestamptz,
   -- Fingerprints of the credentials with which the call of this generation was sent, separated by spaces.
   sent_with text,
-  -- An attempt may have reached the provider without an answer.
+  -- A call of an earlier attempt may have reached the provider, but its answer was not received.
   in_doubt boolean not null default false,
-  -- Since when each attempt was refused before it took effect; null if the last one was not refused.
+  -- Since when the provider has refused every attempt before the call took effect; null if the last attempt was not
+  -- refused.
   refused_since timestamptz,
-  -- When the provider's complete list showed no effect, long enough after the last send.
+  -- When the provider's complete list first showed no effect of the call, long enough after the call was last sent.
   absent_since timestamptz,
   provider_reference text,
-  -- Does not change while the job is open. As the last column it is not part of the log record of a claim.
+  -- Does not change while the job is open. As the last column, it stays out of the write-ahead log record of a claim.
   request jsonb,
   check ((state = 'running') = (lease_token is not null)),
   check ((state in ('succeeded', 'failed', 'discarded')) = (finished_at is not null)),
@@ -59,9 +60,9 @@ create table jobs (
 create unique index jobs_dedupe on jobs (queue, dedupe_key) where dedupe_key is not null;
 -- The open jobs of a queue, scanned tenant by tenant.
 create index jobs_open on jobs (queue, tenant_id, priority, run_at) where finished_at is null;
-create index jobs_subject on jobs (tenant_id, subject_id);
+create index jobs_of_resource on jobs (tenant_id, resource_id);
 create index jobs_finished on jobs (finished_at, id) where finished_at is not null;
-create index jobs_unknown on jobs (tenant_id, subject_id) where finished_at is null and unknown_since is not null;
+create index jobs_unknown on jobs (tenant_id, resource_id) where finished_at is null and unknown_since is not null;
 create index jobs_retrying on jobs (name, failing_since) where finished_at is null and failing_since is not null;
 create index jobs_retrying_of_tenant on jobs (tenant_id, name, failing_since)
   where finished_at is null and failing_since is not null;
@@ -90,12 +91,13 @@ create table job_attempts (
   primary key (job_id, attempt)
 ) with (fillfactor = 70);
 
--- Finished jobs move out of the tables of the hot path. Partitions by time make deletion a drop of a table. The
--- attempts and the notification of a job are also partitioned by the time at which the job finished.
+-- Finished jobs move out of the tables that claims use. The history is partitioned by time, so that old rows are
+-- deleted by dropping a table. The attempts and the notification of a job are also partitioned by the time at which
+-- the job finished.
 create table job_history (like jobs) partition by range (finished_at);
 alter table job_history alter column finished_at set not null, add primary key (id, finished_at);
 create table job_history_default partition of job_history default;
-create index job_history_subject on job_history (tenant_id, subject_id) where subject_id is not null;
+create index job_history_of_resource on job_history (tenant_id, resource_id) where resource_id is not null;
 create index job_history_finished_at on job_history (finished_at);
 create index job_history_tenant on job_history (tenant_id, finished_at);
 create index job_history_failed on job_history (finished_at) where state in ('failed', 'discarded');
@@ -104,13 +106,14 @@ create table job_attempt_history (finished_at timestamptz not null, like job_att
 alter table job_attempt_history add primary key (job_id, attempt, finished_at);
 create table job_attempt_history_default partition of job_attempt_history default;
 
--- All jobs, attempts and calls, present and past, without secrets. A reader needs the rights to both tables.
+-- All open and finished jobs, with their attempts and calls, without secrets. A reader needs rights to the tables and
+-- to their histories.
 create view all_jobs with (security_invoker = true) as
-  select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at,
+  select tenant_id, id, queue, name, resource_id, payload, state, attempt, last_error, created_at, finished_at,
     worker, started_at, outcome, operation, generation, first_sent_at, last_sent_at, provider_reference
   from jobs
   union all
-  select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at,
+  select tenant_id, id, queue, name, resource_id, payload, state, attempt, last_error, created_at, finished_at,
     worker, started_at, outcome, operation, generation, first_sent_at, last_sent_at, provider_reference
   from job_history;
 create view all_job_attempts with (security_invoker = true) as
@@ -171,7 +174,7 @@ create table idempotency_keys (
   created_at timestamptz not null default now(),
   primary key (tenant_id, key, scope)
 );
--- A B-tree, because rows come and go: a reused block range would span all times.
+-- A B-tree and not BRIN: rows are also deleted, and a block range with reused space would span all times.
 create index idempotency_keys_created_at on idempotency_keys (created_at);
 
 -- The acts of operators on jobs.
@@ -205,7 +208,7 @@ create table recurring_work (
   -- The worker of the present or last run, and the duration of the last successful run.
   worker text,
   duration_ms double precision,
-  -- Why the last run failed, since when all runs have failed, and how many.
+  -- Why the last run failed, since when all runs have failed, and the number of these runs.
   failure text,
   failing_since timestamptz,
   failed_runs integer not null default 0

@@ -85,8 +85,8 @@ create table payments (
   authorized_at timestamptz,
   captured_at timestamptz,
   canceled_at timestamptz,
-  -- The latest dispute as responses present it, written by the statement that writes the dispute. Nearly no
-  -- payment has one, so reading payments must not look for it.
+  -- The latest dispute as responses present it, written by the statement that writes the dispute. A copy, because few
+  -- payments have a dispute: without the copy, each read of a payment would search for one.
   dispute jsonb,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
@@ -129,7 +129,8 @@ create table refunds (
   status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
   processor text not null,
   processor_reference text,
-  -- The furthest state that the processor has reported: it may have made a refund that was resolved as failed.
+  -- The furthest state that the processor has reported: the processor may have made a refund that an operator resolved
+  -- as failed.
   processor_status text check (processor_status in ('pending', 'succeeded', 'failed')),
   -- The amount posted and not returned.
   out_minor bigint not null default 0,

@@ -48,7 +48,7 @@ create table payouts (
   description text check (length(description) <= 1000),
   processor text not null,
   processor_reference text,
-  -- The furthest state that the processor has reported: it may pay a payout that was failed manually.
+  -- The furthest state that the processor has reported: the processor may pay a payout that was failed manually.
   processor_status text check (processor_status in ('processing', 'paid', 'failed', 'canceled')),
   -- When the attempt began that reported the last arrival date, or when the date was received. A later answer
   -- of an earlier attempt changes nothing.
@@ -57,12 +57,13 @@ create table payouts (
   paid_minor bigint not null default 0,
   returned_minor bigint not null default 0,
   out_minor bigint not null generated always as (paid_minor - returned_minor) stored,
-  -- When a call began that may have created it at the processor. Null: it certainly does not exist there.
+  -- When a call began that may have created the payout at the processor. Null: the processor certainly does not have
+  -- the payout.
   call_started_at timestamptz,
-  -- A cancellation is in progress, or follows once the processor has the payout.
+  -- When a cancellation was requested. It is in progress, or begins once the processor has the payout.
   cancel_requested_at timestamptz,
-  -- It is to be failed manually once the processor can no longer pay it. Until then it stays open and its
-  -- amount reserved.
+  -- When a manual failure was requested. It takes effect once the processor can no longer pay the payout. Until then
+  -- the payout stays open and its amount stays reserved.
   fail_requested_at timestamptz,
   arrival_date text check (arrival_date ~ '^\d{4}-\d{2}-\d{2}$'),
   failure jsonb,
@@ -87,5 +88,5 @@ create table payouts (
       = (status = 'failed' or (status in ('pending', 'processing') and fail_requested_at is not null)))
 ) with (fillfactor = 70);
 create index payouts_recipient on payouts (tenant_id, recipient_id, created_at);
--- Also payouts that have ended here and not at the processor.
+-- Includes payouts that are final here but not at the processor.
 create index payouts_open on payouts (tenant_id, created_at) where open or processor_status = 'processing';

@@ -16,12 +16,13 @@ create table disputes (
   evidence_due_by timestamptz,
   opened_at timestamptz not null,
   closed_at timestamptz,
-  -- The events announced for it. Each is written once, even if the dispute is lost, won and lost again.
+  -- The types of the events that were written for the dispute. Each type is written once, even if the dispute is lost,
+  -- won and lost again.
   announced text[] not null
     check (announced <@ array['disputed', 'dispute_won', 'dispute_lost', 'dispute_closed'] and 'disputed' = any(announced)),
-  -- Incremented by each answer that is written, even without a change. An answer of the processor is written
-  -- only over the revision known before the request: statuses move back and forth, so nothing else shows which
-  -- answer is newer.
+  -- Incremented by each written answer of the processor, even without a change. An answer is written only if the
+  -- revision is still the one that was read before the request: statuses move back and forth, so nothing else shows
+  -- which answer is newer.
   revision integer not null default 1,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),

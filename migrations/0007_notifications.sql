@@ -1,7 +1,7 @@
 -- The reports of providers: their notifications, drifts between their books and ours, their accounts and
 -- failures.
 
--- `subject` and `subject_id` reference the root row of a notification. No foreign key: it would lock that row
+-- `resource` and `resource_id` reference the root row of a notification. No foreign key: it would lock that row
 -- for each of its notifications. The audit checks that the row exists in the same tenant.
 create table notifications (
   id uuid primary key,
@@ -11,33 +11,34 @@ create table notifications (
   kind text not null,
   object_id text,
   payload jsonb not null,
-  -- `waiting`: a change in progress will probably bring the same status; when due, the notification is compared
-  -- with our row again.
+  -- `waiting`: a change in progress will probably give our row the reported status; at `due_at` the notification is
+  -- compared with our row again.
   state text not null default 'received' check (state in ('received', 'waiting', 'applied', 'parked', 'ignored')),
   tenant_id uuid,
-  subject text,
-  subject_id uuid,
+  resource text,
+  resource_id uuid,
   received_at timestamptz not null default clock_timestamp(),
   applied_at timestamptz,
-  -- While it waits: the reported status of its object, and when it is due.
+  -- While the notification waits: the reported status of its object, and the time of the next comparison.
   reported jsonb,
   due_at timestamptz,
-  -- While it is parked: the reason, since when, and the provider's id of the object that must be created or
-  -- change first. The step that does so resumes it.
+  -- While the notification is parked: the reason, since when, and the provider's id of the object that must be created
+  -- or change first. The step that creates or changes the object resumes the notification.
   reason text,
   waits_for text,
   parked_at timestamptz,
   constraint notifications_once unique (provider, account, event_id),
-  -- It is assigned to a row of one tenant, or to none.
-  constraint notifications_matched check ((tenant_id is null) = (subject_id is null)
-    and (subject is null) = (subject_id is null)),
+  -- A notification is assigned to a row of one tenant, or is not assigned.
+  constraint notifications_matched check ((tenant_id is null) = (resource_id is null)
+    and (resource is null) = (resource_id is null)),
   constraint notifications_waiting_until check ((state = 'waiting') = (due_at is not null)
     and (state = 'waiting') = (reported is not null)),
   constraint notifications_parked_has_reason check (state <> 'parked' or (reason is not null and parked_at is not null))
 ) with (fillfactor = 80);
-create index notifications_subject on notifications (tenant_id, subject_id) where subject_id is not null;
+create index notifications_of_resource on notifications (tenant_id, resource_id) where resource_id is not null;
 create index notifications_parked on notifications (provider, waits_for) where state = 'parked';
--- For counts. Its condition differs, so that no lookup of a parked notification is planned as a scan of it.
+-- For counts. Its condition differs from `notifications_parked`, so that the planner does not scan this index to find a
+-- parked notification.
 create index notifications_parked_reason on notifications (reason) where parked_at is not null;
 create index notifications_parked_at on notifications (parked_at, id) where parked_at is not null;
 create index notifications_waiting on notifications (due_at) where state = 'waiting';
@@ -49,13 +50,14 @@ create table notification_history (finished_at timestamptz not null, like notifi
   partition by range (finished_at);
 alter table notification_history add primary key (id, finished_at);
 create table notification_history_default partition of notification_history default;
-create index notification_history_subject on notification_history (tenant_id, subject_id) where subject_id is not null;
+create index notification_history_of_resource on notification_history (tenant_id, resource_id)
+  where resource_id is not null;
 
 create view all_notifications with (security_invoker = true) as
-  select id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at, subject
+  select id, provider, event_id, kind, object_id, state, tenant_id, resource_id, received_at, applied_at, resource
   from notifications
   union all
-  select id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at, subject
+  select id, provider, event_id, kind, object_id, state, tenant_id, resource_id, received_at, applied_at, resource
   from notification_history;
 
 -- Differences between our books and the processor's.
@@ -66,8 +68,8 @@ create table drifts (
   subject_id uuid not null,
   -- Null: the difference belongs to no payment.
   payment_id uuid,
-  -- unknown: it is unknown whether a call took effect; stale: in progress for too long; differs: both sides are
-  -- settled, differently.
+  -- unknown: it is unknown whether a call took effect; stale: in progress for too long; differs: both sides are final,
+  -- but not equal.
   state text not null check (state in ('unknown', 'stale', 'differs')),
   ours jsonb not null,
   -- Null until the processor answers.
@@ -84,14 +86,14 @@ create table drifts (
 create unique index drifts_open on drifts (tenant_id, subject, subject_id) where resolved_at is null;
 create index drifts_listed on drifts (tenant_id, created_at) where resolved_at is null;
 create index drifts_of_all on drifts (created_at, id) where resolved_at is null;
--- Serves the check whether a drift of a row was closed recently.
+-- Finds out whether a drift of a row was closed recently.
 create index drifts_of_row on drifts (tenant_id, subject, subject_id);
 
 -- The account to which a provider's credentials belong. Another key of the same account sees the calls sent with the
 -- first.
 create table provider_accounts (
   provider text not null,
-  -- A fingerprint.
+  -- A fingerprint of the credentials.
   credentials text not null,
   account text not null check (length(account) between 1 and 255),
   discovered_at timestamptz not null default clock_timestamp(),

@@ -14,7 +14,7 @@ create table verifications (
   provider_reference text,
   -- When the last applied answer was requested. A later answer to an earlier request changes nothing.
   reported_as_of timestamptz,
-  -- Links to the provider's page that were not returned yet, sealed, by the job that requested them.
+  -- Links to the provider's page that no response has contained yet: sealed, by the id of the job that requested them.
   links jsonb not null default '{}',
   links_until timestamptz,
   failure jsonb,
@@ -24,8 +24,8 @@ create table verifications (
   -- The API key of a manual decision.
   decided_by_key_id uuid,
   decided_at timestamptz,
-  -- When the cancellation of the session was requested: after a manual decision, or for this reason, which
-  -- rejects the verification.
+  -- When the cancellation of the session was requested, and why. Without a reason, a manual decision came first; with a
+  -- reason, the cancellation rejects the verification.
   cancel_requested_at timestamptz,
   cancellation_reason text check (cancellation_reason in ('abandoned', 'subject_gone')),
   metadata jsonb not null default '{}',

@@ -26,7 +26,7 @@ create table messages (
   terms text[] not null default '{}',
   tags text[] not null default '{}',
   provider text not null,
-  -- For a received SMS: the provider's id of it.
+  -- The provider's id of the message, also of a received SMS.
   provider_reference text check (length(provider_reference) <= 255),
   -- The provider's last status of an SMS.
   provider_status text check (length(provider_status) <= 64),
@@ -35,7 +35,8 @@ create table messages (
   encoding text check (encoding in ('GSM-7', 'UCS-2')),
   price jsonb,
   send_at timestamptz,
-  -- When its sending last began. An incoming SMS replies to the last message sent by then.
+  -- When the last attempt to send the message began. An inbound SMS is a reply to the last message whose attempt began
+  -- before the SMS was received.
   begun_at timestamptz,
   sent_at timestamptz,
   -- When the status of an SMS is next looked up; null: never again.
@@ -71,7 +72,7 @@ create index messages_unreported on messages (lookup_at) where lookup_at is not 
 create index messages_content on messages (created_at)
   where content is not null and (not open or status = 'unknown');
 
--- Each is stored once, sealed, and deleted with the content.
+-- The attachments of emails: each is stored once, sealed, and deleted with the content of its message.
 create table message_attachments (
   tenant_id uuid not null,
   message_id uuid not null,
@@ -107,12 +108,12 @@ create table suppressions (
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
   channel text not null check (channel in ('email', 'sms')),
-  -- The hash, and the sealed address. The events of a lifted suppression contain the address, and this is the
-  -- only copy: it is erased with these events.
+  -- The hash of the address, and the sealed address. Events of the suppression read the address from here, also after
+  -- it was lifted, until `sealed` is erased.
   address text not null check (length(address) <= 64),
   sealed text,
   reason text not null check (reason in ('hard_bounce', 'complaint', 'opt_out', 'manual')),
-  -- The message that caused it.
+  -- The message that caused the suppression.
   message_id uuid,
   -- When the cause was received; null: when the row was created.
   happened_at timestamptz,
@@ -136,20 +137,20 @@ create index suppressions_to_erase on suppressions (deleted_at) where sealed is 
 create table latest_opt_outs (
   tenant_id uuid not null,
   channel text not null check (channel in ('email', 'sms')),
-  -- The hash.
+  -- The hash of the number.
   address text not null check (length(address) <= 64),
   opts_out boolean not null,
   received_at timestamptz not null,
-  -- The notification of the opt-out, or the lifted suppression. Of two at the same time the greater id wins.
+  -- The id of the opt-out's notification, or of the lifted suppression. Of two facts at the same time, the one with the
+  -- greater id counts.
   fact_id uuid not null,
   primary key (tenant_id, channel, address)
 ) with (fillfactor = 80);
 
--- The numbers of messages accepted in the present minute of a tenant, and in the present hour for a
--- destination.
+-- The number of messages accepted for a tenant in the current minute, and for a destination in the current hour.
 create table message_limits (
   tenant_id uuid not null,
-  -- `minute`, or the hash of the destination.
+  -- `minute` for the tenant, or the hash of the destination.
   scope text not null check (length(scope) <= 64),
   window_start timestamptz not null,
   used integer not null check (used > 0),

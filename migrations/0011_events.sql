@@ -1,8 +1,8 @@
 -- Events, the feed with a sequence for each tenant, webhook endpoints, and deliveries to them.
 
 -- An event is written without a sequence, into a small partition. The sequencer moves it to a weekly partition,
--- with the next sequence of its tenant. So the writing step maintains few indexes, and no transaction that
--- commits late can fill in a lower number.
+-- with the next sequence of its tenant. So the writing step maintains few indexes, and a transaction that commits late
+-- cannot get a lower sequence than an event that readers have already seen.
 create table events (
   tenant_id uuid not null,
   id uuid not null default gen_random_uuid(),
@@ -16,7 +16,7 @@ create table events (
 
 create table unsequenced_events partition of events for values in (false) with (fillfactor = 90,
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.05);
--- The order in which they enter the feed.
+-- The order in which events enter the feed.
 create index unsequenced_events_order on unsequenced_events (tenant_id, created_at, id);
 create index unsequenced_events_of_subject on unsequenced_events (tenant_id, subject_id);
 create unique index unsequenced_events_id on unsequenced_events (id);
@@ -43,7 +43,7 @@ create table webhook_endpoints (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
-  -- Its slot in the tenant; the number of slots limits the endpoints.
+  -- The endpoint's slot in its tenant; the number of slots limits the number of endpoints.
   slot smallint not null check (slot between 1 and 20),
   url text not null check (length(url) <= 2048),
   -- `*`, `<resource>.*` or a type.
@@ -51,7 +51,7 @@ create table webhook_endpoints (
   description text,
   -- The tenant's own headers, sealed.
   headers text,
-  -- Newest first, each with the time at which it stops signing, sealed.
+  -- The sealed secrets, newest first, each with the time at which it stops signing.
   secrets jsonb not null,
   ordered boolean not null,
   max_in_flight smallint not null check (max_in_flight between 1 and 100),
@@ -62,10 +62,11 @@ create table webhook_endpoints (
   notified_at timestamptz,
   -- Since when all attempts have failed; null if the last one succeeded.
   failing_since timestamptz,
-  -- Deliveries queued before it was enabled, and recoveries requested before it was disabled, are not sent.
+  -- Deliveries that were queued before `enabled_at`, and recoveries that were requested before `disabled_at`, are not
+  -- sent.
   enabled_at timestamptz not null default clock_timestamp(),
   disabled_at timestamptz,
-  -- Whether its backlog may contain such deliveries.
+  -- Whether the endpoint's backlog may contain deliveries that are not sent.
   stale boolean not null default false,
   metadata jsonb not null default '{}',
   deleted_at timestamptz,
@@ -110,7 +111,8 @@ create table webhook_subscriptions (
 -- Finds the latest subscription of a slot before an event, even if many followed.
 create index webhook_subscriptions_slot on webhook_subscriptions (tenant_id, slot, from_at desc);
 
--- Runs with the owner's rights. A change precedes its own event.
+-- Writes the subscription of a created or changed endpoint. Runs with the owner's rights. The change happens before its
+-- own event, so the new subscription receives the event.
 create function write_subscription() returns trigger language plpgsql security definer as $$
 declare
   changes_at timestamptz := clock_timestamp();
@@ -165,18 +167,19 @@ create table webhook_deliveries (
   -- The data of a test.
   sample jsonb,
   status text not null check (status in ('pending', 'delivered', 'failed', 'exhausted', 'skipped')),
-  -- Scheduled attempts without replays, and the finished steps of its schedule, which a recovery restarts.
+  -- `attempts`: the number of attempts except replays. `step`: the number of finished steps of the retry schedule; a
+  -- recovery sets it to 0.
   attempts integer not null default 0,
   step smallint not null default 0,
   next_attempt_at timestamptz,
   last_status_code smallint,
   last_error text,
   delivered_at timestamptz,
-  -- The time of its first failure, or when it was skipped.
+  -- When the delivery first failed, or when it was skipped.
   failed_at timestamptz,
   attempts_log jsonb not null default '[]',
-  -- A response may repeat the data of the event, so its excerpt is erased with the data. Later excerpts are not
-  -- stored either: a running attempt was sent before, and a receiver may keep the data.
+  -- Whether the excerpts of the responses were erased with the data of the event, which a response may repeat. After
+  -- that no excerpt is stored: a running attempt may have sent the data before.
   excerpts_erased boolean not null default false,
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -190,8 +193,8 @@ create index webhook_deliveries_failed on webhook_deliveries (tenant_id, endpoin
   where failed_at is not null;
 create table webhook_deliveries_default partition of webhook_deliveries default;
 
--- A process that claims deliveries from an endpoint's backlog locks its row here, so that no other statement
--- waits.
+-- One row for each endpoint. A process that claims deliveries from the endpoint's backlog locks this row and not the
+-- endpoint's, so that no other statement waits for it.
 create table webhook_backlogs (
   tenant_id uuid not null,
   endpoint_id uuid not null,
@@ -200,8 +203,8 @@ create table webhook_backlogs (
   primary key (tenant_id, endpoint_id)
 ) with (fillfactor = 50);
 
--- The backlog of an endpoint: deliveries that wait for an attempt. A row is deleted when a job begins to send
--- it.
+-- The backlogs of endpoints: deliveries that wait for an attempt. A row is deleted when a job begins to send its
+-- delivery.
 create table webhook_due (
   tenant_id uuid not null,
   endpoint_id uuid not null,
@@ -209,8 +212,8 @@ create table webhook_due (
   delivery_id uuid not null,
   delivery_created_at timestamptz not null,
   due_at timestamptz not null,
-  -- When its event was created. For a recovery, which also sends while the endpoint is disabled: when it was
-  -- requested.
+  -- When the event of the delivery was created. In a recovery, which also sends while the endpoint is disabled: when
+  -- the recovery was requested.
   queued_at timestamptz not null,
   recovery_id uuid,
   primary key (tenant_id, endpoint_id, sequence, delivery_id)
@@ -219,7 +222,7 @@ create table webhook_due (
 create index webhook_due_at on webhook_due (tenant_id, endpoint_id, due_at, sequence);
 create index webhook_due_of_recovery on webhook_due (tenant_id, recovery_id) where recovery_id is not null;
 
--- A request to send again the failed deliveries of a period.
+-- Requests to send the failed deliveries of a period again.
 create table webhook_recoveries (
   tenant_id uuid not null,
   id uuid not null,
@@ -242,8 +245,8 @@ create index webhook_recoveries_open on webhook_recoveries (updated_at) where st
 create index webhook_recoveries_of_endpoint on webhook_recoveries (tenant_id, endpoint_id) where status <> 'completed';
 
 -- The outcomes of an endpoint's deliveries, by hour. `bucket`: the logarithm to the base 1.1 of the duration of the
--- successful attempt in ms; -1: deliveries that ended without success; -2: failed attempts. `shard` keeps writers from
--- waiting for each other.
+-- successful attempt in ms; -1: deliveries that ended without success; -2: failed attempts. Counts are spread over
+-- several values of `shard`, so that writers do not wait for each other.
 create table webhook_stats (
   tenant_id uuid not null,
   endpoint_id uuid not null,
@@ -257,15 +260,16 @@ create table webhook_stats (
 create index webhook_stats_hour on webhook_stats (hour);
 
 -- Assigns events their next sequences, round robin over tenants, and creates their deliveries: about `most`
--- rows in all. Returns the events and deliveries of each tenant, and whether it has more; nothing while another
--- process runs it. Runs with the owner's rights, because no process may change an event otherwise.
+-- rows in all. Returns the numbers of events and deliveries of each tenant, and whether the tenant has more events;
+-- returns nothing while another process runs this function. Runs with the owner's rights, because no process may change
+-- an event otherwise.
 --
--- The lock comes first: the next statement sees the results of the last holder. A delivery goes to the
--- endpoints that subscribed when its event was created, and is queued since then, so it is not sent to an
--- endpoint that was disabled and enabled again in the meantime.
+-- The lock is taken by a statement of its own: the next statement sees the results of the last holder. An event is
+-- delivered to the endpoints that subscribed when it was created. `queued_at` is that time too, so nothing is sent to
+-- an endpoint that was disabled and enabled again in the meantime.
 --
--- Events are moved without a join. Planned while none waited, a join read all waiting events again for each of
--- them: one second of processor time for two hundred. Without sequential scans, ids are looked up by their
+-- Events are moved without a join. A join that was planned while no event waited read all waiting events again for each
+-- event: one second of processor time for two hundred events. Without sequential scans, ids are looked up by their
 -- index.
 create function sequence_events(most integer)
 returns table (tenant_id uuid, events integer, deliveries integer, more boolean)

@@ -18,11 +18,11 @@ begin
   end loop;
 end $$;
 
--- The number of types, as `make_next_partition` sets it.
+-- The assumed number of event types, as in `make_next_partition`.
 alter table events_before alter column type set (n_distinct = 100);
 alter table events_default alter column type set (n_distinct = 100);
 
--- The partitions with the time that each covers: null without a bound, both null for the default one.
+-- The partitions, each with its time range. A missing bound is null; the default partition has no bounds.
 create view partitions as
   select parent.relname as parent, c.relname as name, bound = 'DEFAULT' as is_default,
     (regexp_match(bound, 'FROM \(''([^'']+)''\)'))[1]::timestamptz as from_time,
@@ -35,9 +35,9 @@ create view partitions as
     ('sequenced_events', 'webhook_deliveries', 'job_history', 'job_attempt_history', 'notification_history')
     and parent.relnamespace = (select relnamespace from pg_class where oid = 'jobs'::regclass);
 
--- Creates one missing partition of the next four weeks and returns its name; null if none is missing. It is
--- attached rather than created in place, which neither waits for writers nor blocks them. It takes the lock on
--- the default partition only if it is free.
+-- Creates one missing partition of the next four weeks and returns its name; null if none is missing. The partition is
+-- created as a table and then attached, which neither waits for writers nor blocks them. The default partition is
+-- locked only if its lock is free.
 --
 -- This function and those below run with the owner's rights: no process may create or drop a table, delete a
 -- job or change an event otherwise. `roles.sql` grants the right to call them.
@@ -67,8 +67,8 @@ begin
         select string_agg(format('alter table %I alter column %I set statistics 10', each.name, attname), ';')
         from pg_attribute
         where attrelid = each.name::regclass and attnum > 0 and not attisdropped);
-      -- If the sample of a partition lacked a type, the planner assumed one type and read the feed of that type
-      -- in the order of all sequences. So the number of types is fixed here.
+      -- The number of types is fixed here. If the planner estimated it from a sample without a rare type, a feed of
+      -- that type would be read in the order of all sequences.
       if each.parent = 'sequenced_events' then
         execute format('alter table %I alter column type set (n_distinct = 100)', each.name);
       end if;
@@ -76,18 +76,18 @@ begin
         each.parent, each.name, each.from_time, each.to_time);
       return each.name;
     exception
-      -- It is locked; or another process creates it; or the default partition has rows of that time, which stay
-      -- there.
+      -- The default partition is locked; or another process creates this partition; or the default partition has rows
+      -- of this time range, which stay there.
       when lock_not_available or duplicate_table or unique_violation or check_violation then continue;
     end;
   end loop;
   return null;
 end $$;
 
--- Drops the oldest partition of a kind that ended more than `days` days ago, and deletes equally old rows of
--- the default partition. Returns the names of dropped partitions, or null. A drop blocks all users of the
--- table, so it takes its lock only if it is free. Keys protect requests for 30 days, and a provider may repeat
--- a notification for as long: the minimum is 31 days.
+-- Drops the oldest partitions of a kind if they ended more than `days` days ago; otherwise deletes equally old rows of
+-- the default partitions. Returns the names of the dropped partitions, or null. A drop blocks all users of the table,
+-- so nothing is dropped while the table is locked. Idempotency keys protect requests for 30 days, and a provider may
+-- repeat a notification for 30 days: the minimum of `days` is 31.
 create function drop_next_partition(kind text, days integer) returns text language plpgsql security definer
 set timezone = 'UTC' set lock_timeout = '50ms' as $$
 declare
@@ -116,7 +116,7 @@ begin
   end loop;
   return null;
 exception
-  -- It is locked, or another process has dropped it.
+  -- The partition is locked, or another process has dropped it.
   when lock_not_available or undefined_table then return null;
 end $$;
 
@@ -132,12 +132,12 @@ begin
   end loop;
 end $$;
 
--- Moves jobs that finished more than an hour ago to the history, oldest first, from a position on, with their
--- attempts and notification. A notification moves only with the job that applied or ignored it. A discarded job
--- stays for thirty days, so that operators can see it. Scans at most `most` jobs; returns how many it scanned
--- and moved, and the position reached.
+-- Moves jobs that finished more than an hour ago to the history with their attempts and notification, oldest first,
+-- beginning after the position (`after`, `after_id`). A notification moves only with the job that applied or ignored
+-- it. A discarded job stays for 30 days, so that operators can see it. Scans at most `most` jobs; returns the numbers
+-- of scanned and moved jobs, and the position reached.
 --
--- Each call is planned anew: a plan made while the tables were empty would always scan them.
+-- Each call is planned anew: a plan that was made for empty tables would scan them completely.
 create function move_finished_jobs(
   after timestamptz, after_id uuid, most integer,
   out scanned integer, out moved integer, out reached timestamptz, out reached_id uuid
@@ -167,9 +167,9 @@ create function move_finished_jobs(
   from picked
 $$;
 
--- Moves notifications that became final without a job more than an hour ago, in the order in which they were
--- received, from a position on. Those with a job move with it. Scans at most `most`; returns how many it
--- scanned and moved, and the position reached.
+-- Moves notifications that became final without a job more than an hour ago, in the order in which they were received,
+-- beginning after the position (`after`, `after_id`). A notification with a job moves with its job. Scans at most
+-- `most` notifications; returns the numbers of scanned and moved notifications, and the position reached.
 create function move_notifications(
   after timestamptz, after_id uuid, most integer,
   out scanned integer, out moved integer, out reached timestamptz, out reached_id uuid
@@ -178,8 +178,8 @@ create function move_notifications(
     select n.id, n.received_at, n.state in ('applied', 'ignored') and n.applied_at < now() - interval '1 hour'
       and not exists (select from jobs j where j.id = n.id offset 0) as moves
     from notifications n
-    -- A waiting notification becomes final a little later than it was received: the position must not pass it
-    -- before.
+    -- A waiting notification becomes final a little later than it was received: the position must not pass a
+    -- notification that still waits.
     where (n.received_at, n.id) > (after, after_id) and n.received_at < now() - interval '62 minutes'
     order by n.received_at, n.id limit most
     for update of n skip locked
@@ -193,12 +193,12 @@ create function move_notifications(
   from picked
 $$;
 
--- Deleted customers whose earlier events still contain personal data. They may have any number of events, which
--- are erased in steps.
+-- Deleted customers whose earlier events still contain personal data. A customer may have any number of events, so the
+-- data is erased in steps.
 create table erasures (
   tenant_id uuid not null,
   customer_id uuid not null,
-  -- When its next step is due: each step moves it behind the others.
+  -- When the next step for this customer is due: each step moves the customer behind the others.
   turn_at timestamptz not null default clock_timestamp(),
   -- The last erased event.
   after_at timestamptz not null default '-infinity',
@@ -234,11 +234,11 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
     from erasure, reached
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
   ), waits as (
-    -- An open call needs its request as it was sent; nothing else delays the erasure.
+    -- A call that may be repeated needs its request unchanged; nothing else delays the erasure.
     update erasures r set turn_at = clock_timestamp() + interval '10 seconds' from erasure
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
       and exists (
-        select from verifications v join jobs j on j.tenant_id = v.tenant_id and j.subject_id = v.id
+        select from verifications v join jobs j on j.tenant_id = v.tenant_id and j.resource_id = v.id
         where v.tenant_id = r.tenant_id and v.subject_id = r.customer_id and v.subject_type = 'customer'
           and j.finished_at is null)
     returning r.tenant_id
@@ -261,11 +261,11 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
       and e.data ?| array['metadata', 'return_url', 'decision_reason']
   ), updated_jobs as (
     update jobs j set request = j.request || '{"return_url": null}' from verified
-    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.finished_at is not null
+    where j.tenant_id = verified.tenant_id and j.resource_id = verified.id and j.finished_at is not null
       and j.request ->> 'return_url' is not null
   ), updated_job_history as (
     update job_history j set request = j.request || '{"return_url": null}' from verified
-    where j.tenant_id = verified.tenant_id and j.subject_id = verified.id and j.request ->> 'return_url' is not null
+    where j.tenant_id = verified.tenant_id and j.resource_id = verified.id and j.request ->> 'return_url' is not null
   ), updated_deliveries as (
     update webhook_deliveries d set excerpts_erased = true, attempts_log = (
       select coalesce(jsonb_agg(attempt || '{"response_excerpt": null}' order by nth), '[]')

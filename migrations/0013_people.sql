@@ -134,7 +134,7 @@ create index invitations_email on invitations (email, created_at);
 create table audit_entries (
   seq bigint primary key,
   at timestamptz not null,
-  -- Null if it concerns no single tenant.
+  -- Null if the entry concerns no single tenant.
   tenant_id uuid references tenants (id),
   actor_id uuid,
   actor text not null,
@@ -178,8 +178,8 @@ create function audit_hash(entry audit_entries) returns bytea language sql immut
     entry.address)::text, 'UTF8'))
 $$;
 
--- Appends an entry and returns its number. Concurrent appends wait until it commits. Runs with the owner's
--- rights: no process may write entries otherwise.
+-- Appends an entry and returns its number. Concurrent appends wait until this transaction commits. Runs with the
+-- owner's rights: no process may write entries otherwise.
 create function append_audit_entry(input jsonb) returns bigint language plpgsql security definer as $$
 declare
   caller name := coalesce(nullif(current_setting('role'), 'none'), session_user);
@@ -188,12 +188,12 @@ declare
 begin
   select * into strict head from audit_head for update;
   entry := jsonb_populate_record(null::audit_entries, input - array['seq', 'at', 'previous', 'hash']);
-  -- The caller does not choose the actor's name.
+  -- The name of a user is read from `users`: the caller cannot choose it.
   if entry.actor_id is not null then
     select email || case when email_verified then '' else ' (not verified)' end into strict entry.actor
       from users where id = entry.actor_id;
-  -- Commands run as the owner. A process acts for a user or not at all: otherwise any text could pass for a
-  -- name.
+  -- Only commands, which run as the owner, may name an actor who is not a user. A process must name a user by
+  -- `actor_id`: otherwise any text could be taken for a user's name.
   elsif not pg_has_role(caller, current_user, 'member')
     or exists (select from users where email = split_part(entry.actor, ' ', 1)) then
     raise insufficient_privilege using message = 'an entry in the name of a user needs actor_id';

@@ -17,7 +17,8 @@ create table operator_acts (
   matched integer not null check (matched >= 0),
   created_at timestamptz not null default now(),
   state text not null default 'requested' check (state in ('requested', 'running', 'done', 'canceled', 'failed')),
-  -- The jobs found when the act began, and their outcomes. `more`: there were more than the limit of an act.
+  -- The number of jobs that the act found when it began, and of their outcomes. `more`: more jobs matched than the
+  -- limit of an act.
   found integer not null default 0,
   done integer not null default 0,
   refused integer not null default 0,
@@ -56,9 +57,9 @@ create table operator_act_items (
   primary key (act_id, job_id)
 );
 
--- A worker carries out the proposal of an operator once another operator confirms it. A correction of the
--- ledger has its proposal as its subject. A user of the dashboard confirms; a command may also propose, in the
--- name of a user.
+-- A worker carries out the proposal of an operator once another operator confirms it. A correction of the ledger names
+-- its proposal as `subject_id`. Proposals are confirmed in the dashboard; they are made in the dashboard, or by a
+-- command in the name of a user.
 create table proposals (
   id uuid primary key,
   tenant_id uuid not null references tenants (id),
@@ -79,7 +80,7 @@ create table proposals (
   -- Null until a worker has carried out a confirmed proposal; `refused`: why that was no longer possible.
   carried_out_at timestamptz,
   refused text,
-  -- When a worker last failed to carry it out, and why. Such a proposal moves behind the others.
+  -- When a worker last failed to carry out the proposal, and why. A proposal that failed moves behind the others.
   failed_at timestamptz,
   error text check (length(error) between 1 and 600),
   constraint proposals_payout foreign key (tenant_id, payout_id) references payouts (tenant_id, id),
@@ -116,8 +117,8 @@ create table processes (
 );
 alter table processes enable row level security;
 
--- Retains the last 200 rows of each name, so that no process can fill the table; ended ones are deleted first.
--- Runs with the owner's rights: a process that inserts may delete nothing.
+-- Retains the last 200 rows of each name, so that no process can fill the table; rows of ended processes are deleted
+-- first. Runs with the owner's rights: processes may insert rows here, but not delete them.
 create function limit_processes() returns trigger language plpgsql security definer as $$
 begin
   delete from processes p using (
@@ -128,10 +129,10 @@ begin
 end $$;
 create trigger processes_kept after insert on processes for each statement execute function limit_processes();
 
--- Roll-ups are written by recurring work, never by a request or a job. Jobs by minute and by hour; `name`: the
--- job's, or '' for the whole queue.
+-- Counts of jobs by minute and by hour. Recurring work writes them, never a request or a job. `name`: the name of the
+-- job, or '' for the whole queue.
 create table job_rollups (
-  -- In seconds.
+  -- The length of the period in seconds.
   resolution smallint not null check (resolution in (60, 3600)),
   at timestamptz not null,
   queue text not null,
@@ -163,8 +164,8 @@ create table job_rollups (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 create index job_rollups_at on job_rollups (resolution, at);
 
--- The tenants of those jobs: a limited number for each queue; 00000000-0000-0000-0000-000000000000 stands for
--- all others.
+-- The finished jobs by tenant: a limited number of tenants for each queue; 00000000-0000-0000-0000-000000000000 stands
+-- for all others.
 create table tenant_rollups (
   resolution smallint not null check (resolution in (60, 3600)),
   at timestamptz not null,
@@ -189,7 +190,7 @@ create table payment_days (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 create index payment_days_day on payment_days (day);
 
--- The sequence up to which each tenant's events are counted there.
+-- The sequence up to which each tenant's events are counted in `payment_days`.
 create table payment_cursors (
   tenant_id uuid primary key,
   sequence bigint not null,

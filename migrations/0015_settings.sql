@@ -1,9 +1,9 @@
 -- Settings for all tables and functions.
 
--- A small sample for statistics is enough: statements are planned as keyed lookups and index scans whatever the
--- statistics are. The default sample, on tables that grow by the second, took a fifth of the database's
--- processor time, and each new sample makes every connection plan its statements anew. A single column without
--- this setting makes sampling its table read ten times as much; a test checks every column.
+-- A small sample for statistics is enough: whatever the statistics are, statements are planned as keyed lookups and
+-- index scans. On tables that grow by the second, samples of the default size took a fifth of the database's processor
+-- time, and each new sample makes every connection plan its statements anew. If a single column lacks this setting, a
+-- sample of its table reads ten times as much; a test checks every column.
 do $$
 declare
   each record;
@@ -17,8 +17,8 @@ begin
   end loop;
 end $$;
 
--- Functions with the owner's rights resolve names in this schema: otherwise a caller could put its own table in
--- front.
+-- Functions with the owner's rights resolve names in this schema only: otherwise a caller could make them use a table
+-- of its own with the same name.
 do $$
 declare
   each text;

@@ -1,19 +1,19 @@
 -- All rights, granted anew after every migration, so that they also apply to new tables and to roles created
 -- later.
 --
--- A process connects as a login user that is a member of its role. No role owns anything or can log in itself.
--- The owner of the tables, who migrates, is a member of none. A missing role that cannot be created is
+-- A process connects as a login user that is a member of its role. No role owns anything, and no role can log in. The
+-- owner of the tables, which runs migrations, is a member of no role. A missing role that cannot be created is
 -- reported.
 do $roles$
 declare
   here constant text := current_schema();
   services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard'];
-  -- `sluice_service` is the common role: it sees every tenant, because each statement names one. The dashboard
-  -- also serves the routes of the API, so it has that role, too. `sluice_reader` is for people and reports: it
-  -- sees the rows of the tenant in `set sluice.tenant_id = '...'`, and none without it.
+  -- `sluice_service` is the common role: it sees every tenant, because each statement names its tenant. The dashboard
+  -- also serves the routes of the API, so it also has the role of the API. `sluice_reader` is for people and reports:
+  -- it sees the rows of the tenant in `set sluice.tenant_id = '...'`, and none without it.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
-  -- Functions with which any user could fill the disk. A large object belongs to its creator, can have any size
-  -- and has no policies; a logical message is written to the write-ahead log even outside of a transaction.
+  -- Functions with which any user could fill the disk. A large object can have any size, and no policy restricts its
+  -- creator; a logical message is written to the write-ahead log even outside of a transaction.
   disk_filling constant text := (
     select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
@@ -21,8 +21,8 @@ declare
   missing text[] := '{}';
   each record;
 begin
-  -- PostgreSQL grants these to everybody. With a table and a trigger of its own, a role could call functions that run
-  -- with the owner's rights.
+  -- PostgreSQL grants these rights to everybody. A role that can create a table with a trigger could thereby call
+  -- functions that run with the owner's rights.
   for each in
     select p.oid::regprocedure as name from pg_proc p
     where p.pronamespace = here::regnamespace and pg_has_role(p.proowner, 'usage') and has_function_privilege('public', p.oid, 'execute')
@@ -49,7 +49,7 @@ begin
     begin
       execute format('create role %I nologin', each.name);
     exception
-      -- A migration of another database of this server has created it meanwhile.
+      -- A concurrent migration of another database on this server has created the role.
       when duplicate_object or unique_violation then null;
       when insufficient_privilege then null;
     end;
@@ -88,7 +88,8 @@ begin
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
-    -- It writes neither the verification of these three nor a recipient's destination after its creation.
+    -- The API can change neither the verification of a customer, recipient or merchant, nor the destination of a
+    -- recipient.
     ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
       update (name, email, phone, external_id, metadata, updated_at, deleted_at)'),
     ('sluice_api', 'recipients', 'select,
@@ -97,7 +98,7 @@ begin
     ('sluice_api', 'merchants', 'select,
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
       update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
-    -- It writes requested changes of a payment; the worker writes the outcome.
+    -- The API writes requested changes of a payment; the worker writes their outcomes.
     ('sluice_api', 'payments', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
       metadata, processor),
@@ -110,14 +111,14 @@ begin
       update (status, failure, cancel_requested_at, canceled_at, fail_requested_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
-    -- It writes manual decisions; the worker writes the provider's.
+    -- The API writes manual decisions; the worker writes the provider's decisions.
     ('sluice_api', 'verifications', 'select,
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
       cancel_requested_at, cancellation_reason, updated_at)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
-    -- It seals the text of a message; the worker writes the outcome of sending it.
+    -- The API seals the text of a message; the worker writes the outcome of sending the message.
     ('sluice_api', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
       terms, tags, provider, segments, encoding, send_at, metadata), update (status, updated_at)'),
     ('sluice_api', 'message_attachments', 'insert'),
@@ -126,25 +127,25 @@ begin
     ('sluice_api', 'latest_opt_outs', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
-    -- It seals the request of a call, and cannot read it back.
-    ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
+    -- The API writes the request of a call, and cannot read it back.
+    ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, resource_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, in_doubt, provider_reference),
-      insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, run_at, dedupe_key, request_id, operation,
+      insert (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, run_at, dedupe_key, request_id, operation,
       generation, key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
-    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
-    -- It opens accounts and reserves amounts; it changes no balance.
+    ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, resource, resource_id, received_at, applied_at)'),
+    -- The API opens accounts and reserves amounts; it cannot change a balance.
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
     -- Only the sequencer gives an event its position in the feed.
     ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_api', 'event_sequences', 'select'),
-    -- It seals their secrets and headers; the worker writes their health.
+    -- The API seals the secrets and headers of endpoints; the worker writes the health of endpoints.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
       ordered, max_in_flight, rate_per_s, metadata),
       update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, notified_at,
       failing_since, enabled_at, deleted_at, updated_at)'),
-    -- It inserts tests only.
+    -- The API inserts tests only.
     ('sluice_api', 'webhook_deliveries', 'select, insert (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
       next_attempt_at)'),
     ('sluice_api', 'webhook_due', 'select'),
@@ -152,17 +153,17 @@ begin
     ('sluice_api', 'webhook_stats', 'select'),
     ('sluice_api', 'erasures', 'insert (tenant_id, customer_id)'),
     ('sluice_api', 'drifts', 'select'),
-    ('sluice_api', 'job_history', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
+    ('sluice_api', 'job_history', 'select (id, tenant_id, queue, name, resource_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, in_doubt, provider_reference)'),
     ('sluice_api', 'job_attempt_history', 'select'),
-    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
+    ('sluice_api', 'notification_history', 'select (id, provider, event_id, kind, object_id, state, tenant_id, resource, resource_id, received_at, applied_at)'),
     ('sluice_api', 'all_jobs', 'select'),
     ('sluice_api', 'all_job_attempts', 'select'),
     ('sluice_api', 'all_provider_calls', 'select'),
     ('sluice_api', 'all_notifications', 'select'),
 
     ('sluice_webhooks', 'notifications', 'insert (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at, applied_at,
-      tenant_id, subject, subject_id), select (id, provider, object_id, state, received_at)'),
+      tenant_id, resource, resource_id), select (id, provider, object_id, state, received_at)'),
     -- To recognize redundant notifications.
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
       amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
@@ -173,8 +174,8 @@ begin
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, resolved_at)'),
     -- A repeated notification is not stored again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
-    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id),
-      select (tenant_id, subject_id, state, attempt, in_doubt, generation)'),
+    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id),
+      select (tenant_id, resource_id, state, attempt, in_doubt, generation)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
     ('sluice_worker', 'job_attempts', 'select, insert'),
@@ -185,7 +186,7 @@ begin
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
     ('sluice_worker', 'ai_tasks', 'select, update'),
-    -- It writes the emails that report a disabled endpoint.
+    -- The worker inserts the emails that report a disabled endpoint, and received SMS.
     ('sluice_worker', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
       terms, tags, provider, provider_reference, segments, encoding, send_at, metadata), update'),
     ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
@@ -224,14 +225,14 @@ begin
     ('sluice_worker', 'all_provider_calls', 'select'),
     ('sluice_worker', 'all_notifications', 'select'),
     ('sluice_worker', 'partitions', 'select'),
-    -- For the audit of the audit log.
+    -- For the audit, which checks the chain of the audit log.
     ('sluice_worker', 'audit_entries', 'select'),
     ('sluice_worker', 'audit_head', 'select'),
 
-    -- In addition to the rights of the API. It cannot change jobs.
+    -- The dashboard has these rights in addition to those of the API. It cannot change jobs.
     ('sluice_dashboard', 'tenants', 'select, update (email_domains)'),
     ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
-    -- It can neither make a user an operator nor change a user's address.
+    -- The dashboard can neither make a user an operator nor change a user's address.
     ('sluice_dashboard', 'users', 'select, insert (id, name, email, email_verified), update (name, email_verified, two_factor_enabled, updated_at)'),
     ('sluice_dashboard', 'user_accounts', 'select, insert, update, delete'),
     ('sluice_dashboard', 'user_sessions', 'select, insert, update, delete'),
@@ -242,7 +243,7 @@ begin
     ('sluice_dashboard', 'members', 'select, insert, update, delete'),
     ('sluice_dashboard', 'invitations', 'select, insert, update (accepted_at, revoked_at)'),
     ('sluice_dashboard', 'audit_entries', 'select'),
-    -- It carries out the acts of operators and records them.
+    -- The worker carries out the acts of operators and records them.
     ('sluice_worker', 'processes', 'delete'),
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
     ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, lookup_only, refused)'),
@@ -250,8 +251,8 @@ begin
     ('sluice_worker', 'job_interventions', 'select, insert'),
     ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused, failed_at, error)'),
 
-    -- It requests acts; workers carry them out. It reads more columns of a job than the API, but never the request of a
-    -- call.
+    -- The dashboard requests acts; workers carry them out. The dashboard reads more columns of a job than the API, but
+    -- never the request of a call.
     ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, took_effect, reference, matched)'),
     ('sluice_dashboard', 'operator_act_items', 'select'),
     ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, who)'),
@@ -309,7 +310,7 @@ begin
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);
   end loop;
 
-  -- The planner drops `using (true)`, and no policy applies to the owner.
+  -- A policy `using (true)` costs nothing, because the planner removes it. No policy applies to the owner.
   for each in
     select c.relname as name, c.relrowsecurity as fenced, case when c.relname = 'tenants' then 'id' else 'tenant_id' end as tenant
     from pg_class c
@@ -320,7 +321,7 @@ begin
     if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'services') then
       execute format('create policy services on %I.%I to sluice_service using (true) with check (true)', here, each.name);
     end if;
-    -- The webhooks host is public: the policies below limit what it may write to these.
+    -- The webhooks host is public: the policies below limit what it may write to these two tables.
     if each.name in ('jobs', 'notifications') and exists (
       select from pg_policies p where p.schemaname = here and p.tablename = each.name and p.policyname = 'services' and 'sluice_service' = any(p.roles)
     ) then
@@ -334,24 +335,24 @@ begin
     if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
   end loop;
 
-  -- The webhooks host stores notifications and the jobs that apply them: nothing that moves money by itself,
-  -- and nothing large, neither as stored nor as text, because a number of ten bytes can have 16,000 digits. A
-  -- policy with a changed text is recreated.
+  -- The webhooks host stores notifications and the jobs that apply them: nothing that moves money by itself, and
+  -- nothing large. Both the stored size and the size as text are limited, because a number that is stored in ten bytes
+  -- can have 16,000 digits. A policy whose text has changed is created again.
   for each in select * from (values
     ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.lookup'
-      and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
+      and (state = 'applied') = (resource_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
       and coalesce(applied_at between now() - interval '1 minute' and now() + interval '1 minute', true)
-      and coalesce(due_at <= now() + interval '1 minute', true) and coalesce(length(subject), 0) <= 64
+      and coalesce(due_at <= now() + interval '1 minute', true) and coalesce(length(resource), 0) <= 64
       and coalesce(jsonb_typeof(reported) = 'object' and pg_column_size(reported) <= 8 * 1024
         and octet_length(reported::text) <= 8 * 1024, true)
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
     ('notifications', 'webhooks_read', $$for select to sluice_webhooks using (true)$$),
-    -- Only the dispatcher enqueues scheduled attempts.
+    -- The API may not insert scheduled attempts at deliveries: only workers do.
     ('jobs', 'api_requests', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
-    -- Each process reports only its own kind.
+    -- Each process may write only rows of its own kind.
     ('processes', 'services_read', $$for select to sluice_service using (true)$$),
     ('processes', 'api_reports', $$to sluice_api using (name = 'api')$$),
     ('processes', 'webhooks_report', $$to sluice_webhooks using (name = 'webhooks')$$),
@@ -361,7 +362,7 @@ begin
     ('jobs', 'webhooks_read', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_request', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'
-        and state = 'ready' and subject_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
+        and state = 'ready' and resource_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
         and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(request_id), 0) <= 64)$$)
   ) as allowed(name, policy, what)
   where not exists (

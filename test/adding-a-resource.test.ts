@@ -1,4 +1,5 @@
-// Adding a resource: a copy of the sources gets a resource that has every feature, and each omitted part is reported by name.
+// Adding a resource: a copy of the sources receives a resource with every feature, and the checks name each omitted
+// part.
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +12,7 @@ import { runCommand, type CommandResult } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createKey } from '#test/environment.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
-import { heldPayment } from '#test/payments.ts'
+import { authorizedPayment } from '#test/payments.ts'
 import { startProcess, until } from '#test/process.ts'
 import { deliver, listEvents } from '#test/stripe-events.ts'
 import { asUser } from '#test/users.ts'
@@ -166,8 +167,8 @@ const typecheck = (path: string) => check(path, 'typescript/bin/tsc', '--noEmit'
 const test = testIn({ parts: [] })
 
 /**
- * A carrier that accepts the first call under each key and then closes the connection. If `silent`, it answers no call.
- * A lookup gets 404.
+ * A carrier that accepts the first call under each key and then closes the connection. If `silent` is set, it answers
+ * no call. It answers lookups with 404.
  */
 async function startCarrier(): Promise<{ url: string; keys: string[]; silent: boolean }> {
   const keys: string[] = []
@@ -190,7 +191,7 @@ async function startCarrier(): Promise<{ url: string; keys: string[]; silent: bo
 }
 
 test(
-  'a resource needs only its own files, its index lines and its entries',
+  'a resource needs only its own files and the listed changes in existing files',
   { timeout: 180_000 },
   async ({ world }) => {
     const path = await copyWithout()
@@ -214,7 +215,7 @@ test(
     const body = { idempotency_key: freshKey(), address: '12 St James Square' }
     const anotherBody = () => ({ ...body, idempotency_key: freshKey() })
 
-    // A request waits only if it prefers to.
+    // The request waits for its outcome only with a Prefer header.
     const created = await client.post('/v1/parcels', body)
     expect([created.status, created.body.status]).toEqual([201, 'pending'])
     const path_of_parcel = `/v1/parcels/${created.body.id}`
@@ -248,8 +249,8 @@ test(
     const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
     expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
 
-    // The new resource's event handler leaves events of payments alone.
-    const { processor_reference } = await heldPayment(client)
+    // The new resource's event handler ignores events of payments.
+    const { processor_reference } = await authorizedPayment(client)
     const patched_world = { ...world, config: { ...world.config, WEBHOOKS_URL: JSON.parse(host.ready).url } }
     const payment_events = await listEvents(world, processor_reference)
     expect(payment_events.length).toBeGreaterThan(0)
@@ -294,7 +295,7 @@ test(
       const rows = await world.sql`
         select j.id, j.state, a.outcome, a.error ->> 'message' as error from jobs j
         join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id
-        where j.tenant_id = ${world.tenant_id} and j.subject_id = ${lost.id} order by a.attempt`
+        where j.tenant_id = ${world.tenant_id} and j.resource_id = ${lost.id} order by a.attempt`
       return rows.length >= 2 && rows
     })
     expect(attempts).toMatchObject([
@@ -335,7 +336,7 @@ test('docs/architecture.md names each file that a resource adds or changes', asy
   expect(files.filter((file) => !text.includes(`\`${file}\``))).toEqual([])
 })
 
-test('an omitted part is reported by name', { timeout: 180_000 }, async () => {
+test('the checks name each omitted part', { timeout: 180_000 }, async () => {
   const [first_copy, second_copy] = await Promise.all([
     copyWithout(
       'the index of jobs',
@@ -388,7 +389,7 @@ test('an omitted part is reported by name', { timeout: 180_000 }, async () => {
     expect([omitted, code]).not.toEqual([omitted, 0])
     expect(stdout + stderr, omitted).toMatch(report)
   }
-  // The errors are only in these files: nothing else is missing.
+  // Only these files have errors: nothing else is missing.
   const files_with_errors = Array.from(
     types_of_second.stdout.matchAll(/^(\S+)\(.*error TS/gm),
     ([, file]) => file,

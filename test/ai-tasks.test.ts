@@ -46,7 +46,7 @@ const eventsOf = async (world: World, id: string) =>
   )
 /** The idempotency key of the task's call. */
 async function keyOf(world: World, id: string): Promise<string> {
-  const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
+  const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${id}`
   return `${job!.id}:1`
 }
 
@@ -79,7 +79,7 @@ test.for([
   expect(events[1]!.data).not.toHaveProperty('output')
 })
 
-test('a request that does not wait returns a queued task, and the provider gets its model and limit', async ({
+test("a request that does not wait returns a queued task, and the provider receives the task's model and limit", async ({
   world,
 }) => {
   const { status, body } = await createTask(
@@ -109,11 +109,11 @@ test('a request that does not wait returns a queued task, and the provider gets 
   ])
 })
 
-/** Makes each next attempt of a task due at once, until its job is finished. */
+/** Makes each next attempt of a task due at once, until the task's job is finished. */
 async function drainWithoutDelays(world: World, id: string): Promise<void> {
   await eventually(async () => {
     const [job] = await world.sql`
-      update jobs set run_at = least(run_at, now()) where subject_id = ${id}
+      update jobs set run_at = least(run_at, now()) where resource_id = ${id}
       returning finished_at is not null as finished`
     expect(job).toEqual({ finished: true })
   })
@@ -122,7 +122,7 @@ const moveStartBack = async (world: World, id: string) =>
   void (await world.sql`
     update ai_tasks set started_at = started_at - interval '15 minutes' where id = ${id}`)
 
-test('a task survives temporary faults of the provider, after any number of attempts', async ({ world }) => {
+test('a task survives any number of temporary faults of the provider', async ({ world }) => {
   const mark = freshKey()
   for (const [fault, times] of [
     ['rate_limited_429', 3],
@@ -134,11 +134,11 @@ test('a task survives temporary faults of the provider, after any number of atte
   expect(await readTask(world, body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
 })
 
-test('a task without an answer for 15 minutes and several attempts fails', async ({ world }) => {
+test('a task without an answer fails after 15 minutes and several attempts', async ({ world }) => {
   const { body } = await createTask(world, generate('Private words [[500]]'), {})
   const awaitAttempts = (min_attempts: number) =>
     eventually(async () => {
-      await world.sql`update jobs set run_at = least(run_at, now()) where subject_id = ${body.id}`
+      await world.sql`update jobs set run_at = least(run_at, now()) where resource_id = ${body.id}`
       const task = await readTask(world, body.id)
       expect(task.attempts).toBeGreaterThanOrEqual(min_attempts)
       expect(task.status).not.toBe('failed')
@@ -162,7 +162,7 @@ test('a task whose answer is truncated at the token limit fails', async ({ world
   })
 })
 
-test('a replayed request returns the failed task', async ({ world }) => {
+test('a replay of the request for a failed task returns the failed task', async ({ world }) => {
   const task = { idempotency_key: freshKey(), ...generate('[[refuse]]') }
   const first = await createTask(world, task)
   for (const prefer of ['wait=5', 'respond-async']) {
@@ -177,7 +177,7 @@ test('a replayed request returns the failed task', async ({ world }) => {
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
 })
 
-// Concurrent: these tests mostly wait for the next attempt.
+// The tests run concurrently, because they mostly wait for the next attempt.
 test.concurrent.for([
   ['[[refuse]]', generate, 'ai_refused', 1],
   ['[[refuse]]', classify, 'ai_refused', 1],
@@ -217,10 +217,10 @@ test.concurrent('a task with a slow call is running, renews its lease, and succe
   })
   const listed = (await world.client.get('/v1/ai/tasks?status=running')).body as { id: string }[]
   expect(listed.map(({ id }) => id)).toContain(queued.id)
-  // An unrenewed lease is shorter.
+  // A lease that is not renewed expires earlier.
   await eventually(async () => {
     const [job] = await world.sql<{ renewed: boolean }[]>`
-      select lease_until > started_at + interval '7 seconds' as renewed from jobs where subject_id = ${queued.id}`
+      select lease_until > started_at + interval '7 seconds' as renewed from jobs where resource_id = ${queued.id}`
     expect(job).toEqual({ renewed: true })
   })
   await hold.release()
@@ -229,7 +229,7 @@ test.concurrent('a task with a slow call is running, renews its lease, and succe
   )
 })
 
-test.concurrent('a rate-limited task is retried, and a slow call is awaited', async ({ world }) => {
+test.concurrent('a rate-limited call is retried, and a slow call is awaited', async ({ world }) => {
   const { body } = await createTask(world, generate('[[429]] [[slow]]'))
   expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
   const requests = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
@@ -289,7 +289,7 @@ test('a task that is canceled before its call makes no call', async ({ world }) 
   ])
 })
 
-test('a cancellation during the call closes its connection and answers the waiting client', async ({
+test("a cancellation during the call closes the call's connection and answers the waiting client", async ({
   world,
 }) => {
   const mark = freshKey()
@@ -321,7 +321,7 @@ test('the input of a task is sealed while its job is open, and erased when the j
   const { body } = await createTask(world, generate(prompt), {})
   await hold.hit()
   const readRequest = async () =>
-    (await world.sql`select request, payload from jobs where subject_id = ${body.id}`)[0]!
+    (await world.sql`select request, payload from jobs where resource_id = ${body.id}`)[0]!
   const open = await readRequest()
   expect(open['payload']).toEqual({ ai_task_id: body.id })
   expect(open['request']).toMatchObject({ sealed: { input: expect.any(String) } })
@@ -368,7 +368,7 @@ test('a list is filtered and paged, newest first, and shows only tasks of its ow
   expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
 })
 
-test('lists omit outputs, and an output above the limit fails its task', async ({ world }) => {
+test('lists omit outputs, and a task with an output above the limit fails', async ({ world }) => {
   const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
   const createWithOutput = async (length: number) => {
     const schema = { type: 'string', minLength: length, maxLength: length }
@@ -391,7 +391,7 @@ test('lists omit outputs, and an output above the limit fails its task', async (
   expect(JSON.stringify(body).length).toBeLessThan(10_000)
 })
 
-test('an output with a number that loses digits fails its task', async ({ world }) => {
+test('a task fails if a number of its output would lose digits', async ({ world }) => {
   const schema = { type: 'object', properties: { n: { type: 'integer', exclusiveMinimum: 2 ** 53 - 1 } } }
   expect((await createTask(world, extract('x', schema))).body).toMatchObject({
     status: 'failed',
@@ -412,7 +412,7 @@ test.for([
   [{ $defs: { pattern: { const: 1 }, $anchor: true }, $ref: '#/$defs/pattern' }, 1],
   [{ default: {}, patternProperties: { pattern: true }, dependentSchemas: { $ref: true } }, {}],
 ] as const)(
-  'a schema may contain data and names that are also keywords (%#)',
+  'a schema may use names that are also keywords, and data that looks like keywords (%#)',
   async ([schema, data], { world }) => {
     expect((await createTask(world, extract('x', schema))).body).toMatchObject({
       status: 'succeeded',
@@ -453,7 +453,7 @@ test.for([
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
   [extract('x', { type: 'string', pattern: '(' }), 'input.schema.pattern'],
   [extract('x', { patternProperties: { '(': {} } }), 'input.schema.patternProperties.('],
-  // The API needs a third of a second to read each of these.
+  // The API takes a third of a second to read each of these schemas.
   [extract('x', { pattern: '\\p{L}'.repeat(3200) }), 'input.schema'],
   [
     extract('x', { anyOf: Array.from({ length: 20 }, (_, n) => ({ pattern: `[^\\p{L}]${n}` })) }),
@@ -468,7 +468,7 @@ test.for([
   [extract('x', { anyOf: [true, { not: { pattern: '(' } }] }), 'input.schema.anyOf.1.not.pattern'],
   [extract('x', { patternProperties: { '(': true } }), 'input.schema.patternProperties.('],
   [extract('x', { description: 'x'.repeat(17_000) }), 'input.schema', /at most 16 KiB/],
-  // The API needs several times as long to read this as any other request.
+  // The API takes several times as long to read this schema as any other request.
   [extract('x', { allOf: Array.from({ length: 1000 }, () => ({})) }), 'input.schema', /at most 1,000 values/],
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
 ] as [task: object, param: string, message?: RegExp][])(
@@ -482,7 +482,7 @@ test.for([
   },
 )
 
-/** Schemas that are practically endless to check. */
+/** Schemas whose check practically never ends. */
 const HOSTILE = {
   'a pattern that backtracks': {
     type: 'string',
@@ -501,10 +501,10 @@ const HOSTILE = {
   },
 }
 test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
-  'a schema with %s fails its task and delays no other task',
+  'a task with a schema with %s fails and delays no other task',
   async (name, { world }) => {
     const hostile = await createTask(world, extract('x', HOSTILE[name]), {})
-    // The validating process does other work at the same time.
+    // The process that validates performs another task in the meantime.
     const other = await createTask(world, generate('Meanwhile.'))
     expect(other.body.status).toBe('succeeded')
     await eventually(async () =>
@@ -527,11 +527,11 @@ test('slow calls of one tenant do not delay another tenant', async ({ world }) =
     .fault({ match: { contains: mark }, fault: 'hold', times: 1_000_000 })
   const request = (client: typeof mine, prompt: string, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...generate(prompt) }, headers)
-  // More tasks than a worker has slots.
+  // Some more tasks than the worker has slots.
   const answers = await Promise.all(Array.from({ length: 120 }, () => request(mine, mark)))
   const running = async () => (await mine.get('/v1/ai/tasks?status=running&limit=100')).body.length
   await eventually(async () => expect(await running()).toBe(75))
-  // A wake-up starts the first attempt, a scan the second.
+  // A wake-up starts the first attempt, a scan the second attempt.
   const { body } = await request(other, '[[429]]', WAIT)
   expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
   expect(await running()).toBe(75)
@@ -541,7 +541,7 @@ test('slow calls of one tenant do not delay another tenant', async ({ world }) =
   )
 })
 
-test('many answers that cannot be checked in time do not delay another tenant', async ({ world }) => {
+test('many answers whose check exceeds the time limit do not delay another tenant', async ({ world }) => {
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
   const request = (client: typeof mine, task: object, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
@@ -575,7 +575,7 @@ test('answers are checked round robin by tenant, and an aborted check ends', asy
     check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
   )
   expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
-  // Two checks run at a time, and one more may end in the meantime.
+  // Two checks run at a time, and one more check may end before the check of tenant b begins.
   expect(checked.indexOf('b')).toBeLessThanOrEqual(3)
   await hostile[0]
   end.abort(new Error('enough'))
@@ -583,7 +583,7 @@ test('answers are checked round robin by tenant, and an aborted check ends', asy
   expect(results.slice(3)).toEqual(
     Array.from({ length: 3 }, () => ({ status: 'rejected', reason: new Error('enough') })),
   )
-  // Simple data, but this tenant's schema is already recorded as too slow.
+  // The data is simple, but the schema of this tenant is already recorded as too slow.
   const recorded = { schema: { ...schema, $comment: '0' }, data: 'a' }
   const { signal } = new AbortController()
   expect(await findSchemaViolation('a', recorded, signal)).toMatch('too much work')
@@ -594,7 +594,7 @@ test('the result of a check does not depend on the load of the machine', async (
   const busy = Array.from({ length: 8 }, () => new Worker('for (;;);', { eval: true }))
   try {
     await Promise.all(busy.map((each) => once(each, 'online')))
-    // The check needs some tenths of a second of a processor that is shared.
+    // The check takes some tenths of a second, and other processes share the processor.
     const data = Array.from({ length: 3_000 }, (_, nth) => ({ nth }))
     const input = { schema: { type: 'array', uniqueItems: true }, data }
     expect(await findSchemaViolation('busy', input, new AbortController().signal)).toBeNull()
@@ -603,14 +603,16 @@ test('the result of a check does not depend on the load of the machine', async (
   }
 })
 
-test('an attempt that its worker aborts is given back, after any number of failures', async ({ world }) => {
+test('an attempt that its worker aborts does not fail the task, even after many failed attempts', async ({
+  world,
+}) => {
   const { sql, tenant_id, config } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
   const { body } = await createTask(world, generate('Never sent.'), {})
   await sql`update ai_tasks set started_at = now() - interval '1 hour' where id = ${body.id}`
   const [row] = await sql<{ id: string; name: string; payload: Json; call: object }[]>`
     select id, name, payload, jsonb_build_object('key', key, 'request', request) as call
-    from jobs where subject_id = ${body.id}`
+    from jobs where resource_id = ${body.id}`
   const outcome = { kind: 'ambiguous', reason: 'the call was aborted', replayed: false } as const
   const context = {
     sql,
@@ -670,7 +672,7 @@ test.concurrent.for<[name: string, changes: object, param: string]>([
   ])
 })
 
-test('the emulator stores the latest 1,000 completions and counts all', () => {
+test('the emulator stores the latest 1,000 completions and counts all completions', () => {
   const emulator = { completions: [] as Completion[] }
   for (let seq = 1; seq <= 1_200; seq++) storeCompletion(emulator, { seq } as Completion)
   expect([emulator.completions.length, emulator.completions[0]!.seq, completionCount(emulator)]).toEqual([
@@ -682,7 +684,7 @@ test('a stored input that is not JSON parks its job', async ({ world }) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
   const { body } = await createTask(world, generate('Never sent.'), {})
-  const [job] = await sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  const [job] = await sql<{ id: string }[]>`select id from jobs where resource_id = ${body.id}`
   const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputContext(tenant_id, job!.id))
   await sql`
     update jobs set request = jsonb_set(request, '{sealed,input}', to_jsonb(${sealed}::text)) where id = ${job!.id}`
@@ -695,7 +697,7 @@ test('a stored input that is not JSON parks its job', async ({ world }) => {
 })
 
 test(
-  'a task survives the death of its worker during the call: the call is repeated',
+  'a task whose worker dies during the call is completed by a repeated call',
   { timeout: 180_000 },
   async () => {
     const deployment = await createDeployment({ queue: 'redis' })
@@ -708,7 +710,7 @@ test(
     const { body } = await client.post('/v1/ai/tasks', task)
     await hold.hit()
     await first.end('SIGKILL')
-    await sql`update jobs set lease_until = now() - interval '2 seconds' where subject_id = ${body.id}`
+    await sql`update jobs set lease_until = now() - interval '2 seconds' where resource_id = ${body.id}`
     const second = await deployment.startWorker()
     await eventually(async () =>
       expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
@@ -720,7 +722,7 @@ test(
       { status: 0, refusal: 'the client closed the connection' },
       { status: 200 },
     ])
-    // Refused credentials need an operator: the worker logs a warning.
+    // Only an operator can correct refused credentials, so the worker logs a warning.
     await provider('ai').fault({ fault: 'refuse_401' })
     const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
     const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
@@ -735,7 +737,9 @@ test(
   },
 )
 
-test('the output of a task is erased after RETENTION_DAYS, and the task stays', async ({ world }) => {
+test('the output of a task is erased after RETENTION_DAYS, and the task itself remains', async ({
+  world,
+}) => {
   const idempotency_key = freshKey()
   const task = { idempotency_key, ...generate('Of Ada.') }
   const [{ body: old }, { body: young }] = await Promise.all([

@@ -16,7 +16,7 @@ const MAX_LINES = 300
 const SOURCE = /\.tsx?$/
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([^'"]+)['"]/g
 
-/** The allowed imports of each layer; `*` allows all. `layer/file` allows a single file of a layer. */
+/** The allowed imports of each layer; `*` allows all imports. `layer/file` allows a single file of a layer. */
 const MAY_IMPORT: Record<string, string[]> = {
   core: [],
   jobs: ['core'],
@@ -80,7 +80,7 @@ function isAllowed({ file, layer, target }: Import): boolean {
   if (isWeb(file) && target.startsWith('#')) return target.startsWith('#sdk/')
   const allowed_imports = MAY_IMPORT[layer]
   if (allowed_imports === undefined) return false
-  // The SDK is installed alone and also runs without Node.
+  // The SDK is a separate package and also runs without Node.
   if (layer === 'sdk') return target.startsWith('.')
   if (target.startsWith('#')) {
     const name = target.slice(1).replace(/\.ts$/, '')
@@ -101,7 +101,7 @@ function staysWithinLayer({ file, layer, target }: Import): boolean {
   return to.split('/')[0] === layer && (SOURCE.test(target) || (isWeb(to) && target.endsWith('.css')))
 }
 
-test('each layer imports only what the table allows', async () => {
+test('each layer imports only what the table of allowed imports permits', async () => {
   const all = await readImports()
   expect(all.length).toBeGreaterThan(150)
   expect(all.filter((one) => !isAllowed(one)).map(({ file, target }) => `${file} imports ${target}`)).toEqual(
@@ -109,12 +109,12 @@ test('each layer imports only what the table allows', async () => {
   )
 })
 
-test('relative imports stay within their layer and name the file', async () => {
+test('relative imports stay within their layer and contain the file name', async () => {
   const astray = (await readImports()).filter((one) => !staysWithinLayer(one))
   expect(astray.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
 })
 
-test('dependencies are exactly the packages that production processes import', async () => {
+test('the dependencies in package.json are exactly the packages that production processes import', async () => {
   const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>
   }
@@ -123,12 +123,12 @@ test('dependencies are exactly the packages that production processes import', a
       !isWeb(file) && !DEVELOPMENT.includes(layer) && !/^(?:[.#]|node:)/.test(target),
   )
   const names = new Set(production.map(({ target }) => /^(?:@[^/]+\/)?[^/]+/.exec(target)![0]))
-  // The pattern also finds words such as `from 'paid'` in SQL.
+  // The regular expression also matches words such as `from 'paid'` in SQL.
   const packages = [...names].filter((name) => existsSync(join(ROOT, 'node_modules', name)))
   expect(packages.sort()).toEqual(Object.keys(dependencies).sort())
 })
 
-test('every layer has a row in the table', async () => {
+test('every layer has a row in the table of allowed imports', async () => {
   const layers = (await readdir(SRC, { withFileTypes: true }))
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)
@@ -192,7 +192,7 @@ test('no import cycle exists, types included', async () => {
   expect(findCycle(graph)).toBe(undefined)
 })
 
-test('the check finds an import cycle', () => {
+test('the search for import cycles finds a cycle', () => {
   const graph = new Map([
     ['a.ts', ['b.ts', 'c.ts']],
     ['b.ts', []],
@@ -209,14 +209,14 @@ test('no file outside the tests is longer than 300 lines', async () => {
   expect(long.map(([file]) => file)).toEqual([])
 })
 
-/** The formatter does not wrap the lines of templates. */
+/** The formatter does not wrap the lines of template literals. */
 const MAX_SQL_COLUMNS = 120
 const SQL_TEMPLATE = /(?<![`.\w])(?:sql|tx)(?:<[^`]*?>)?\s*`/g
 
-/** The lines of templates with the tag `sql` or `tx`, nested templates included. */
+/** The lines of template literals with the tag `sql` or `tx`, nested ones included. */
 function sqlLines(text: string): string[] {
   return Array.from(text.matchAll(SQL_TEMPLATE)).flatMap(({ 0: tag, index }) => {
-    // The closing signs of the open templates and placeholders.
+    // The closing delimiters of the open template literals and placeholders.
     const closing = ['`']
     let end = index + tag.length
     for (; closing.length > 0 && end < text.length; end++) {
@@ -238,16 +238,16 @@ test('no line of SQL is longer than 120 columns', async () => {
   expect(lines.filter(({ line }) => line.length > MAX_SQL_COLUMNS)).toEqual([])
 })
 
-test('the check finds a long line of SQL and ignores a long comment after the template', () => {
+test('the search for long SQL lines finds a long line, and ignores a long comment after the template literal', () => {
   const inner = 'x'.repeat(130)
   const text = `sql<{ a: string; b: 1 }[]>\`select \${a({ b: sql\`c\` })}\n${inner}\`\n// ${inner}\n`
   expect(sqlLines(text).filter((line) => line.length > MAX_SQL_COLUMNS)).toEqual([`${inner}\``])
 })
 
-/** An unanchored expression with a repetition of fifty or more: its run time is quadratic. */
+/** An unanchored regular expression with a repetition of fifty or more: its run time is quadratic. */
 const LONG_SEARCH =
   /[(=!:,?&|] ?\/(?!\^)(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])*\{(?:[5-9]\d|\d{3,})(?:,\d*)?\}(?:\\.|[^/\\\n])*\//
-/** A check after `max`: without `abort`, zod also runs it on a text that is too long. */
+/** A check after `max`: without `abort`, zod runs the check even on a text that is too long. */
 const UNBOUNDED_CHECK =
   /z\s*\.string\(\)(?:\s*\.\w+\([^(){}]*\))*?\s*\.max\([^(){}]*\)\s*\.(?:regex|refine|superRefine|overwrite)\(/
 
@@ -283,7 +283,7 @@ const isPage = (file: string) => file.startsWith('src/dashboard/web/')
 const DECLARATION =
   /^(?:export (?:async )?(?:function\*?|const|class)|(?:export )?(?:type|interface)) (\w+)/gm
 
-/** Names that two files export and types that two files declare, each with its files. */
+/** Names that two files export, and types that two files declare, each with the files. */
 function sharedNames(files: Iterable<[file: string, text: string]>): string[] {
   const owners = new Map<string, string[]>()
   for (const [file, text] of files)
@@ -299,7 +299,7 @@ test('exported names and names of types are unique', async () => {
   expect(sharedNames(await readSources(['sdk/src']))).toEqual([])
 })
 
-test('the check finds a shared name', () => {
+test('the search for shared names finds a name that two files export', () => {
   const files = { 'a.ts': 'export type Place = 1\n', 'b.ts': 'type Place = 2\nexport const other = 1\n' }
   expect(sharedNames(Object.entries(files))).toEqual(['Place: a.ts, b.ts'])
 })
@@ -319,7 +319,7 @@ test('the terms of the glossary are in alphabetical order, and its files exist',
       expect((await readFile(join(ROOT, file!), 'utf8')).length, file).toBeGreaterThan(0)
 })
 
-test('the check finds violations of the table: the domain cannot import a provider', () => {
+test('the check of imports finds a domain file that imports a provider', () => {
   expect(isAllowed({ file: 'domain/x.ts', layer: 'domain', target: '#providers/payments.ts' })).toBe(false)
   expect(isAllowed({ file: 'api/x.ts', layer: 'api', target: 'bullmq' })).toBe(false)
   expect(isAllowed({ file: 'sdk/src/x.ts', layer: 'sdk', target: 'node:crypto' })).toBe(false)
@@ -343,7 +343,9 @@ test('the check finds violations of the table: the domain cannot import a provid
   )
 })
 
-/** Names and terms of providers. They are also forbidden in comments: a second provider would make them wrong. */
+/**
+ * Names and terms of providers. Comments must not contain them either: a second provider would make the comments wrong.
+ */
 const VOCABULARY =
   /payment_intent|['"`]charge\b|\b(?:pi|re|pyr|ch|pm|evt|whsec)_[A-Za-z0-9]|\bstripe\b|\bSTRIPE_/i
 /** Files that may name a provider: its own files and the composition of the program. */
@@ -364,7 +366,7 @@ test('only a provider’s own files use its terms', async () => {
   expect(found).toEqual([])
 })
 
-test('the check finds a term of a provider', () => {
+test("the check of provider terms finds a term outside the provider's own files", () => {
   for (const line of [
     "if (told.object === 'payment_intent')",
     "example: 'pi_3SV'",
@@ -381,7 +383,7 @@ const DOCUMENT = join(ROOT, 'docs/architecture.md')
 const ROW = /^\| `(\w+)` \| [^|]+ \|([^|]*)\|$/gm
 const PATH = /`((?:src|test|docs|migrations)\/[^`\s]*)`/g
 
-test('docs/architecture.md has the table of imports, and its files exist', async () => {
+test('docs/architecture.md contains the table of allowed imports, and the files that it names exist', async () => {
   const text = await readFile(DOCUMENT, 'utf8')
   const layers = text.slice(text.indexOf('## Layers'), text.indexOf('## The way of a capture'))
   const table = Array.from(layers.matchAll(ROW), ([, layer, allowed_imports]) => [
@@ -392,7 +394,7 @@ test('docs/architecture.md has the table of imports, and its files exist', async
   ])
   expect(Object.fromEntries(table)).toEqual(MAY_IMPORT)
   const files = Array.from(text.matchAll(PATH), ([, file]) => file!)
-  // The guide adds the resource of test/support/resource.
+  // The guide describes the resource in test/support/resource.
   const exists = (file: string) =>
     existsSync(join(ROOT, file)) ||
     existsSync(join(ROOT, 'test/support/resource', file.replace('NNNN', '0900')))
@@ -400,7 +402,7 @@ test('docs/architecture.md has the table of imports, and its files exist', async
   expect(files.filter((file) => !exists(file))).toEqual([])
 })
 
-test('the statuses in the definition of a resource are statuses of the resource', () => {
+test("the statuses in the definition of a resource are values of the resource's status column", () => {
   for (const resource of RESOURCE_NAMES) {
     const { view, under_way, at_provider } = resourceOf(resource)
     const used = [

@@ -1,4 +1,4 @@
-// Tests the areas of the API: unimplemented, switched-off and misconfigured areas.
+// Tests the areas of the API that are unimplemented, switched off or misconfigured.
 import { readFile } from 'node:fs/promises'
 import { expect, onTestFinished } from 'vitest'
 import { CHANNELS } from '#core/addresses.ts'
@@ -23,7 +23,7 @@ import { testIn } from '#test/world.ts'
 
 const test = testIn({ parts: ['api'] })
 
-test('a path close to the path of an area is 404, and a message without the scope is refused as missing_scope', async ({
+test('a path that resembles the path of an area is 404, and a message without the scope is refused as missing_scope', async ({
   world,
 }) => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
@@ -35,7 +35,7 @@ test('a path close to the path of an area is 404, and a message without the scop
   })
 })
 
-test('all ten areas can be switched off, and the guide to operations names them', async () => {
+test('all ten areas can be switched off, and the guide to operations names each of them', async () => {
   expect(areaStates(AREA_NAMES)).toEqual({
     deployed: [],
     switched_off: AREA_NAMES,
@@ -66,13 +66,13 @@ const CAUSES: Cause[] = AREA_NAMES.flatMap((area): Cause[] => {
   ]
 })
 
-/** The area of the heading that lists an operation in the document. */
+/** The area in whose section the document lists the operation. */
 function areaOf({ operation }: DocumentedRoute): Area | undefined {
   const [tag] = operation.tags as string[]
   return AREA_NAMES.find((area) => Object.hasOwn(AREAS[area].tags ?? {}, tag!))
 }
 
-test('the document lists every operation under a heading of its area; only the lookup of idempotency keys has no area', async ({
+test('the document lists every operation in the section of its area; only the lookup of idempotency keys has no area', async ({
   world,
 }) => {
   const operations = routesOf(await readDocument(world.client))
@@ -90,7 +90,7 @@ test('the document lists every operation under a heading of its area; only the l
 })
 
 test.for(CAUSES)(
-  '$area, $as: each of its routes responds misconfigured_gateway, and the log, /readyz and a metric report the area',
+  '$area, $as: each route of the area responds misconfigured_gateway, and the log, /readyz and a metric report the area',
   async (cause, { world }) => {
     const { area, as, changes } = cause
     const lines: string[] = []
@@ -143,7 +143,7 @@ test.for(CAUSES)(
 test.for(
   CHANNELS.flatMap((channel) => CHANNEL_CREDENTIALS[channel].map((missing) => ({ channel, missing }))),
 )(
-  'without $missing the channel $channel sends no messages, the log and /readyz report it, and messages remain readable',
+  'without $missing the channel $channel sends no messages, which the log and /readyz report, and messages remain readable',
   async ({ channel, missing }, { world }) => {
     const lines: object[] = []
     const log = createLog('silent', 'test')
@@ -167,7 +167,7 @@ test.for(
   },
 )
 
-test('missing credentials of a provider are reported by the API, or prevent the start of a worker', () => {
+test('each provider’s credentials are required at the start of a worker, or the API reports that they are missing', () => {
   const required = requiredVariables('worker')
   for (const area of AREA_NAMES) {
     const { provider, credentials }: (typeof AREAS)[Area] = AREAS[area]

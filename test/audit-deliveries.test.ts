@@ -1,44 +1,45 @@
 // Tests the audit of webhook deliveries: it reports lost, late and orphaned deliveries.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { checksOfDeliveries, checksOfBacklogs } from '#domain/audit/deliveries.ts'
-import { createEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
-import { sequenceAll } from '#test/feed.ts'
+import { createEvent, deliveriesOf, LOOPBACK, registerEndpoint } from '#test/deliveries.ts'
+import { sequenceAllEvents } from '#test/feed.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-/** Subscribes to all types and is older than every event: its backlog has one delivery, and its test delivery has a job. */
+/**
+ * Subscribes to all event types and is older than every event: one delivery waits in its backlog, and its test delivery
+ * has a job.
+ */
 let endpoint: any
 let delivery: any
 let test_delivery: any
-/** A recovery of all failed deliveries; it has not started. */
+/** A recovery of all failed deliveries that has not started. */
 let recovery: any
 
 // No worker runs: deliveries and jobs keep their states.
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'], env: LOOPBACK })
+const test = testIn({ parts: ['api'], env: LOOPBACK })
+test.beforeAll(async ({ world }) => {
   const { client, sql } = world
-  endpoint = await makeEndpoint(client, { url: 'http://127.0.0.1:9/all' })
-  await makeEndpoint(client, { url: 'http://127.0.0.1:9/payments', types: ['payment.*'] })
-  await sequenceAll(sql)
+  endpoint = await registerEndpoint(client, { url: 'http://127.0.0.1:9/all' })
+  await registerEndpoint(client, { url: 'http://127.0.0.1:9/payments', types: ['payment.*'] })
+  await sequenceAllEvents(sql)
   await sql`
     update webhook_endpoints set created_at = created_at - interval '1 hour', updated_at = updated_at - interval '1 hour'`
   await createEvent(client)
-  await sequenceAll(sql)
+  await sequenceAllEvents(sql)
   const path = `/v1/webhook_endpoints/${endpoint.id}`
   test_delivery = (await client.post(`${path}/test`, { type: 'payment.captured' })).body
   recovery = (await client.post(`${path}/recover`, { since: endpoint.created_at })).body
   delivery = (await deliveriesOf(client, endpoint.id)).find(({ type }) => type === 'customer.created')
 })
-afterAll(async () => await world?.close())
 
-/** A time before the first row. */
+/** A time before the creation of every row. */
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString()
 
-/** Problems of deliveries. The full audit and the audit of changes report the same problems. */
-async function findProblems(): Promise<object[]> {
+/** The problems of deliveries. The full audit and the audit of changes report the same problems. */
+async function findProblems(world: World): Promise<object[]> {
   const reports = [await auditEverything(world.sql), await auditChanges(world.sql, SINCE, [])]
   const names = Object.keys({ ...checksOfDeliveries, ...checksOfBacklogs })
   const [all, changes] = reports.map(({ problems }) =>
@@ -50,7 +51,7 @@ async function findProblems(): Promise<object[]> {
 
 type Damage = { damage: string; repair: string }
 
-// A table keeps the original rows until the correction.
+// The table `kept` holds the deleted rows until the correction.
 const removed = (table: string, condition: string): Damage => ({
   damage: `create table kept as select * from ${table} where ${condition}; delete from ${table} where ${condition}`,
   repair: `insert into ${table} select * from kept; drop table kept`,
@@ -61,13 +62,13 @@ const changed = (table: string, id: string, values: string): Damage => ({
 })
 const withNthTable = (statement: string, nth: number) => statement.replaceAll(/\bkept\b/g, `kept_${nth}`)
 
-test('the audit finds no problem while each delivery is in a backlog or has a job', async () => {
+test('the audit finds no problem while each delivery is in a backlog or has a job', async ({ world }) => {
   expect(delivery).toMatchObject({ status: 'pending', sequence: 3 })
   expect(test_delivery).toMatchObject({ status: 'pending', sequence: null })
-  expect(await findProblems()).toEqual([])
+  expect(await findProblems(world)).toEqual([])
 })
 
-test('the role of workers may read every table of the audit', async () => {
+test('the database role of workers may read every table that the audit reads', async ({ world }) => {
   const sql = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), {
     max: 1,
     application_name: 'test',
@@ -84,7 +85,7 @@ describe('the audit reports until the correction', () => {
   const NOT_IN_PROGRESS = 'a pending delivery is neither queued nor in progress'
   const MISMATCH = 'a delivery has another type or sequence than its event'
   const exhausted = `status = 'exhausted', next_attempt_at = null, updated_at = now() - interval '1 hour'`
-  type Case = [name: string, damage: () => Damage, found: () => object]
+  type Case = [name: string, damage: () => Damage, found: (world: World) => object]
   const cases: Case[] = [
     [
       'a delivery that is missing from its backlog',
@@ -137,7 +138,7 @@ describe('the audit reports until the correction', () => {
     [
       'a subscribed event without a delivery',
       () => removed('webhook_deliveries', `id = '${delivery.id}'`),
-      () => ({
+      (world) => ({
         check: 'subscriptions',
         problem: 'an endpoint is missing the delivery of an event',
         tenant_id: world.tenant_id,
@@ -180,12 +181,12 @@ describe('the audit reports until the correction', () => {
     ],
   ]
 
-  test.each(cases)('%s', async (_name, damageOf, problem) => {
+  test.for(cases)('%s', async ([_name, damageOf, problem], { world }) => {
     const { damage, repair } = damageOf()
     await world.sql.unsafe(damage)
-    const problems = await findProblems()
+    const problems = await findProblems(world)
     await world.sql.unsafe(repair)
-    expect(problems).toContainEqual(expect.objectContaining(problem()))
+    expect(problems).toContainEqual(expect.objectContaining(problem(world)))
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 })
@@ -210,7 +211,7 @@ describe('the audit does not report', () => {
     damage: firstFrom(`quote_literal(now() - interval '1 day')`),
     repair: firstFrom(`'minvalue'`),
   }
-  /** The event has no delivery to the endpoint, and the endpoint has the given values. */
+  /** The event has no delivery to the endpoint, and the endpoint has the given column values. */
   const unsent = (values: string) => [
     removed('webhook_due', `delivery_id = '${delivery.id}'`),
     removed('webhook_deliveries', `id = '${delivery.id}'`),
@@ -233,8 +234,8 @@ describe('the audit does not report', () => {
       () => [
         foundAllDeliveries('1 hour'),
         {
-          damage: `update jobs set payload = payload || '{"recovery_id": "${recovery.id}"}' where subject_id = '${endpoint.id}'`,
-          repair: `update jobs set payload = payload - 'recovery_id' where subject_id = '${endpoint.id}'`,
+          damage: `update jobs set payload = payload || '{"recovery_id": "${recovery.id}"}' where resource_id = '${endpoint.id}'`,
+          repair: `update jobs set payload = payload - 'recovery_id' where resource_id = '${endpoint.id}'`,
         },
       ],
     ],
@@ -275,18 +276,18 @@ describe('the audit does not report', () => {
     ['an event for a deleted endpoint', () => unsent(`deleted_at = now() - interval '1 hour'`)],
   ]
 
-  test.each(cases)('%s', async (_name, damagesOf) => {
+  test.for(cases)('%s', async ([_name, damagesOf], { world }) => {
     const damages = damagesOf().map(({ damage, repair }, nth) => ({
       damage: withNthTable(damage, nth),
       repair: withNthTable(repair, nth),
     }))
     for (const { damage } of damages) await world.sql.unsafe(damage)
-    const problems = await findProblems()
+    const problems = await findProblems(world)
     for (const { repair } of damages.toReversed()) await world.sql.unsafe(repair)
     expect(problems).toEqual([])
   })
 })
 
-test('the audit finds no problem after all corrections', async () => {
-  expect(await findProblems()).toEqual([])
+test('the audit finds no problem after all corrections', async ({ world }) => {
+  expect(await findProblems(world)).toEqual([])
 })

@@ -2,7 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
@@ -11,28 +11,27 @@ import { fullScope } from '#domain/audit/scope.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
-import { payOut, recipient, rich } from '#test/payouts.ts'
+import { capturedPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
+import { payOut, recipient, clientWithBalance } from '#test/payouts.ts'
 import { deliver, fabricatedEvent } from '#test/stripe-events.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
 import { startWorker } from '#workers/main.ts'
 
-let world: World
-/** Captured 1000 and refunded 300. */
+/** Captured with 1000 and refunded with 300. */
 let payment: any
 let refunded: any
 let authorized: any
-/** Of 500, accepted and not settled by the processor. */
+/** A top-up of 500 that the processor has accepted and not settled. */
 let top_up: any
-/** Of 100, paid, of another tenant. */
+/** A paid payout of 100, of another tenant. */
 let payout: any
 
-beforeAll(async () => {
-  world = await createWorld({ notifications: false, env: { AUDIT_EVERY_S: '1' } })
+const test = testIn({ notifications: false, env: { AUDIT_EVERY_S: '1' } })
+test.beforeAll(async ({ world }) => {
   await world.client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   payment = await capturedPayment(world.client)
   refunded = (await refund(world.client, payment.id, { amount_minor: 300 })).body
-  authorized = await heldPayment(world.client)
+  authorized = await authorizedPayment(world.client)
   top_up = (
     await world.client.post(
       '/v1/wallet/top_ups',
@@ -40,7 +39,7 @@ beforeAll(async () => {
       { prefer: 'wait=20' },
     )
   ).body
-  const shop = await rich(world, 1000)
+  const shop = await clientWithBalance(world, 1000)
   payout = (await payOut(shop, await recipient(shop, 'acct_success'), {}, { prefer: 'wait=20' })).body
   await deliver(
     world,
@@ -48,34 +47,35 @@ beforeAll(async () => {
   )
   await world.drain()
 })
-afterAll(async () => await world?.close())
 
 const LONG_AGO = '2020-01-01T00:00:00Z'
-/** A time before the first row. */
+/** A time before the creation of every row. */
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString()
 
-const audit = (args: string[] = [], env = {}) =>
+const audit = (world: World, args: string[] = [], env = {}) =>
   runCommand('src/commands/audit.ts', args, { DATABASE_URL: world.config.DATABASE_URL, ...env })
 
-/** Writes without triggers and foreign keys; requires a superuser. */
-async function tamper(statement: string): Promise<void> {
+/** Executes a statement without triggers and foreign keys; requires a superuser. */
+async function tamper(world: World, statement: string): Promise<void> {
   await world.sql.begin(async (tx) => {
     await tx`set local session_replication_role = replica`
     await tx.unsafe(statement)
   })
 }
 
-test('an audit of consistent books lists every check, finds no problem and exits with 0', async () => {
-  const { code, stdout } = await audit()
+test('an audit of consistent books lists every check, finds no problem and exits with 0', async ({
+  world,
+}) => {
+  const { code, stdout } = await audit(world)
   expect(stdout).toContain('No problem was found.')
   for (const check of CHECK_NAMES) expect(stdout).toMatch(new RegExp(`^${check} +holds`, 'm'))
   expect(code).toBe(0)
-  const json = await audit(['--json'])
+  const json = await audit(world, ['--json'])
   expect(JSON.parse(json.stdout)).toMatchObject({ holds: true, problems: [] })
   expect(json.code).toBe(0)
 })
 
-test('an audit of changes finds parked and waiting notifications by their indexes', async () => {
+test('an audit of changes finds parked and waiting notifications by index', async ({ world }) => {
   const { sql } = world
   const limits = { since: new Date().toISOString(), until: null, stuck_after_s: 60 }
   const plan = await sql`explain (costs off) ${notifications(sql, fullScope(sql), limits)}`
@@ -84,7 +84,13 @@ test('an audit of changes finds parked and waiting notifications by their indexe
   expect(lines).toMatch(/Index Scan.* on notifications_waiting/)
 })
 
-type Case = [name: string, check: string, damage: () => string, repair: () => string, found: () => object]
+type Case = [
+  name: string,
+  check: string,
+  damage: (world: World) => string,
+  repair: () => string,
+  found: (world: World) => object,
+]
 
 describe('the audit reports the row until the correction', () => {
   const setRunningBalance = (balance_after_minor: number) =>
@@ -99,8 +105,8 @@ describe('the audit reports the row until the correction', () => {
       () => setRunningBalance(1000),
       () => ({
         problem: 'a running balance does not follow from the previous one',
-        subject: 'payment',
-        subject_id: payment.id,
+        resource: 'payment',
+        resource_id: payment.id,
         what: 'capture USD',
         off_by: 7,
       }),
@@ -162,8 +168,8 @@ describe('the audit reports the row until the correction', () => {
       () => ({
         problem: 'the refunded amount differs from its postings',
         id: refunded.id,
-        subject: 'payment',
-        subject_id: payment.id,
+        resource: 'payment',
+        resource_id: payment.id,
         off_by: -300,
       }),
     ],
@@ -172,11 +178,11 @@ describe('the audit reports the row until the correction', () => {
       'top_ups',
       () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), received_minor = 500`),
       () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
-      () => ({
+      (world) => ({
         problem: 'the received amount differs from its postings',
         tenant_id: world.tenant_id,
-        subject: 'top_up',
-        subject_id: top_up.id,
+        resource: 'top_up',
+        resource_id: top_up.id,
         id: top_up.id,
         expected: 500,
         found: 0,
@@ -189,8 +195,8 @@ describe('the audit reports the row until the correction', () => {
       () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, received_minor = 0`),
       () => ({
         problem: 'a top-up is posted and did not succeed at the processor',
-        subject: 'top_up',
-        subject_id: top_up.id,
+        resource: 'top_up',
+        resource_id: top_up.id,
         expected: 0,
         found: 500,
       }),
@@ -212,8 +218,8 @@ describe('the audit reports the row until the correction', () => {
         ),
       () => ({
         problem: 'a top-up has ended here and its money arrived, without a drift',
-        subject: 'top_up',
-        subject_id: top_up.id,
+        resource: 'top_up',
+        resource_id: top_up.id,
         off_by: 500,
       }),
     ],
@@ -290,8 +296,8 @@ describe('the audit reports the row until the correction', () => {
         ),
       () => ({
         problem: 'a payout has ended here and not at the processor, without a drift',
-        subject: 'payout',
-        subject_id: payout.id,
+        resource: 'payout',
+        resource_id: payout.id,
         off_by: 100,
       }),
     ],
@@ -300,7 +306,7 @@ describe('the audit reports the row until the correction', () => {
       'calls',
       () => `update jobs set first_sent_at = null where operation = 'capture'`,
       () => `update jobs set first_sent_at = last_sent_at where operation = 'capture'`,
-      () => ({ problem: 'a job succeeded without its provider call', subject_id: payment.id }),
+      () => ({ problem: 'a job succeeded without its provider call', resource_id: payment.id }),
     ],
     [
       'a state change without its event',
@@ -338,11 +344,11 @@ describe('the audit reports the row until the correction', () => {
     [
       'a due job that no worker claims',
       'jobs',
-      () => `
+      (world) => `
         insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
         values ('${world.tenant_id}', '${world.tenant_id}', 'nobody', 'nothing', '{}', 1, now() - interval '1 hour')`,
       () => `delete from jobs where queue = 'nobody'`,
-      () => ({ problem: 'a due job is not claimed', tenant_id: world.tenant_id }),
+      (world) => ({ problem: 'a due job is not claimed', tenant_id: world.tenant_id }),
     ],
     [
       'an idempotency key without its resource',
@@ -394,33 +400,37 @@ describe('the audit reports the row until the correction', () => {
     ],
   ]
 
-  test.each(cases)('%s', async (_name, check, damage, repair, found) => {
-    await tamper(damage())
+  test.for(cases)('%s', async ([_name, check, damage, repair, found], { world }) => {
+    await tamper(world, damage(world))
     const report = await auditEverything(world.sql)
     const changes = await auditChanges(world.sql, SINCE, [])
-    await tamper(repair())
-    expect(report.problems).toContainEqual(expect.objectContaining({ check, ...found() }))
-    expect(changes.problems).toContainEqual(expect.objectContaining({ check, ...found() }))
+    await tamper(world, repair())
+    expect(report.problems).toContainEqual(expect.objectContaining({ check, ...found(world) }))
+    expect(changes.problems).toContainEqual(expect.objectContaining({ check, ...found(world) }))
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('an audit of changes finds no problem after the corrections', async () => {
+  test('an audit of changes finds no problem after the corrections', async ({ world }) => {
     expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
   })
 })
 
-test('an audit of changes repeats unchanged payments only if they had a problem', async () => {
-  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+test('an audit of changes checks an unchanged payment again only if the payment had a problem', async ({
+  world,
+}) => {
+  await tamper(world, `update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   expect((await auditChanges(world.sql, tomorrow, [])).problems).toEqual([])
-  const recheck = [{ tenant_id: world.tenant_id, subject: 'payment' as const, subject_id: payment.id }]
+  const recheck = [{ tenant_id: world.tenant_id, resource: 'payment' as const, resource_id: payment.id }]
   expect((await auditChanges(world.sql, tomorrow, recheck)).problems).toMatchObject([{ off_by: 2 }])
-  // A changed payment with an earlier problem is reported once.
+  // A changed payment that already had a problem is reported once.
   expect((await auditChanges(world.sql, LONG_AGO, recheck)).problems).toMatchObject([{ off_by: 2 }])
-  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+  await tamper(world, `update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
 })
 
-test('a worker audits regularly, sets the gauge, and reports a problem until its correction', async () => {
+test('a worker audits regularly, sets the gauge, and reports a problem until the problem is corrected', async ({
+  world,
+}) => {
   const gauge = async () => {
     const { values } = await metrics.auditProblems.get()
     return values.find(({ labels }) => labels.check === 'payments')?.value
@@ -429,27 +439,29 @@ test('a worker audits regularly, sets the gauge, and reports a problem until its
     (await world.sql<{ ended_at: string }[]>`select ended_at from recurring_work where name = 'audit'`)[0]!
       .ended_at
   await eventually(async () => expect(await gauge()).toBe(0))
-  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+  await tamper(world, `update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   await eventually(async () => expect(await gauge()).toBe(1))
   const [row] = await world.sql<{ rows: unknown; position: { again: unknown } }[]>`
     select result -> 'rows' as rows, position from recurring_work where name = 'audit'`
   expect(row!.rows).toMatchObject([{ check: 'payments', id: payment.id, off_by: 2 }])
   expect(row!.position.again).toEqual([
-    { tenant_id: world.tenant_id, subject: 'payment', subject_id: payment.id },
+    { tenant_id: world.tenant_id, resource: 'payment', resource_id: payment.id },
   ])
 
-  // The problem is reported even long after the change of its row.
+  // The problem is reported even long after the last change of the row.
   await world.sql`
     update recurring_work set position = jsonb_set(position, '{since}', to_jsonb(now() + interval '1 day')) where name = 'audit'`
   const before = await lastEnd()
   await eventually(async () => expect(await lastEnd()).not.toBe(before))
   expect(await gauge()).toBe(1)
-  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+  await tamper(world, `update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
   await eventually(async () => expect(await gauge()).toBe(0))
   expect((await metrics.auditAge.get()).values[0]!.value).toBeLessThan(60)
 })
 
-test('every audit finds a poison notification, and the next audit continues from a later time', async () => {
+test('every audit finds a poison notification, even though each audit begins at a later time', async ({
+  world,
+}) => {
   const lastAudit = async () => {
     const [row] = await world.sql<{ ended_at: string; since: string; found: number }[]>`
       select ended_at, position ->> 'since' as since, (result #> '{problems,notifications}')::integer as found
@@ -470,25 +482,25 @@ test('every audit finds a poison notification, and the next audit continues from
   await eventually(async () => expect((await lastAudit()).found).toBe(0))
 })
 
-test('the command reports the row, exits with 1, and changes nothing', async () => {
-  await tamper(`update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
-  const { code, stdout } = await audit()
+test('the audit command reports the row, exits with 1, and changes nothing', async ({ world }) => {
+  await tamper(world, `update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
+  const { code, stdout } = await audit(world)
   expect(code).toBe(1)
   expect(stdout).toMatch(/^payments +1 PROBLEMS/m)
   const facts = `tenant_id=${world.tenant_id} id=${payment.id} expected=USD 9.98 found=USD 10.00 off_by=USD 0.02`
   expect(stdout).toContain(`payments: the captured amount differs from its postings (captured) ${facts}`)
-  const json = await audit(['--json'])
+  const json = await audit(world, ['--json'])
   expect(json.code).toBe(1)
   expect(JSON.parse(json.stdout)).toMatchObject({ holds: false, problems: [{ id: payment.id, off_by: 2 }] })
-  await tamper(`update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
-  expect((await audit()).code).toBe(0)
+  await tamper(world, `update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
+  expect((await audit(world)).code).toBe(0)
 })
 
-test('a check that exceeds the timeout is reported as unfinished', async () => {
+test('a check that exceeds its timeout is reported as unfinished', async ({ world }) => {
   const blocker = await world.sql.reserve()
   await blocker`begin`
   await blocker`lock table idempotency_keys in access exclusive mode`
-  const { code, stdout } = await audit(['--timeout', '1'])
+  const { code, stdout } = await audit(world, ['--timeout', '1'])
   await blocker`rollback`
   blocker.release()
   expect(code).toBe(2)
@@ -496,22 +508,24 @@ test('a check that exceeds the timeout is reported as unfinished', async () => {
   expect(stdout).toMatch(/^notifications +holds/m)
 })
 
-test('the command finds the database of `npm start`, and reports a missing one', async () => {
+test('the audit command finds the database of `npm start`, and reports a missing database', async ({
+  world,
+}) => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-audit-'))
   try {
-    const without_database = await audit([], { DATABASE_URL: '', DATA_DIR: folder })
+    const without_database = await audit(world, [], { DATABASE_URL: '', DATA_DIR: folder })
     expect([without_database.code, without_database.stderr]).toEqual([
       2,
       expect.stringContaining('No Sluice runs in'),
     ])
     await writeFile(join(folder, 'dev.json'), JSON.stringify({ database_url: world.config.DATABASE_URL }))
-    expect((await audit([], { DATABASE_URL: '', DATA_DIR: folder })).code).toBe(0)
+    expect((await audit(world, [], { DATABASE_URL: '', DATA_DIR: folder })).code).toBe(0)
   } finally {
     await rm(folder, { recursive: true })
   }
-  const help = await audit(['--help'])
+  const help = await audit(world, ['--help'])
   expect([help.code, help.stdout]).toEqual([0, expect.stringContaining('--json')])
-  expect(await audit(['--stuck-after', 'soon'])).toMatchObject({
+  expect(await audit(world, ['--stuck-after', 'soon'])).toMatchObject({
     code: 2,
     stderr: '--stuck-after must be a whole number of seconds\n',
   })
@@ -541,17 +555,17 @@ test('a worker stops without waiting for its audit', async () => {
   }
 })
 
-test('the audit reports changed, missing and truncated entries of the audit log', async () => {
+test('the audit reports changed, missing and truncated entries of the audit log', async ({ world }) => {
   const by = { tenant_id: world.tenant_id, actor: 'ada', request_id: null, address: null }
   const seqs: number[] = []
   for (const amount of [1, 2, 3, 4])
     seqs.push(await appendAuditEntry(world.sql, by, { action: 'capturePayment', details: { amount } }))
   const [, second, third, last] = seqs
   const [head] = await world.sql`select seq, encode(hash, 'hex') as hash from audit_head`
-  const intact = await audit()
+  const intact = await audit(world)
   expect(intact.stdout).toMatch(/^people +holds/m)
   expect(intact.stdout).toContain(`ends with entry ${head!['seq']}, ${head!['hash']}.`)
-  expect(JSON.parse((await audit(['--json'])).stdout).audit_log).toEqual(head)
+  expect(JSON.parse((await audit(world, ['--json'])).stdout).audit_log).toEqual(head)
 
   const findProblems = async () => {
     const { problems } = await auditEverything(world.sql)
@@ -561,9 +575,12 @@ test('the audit reports changed, missing and truncated entries of the audit log'
   const problemsAfter = async (statement: string) => {
     await world.sql`create table kept as select * from audit_entries`
     const [before] = await world.sql`select seq, hash from audit_head`
-    await tamper(statement)
+    await tamper(world, statement)
     const problems = await findProblems()
-    await tamper('delete from audit_entries; insert into audit_entries select * from kept; drop table kept')
+    await tamper(
+      world,
+      'delete from audit_entries; insert into audit_entries select * from kept; drop table kept',
+    )
     await world.sql`update audit_head set seq = ${before!['seq']}, hash = ${before!['hash']}`
     return problems
   }
@@ -583,7 +600,7 @@ test('the audit reports changed, missing and truncated entries of the audit log'
   expect(await problemsAfter('delete from audit_entries')).toEqual([[TRUNCATED, last]])
   expect(await findProblems()).toEqual([])
   // An audit of changes reports the truncation once.
-  await tamper(`delete from audit_entries where seq = ${last}`)
+  await tamper(world, `delete from audit_entries where seq = ${last}`)
   const { problems } = await auditChanges(world.sql, SINCE, [])
   expect(problems.map(({ problem }) => problem)).toEqual([TRUNCATED])
 })

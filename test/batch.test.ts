@@ -1,11 +1,11 @@
-// Tests that concurrent items share statements, within the limits of lanes and sizes.
+// Tests the batcher: concurrent items share statements, within the limits of lanes and sizes.
 import { setImmediate as nextTick } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createBatcher, type Lanes } from '#core/batch.ts'
 
 const LONG_GATHER_MS = 1e9
 
-/** A batcher of numbers. `runs` has the items of each run. */
+/** A batcher of numbers. `runs` lists the items of each run. */
 function recordingBatcher(gather_ms: number) {
   const runs: number[][] = []
   const send = createBatcher<number, number>(
@@ -64,7 +64,7 @@ test('an item that arrives during a short run waits no longer than a later item'
   expect(await second).toBe(2)
 })
 
-test('a refused item fails alone and is found with few statements', async () => {
+test('a refused item fails alone, and few statements are needed to find the refused item', async () => {
   let runs = 0
   const refused = Object.assign(new Error('duplicate key'), { code: '23505' })
   const send = createBatcher<number, number>('test', async (items) => {
@@ -80,7 +80,7 @@ test('a refused item fails alone and is found with few statements', async () => 
   expect(runs).toBeLessThanOrEqual(15)
 })
 
-test('a lane has one run at a time: items that arrive meanwhile share the next run, and other lanes continue', async () => {
+test('a lane has one run at a time: items that arrive during a run share the next run, and other lanes continue', async () => {
   const finish: (() => void)[] = []
   const runs: string[][] = []
   const send = createBatcher<string, string>(
@@ -102,7 +102,10 @@ test('a lane has one run at a time: items that arrive meanwhile share the next r
   expect(runs.slice(2)).toEqual([['hot second', 'hot third']])
 })
 
-/** Batchers with shared lanes: the first word of an item names its lane. A run ends when `finish` is called for it. */
+/**
+ * Batchers with shared lanes: the first word of an item names the item's lane. A run ends when `finish` is called for
+ * the run.
+ */
 function createSharedBatchers(count: number) {
   const runs: string[][] = []
   const finish: (() => void)[] = []
@@ -162,7 +165,7 @@ test('batchers that share a lane run in round robin', async () => {
   ])
 })
 
-test('a run does not exceed its limit of bytes: a larger item runs alone, and small items fill the rest', async () => {
+test('a run stays within its limit of bytes: a larger item runs alone, and small items fill the rest', async () => {
   const runs: string[][] = []
   const send = createBatcher<string, string>(
     'test',

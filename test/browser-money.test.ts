@@ -1,4 +1,4 @@
-// Operators and members move money on the dashboard's pages, by mouse and by keyboard, also while an outcome is unknown.
+// Operators and members move money on the dashboard's pages, with mouse and keyboard, even while an outcome is unknown.
 import { readFile } from 'node:fs/promises'
 import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -6,7 +6,14 @@ import { warnOfExpiry } from '#domain/payments/expiry.ts'
 import { createPerson, PASSWORD } from '#test/people.ts'
 import { fetchInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import {
+  capturedPayment,
+  createPayment,
+  effectsOf,
+  authorizedPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import { fund, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { getVerification, verificationOf } from '#test/verifications.ts'
 
@@ -36,7 +43,7 @@ async function checkAuditLink(page: Page): Promise<void> {
 
 test('a payment is opened from the list, captured and partly refunded', async () => {
   const { client } = dashboard.world
-  const { id, processor_reference } = await heldPayment(client, { amount_minor: 4000 })
+  const { id, processor_reference } = await authorizedPayment(client, { amount_minor: 4000 })
   const page = await dashboard.open('/payments', { as: 'support' })
   await page.getByRole('link', { name: '$40.00' }).click()
   await page.waitForURL(`**/payments/${id}`)
@@ -63,7 +70,7 @@ test('a payment is opened from the list, captured and partly refunded', async ()
   ])
 })
 
-test('payouts and refunds have the typed amount even if the browser has other decimals for the currency', async () => {
+test('payouts and refunds have the typed amount even if the browser formats the currency with other decimals', async () => {
   const client = await dashboard.world.clientOf()
   const { id } = await capturedPayment(client, { amount_minor: 1_000_000, currency: 'HUF' })
   const recipient_id = await recipient(client, 'acct_success', {
@@ -91,7 +98,7 @@ test('payouts and refunds have the typed amount even if the browser has other de
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 100_050 })
 })
 
-test('the refund dialog offers the amount that pending refunds leave, and disappears when it is zero', async () => {
+test('the refund dialog offers the amount that pending refunds leave, and disappears when no amount is left', async () => {
   const { client } = dashboard.world
   const { id } = await capturedPayment(client, {
     amount_minor: 4000,
@@ -113,7 +120,7 @@ test('the refund dialog offers the amount that pending refunds leave, and disapp
   await first.getByRole('button', { name: 'Back' }).click()
   await first.waitFor({ state: 'hidden' })
 
-  // The choices of an abandoned dialog do not stay for the next one.
+  // A new dialog does not show the choices of an abandoned dialog.
   const second = await openDialog(page, 'Refund')
   expect(await second.getByLabel('Amount').inputValue()).toBe('28.00')
   expect(await second.getByLabel('Reason').inputValue()).toBe('')
@@ -124,9 +131,9 @@ test('the refund dialog offers the amount that pending refunds leave, and disapp
   expect(await page.getByRole('main').getByRole('button', { name: 'Refund', exact: true }).count()).toBe(0)
 })
 
-test('a refusal by the API shows its amounts as money', async () => {
+test('the refusal of an action by the API shows amounts as money', async () => {
   const { client } = dashboard.world
-  const { id } = await heldPayment(client, { amount_minor: 3300 })
+  const { id } = await authorizedPayment(client, { amount_minor: 3300 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support', expects: [/status of 422/] })
   await page.route('**/capture', (route, request) =>
     route.continue({ postData: JSON.stringify({ ...request.postDataJSON(), amount_minor: 3301 }) }),
@@ -137,7 +144,7 @@ test('a refusal by the API shows its amounts as money', async () => {
   expect(alert).toContain('USD 33.01 is more than the USD 33.00 that can be captured.')
 })
 
-test('the timeline of a payment with more than one page of entries loads back to its first entry, also for its first refund', async () => {
+test('all earlier entries of a long timeline can be loaded, including the entries of the first refund', async () => {
   const { client } = dashboard.world
   const { id } = await capturedPayment(client, { amount_minor: 9000 })
   const [first] = await Promise.all(
@@ -171,8 +178,8 @@ test('the timeline of a payment with more than one page of entries loads back to
   expect(await timeline.getByText('Refunded $1.00 at Stripe').count()).toBe(1)
 })
 
-test('a page that cannot be refreshed shows a notice with a retry button', async () => {
-  const { id } = await heldPayment(dashboard.world.client, { amount_minor: 3300 })
+test('a page whose data cannot be refreshed shows a notice with a retry button', async () => {
+  const { id } = await authorizedPayment(dashboard.world.client, { amount_minor: 3300 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support', expects: [/ERR_FAILED/] })
   await page.getByRole('heading', { level: 1, name: '$33.00 Authorized' }).waitFor()
   await page.route('**/api/**', (route) => route.abort())
@@ -185,7 +192,7 @@ test('a page that cannot be refreshed shows a notice with a retry button', async
   await alert.waitFor({ state: 'hidden' })
 }, 180_000)
 
-test('a refund with a lost response and a refused retry is found, not repeated', async () => {
+test('a refund whose response is lost and whose retry is refused is found, not repeated', async () => {
   const { client, sql, tenant_id } = dashboard.world
   const { id, processor_reference } = await capturedPayment(client, { amount_minor: 4100 })
   const other = await dashboard.world.clientOf()
@@ -197,7 +204,7 @@ test('a refund with a lost response and a refused retry is found, not repeated',
   })
   const choose = (tenant: string) => fetchInPage(page, 'POST', '/api/session/tenant', { tenant_id: tenant })
   await page.getByRole('heading', { level: 1, name: '$41.00' }).waitFor()
-  // The server completes the refund, and another tab chooses another tenant, before the SDK retries.
+  // Before the SDK retries, the server completes the refund, and another tab selects another tenant.
   const loseResponse = async (route: Route) => {
     await route.fetch()
     await choose(other.tenant_id)
@@ -224,7 +231,7 @@ test('a refund with a lost response and a refused retry is found, not repeated',
   ])
 })
 
-test('a payout from the list with a lost response is found on the page of its recipient', async () => {
+test('a payout that is created from the list and whose response is lost is found on the page of its recipient', async () => {
   const { client } = dashboard.world
   await fund(client, 9000)
   const id = await recipient(client, 'ba_success', { name: 'Grace' })
@@ -237,7 +244,7 @@ test('a payout from the list with a lost response is found on the page of its re
     if (requests === 1) await route.fetch()
     await route.abort('connectionreset')
   })
-  // The lookup of the idempotency key also fails until the connection is back.
+  // The lookup of the idempotency key also fails until the connection is restored.
   const lookup_path = '**/v1/idempotency_keys/**'
   await page.route(lookup_path, (route) => route.abort('connectionreset'))
   const first = await openDialog(page, 'New payout')
@@ -280,9 +287,9 @@ test('a payment without a card shows no money on hold, and shows the name of its
   await other.getByText('The buyer has to confirm the payment with the bank').waitFor()
 })
 
-test('a dialog with an invalid amount shows no other amount', async () => {
+test('a capture dialog with an invalid amount does not show the authorized amount', async () => {
   const { client } = dashboard.world
-  const { id } = await heldPayment(client, { amount_minor: 2800 })
+  const { id } = await authorizedPayment(client, { amount_minor: 2800 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
   const dialog = await openDialog(page, 'Capture')
   await dialog.getByLabel('Amount').fill('99')
@@ -292,7 +299,7 @@ test('a dialog with an invalid amount shows no other amount', async () => {
 
 test('a payment is canceled only after confirmation', async () => {
   const { client } = dashboard.world
-  const { id } = await heldPayment(client, { amount_minor: 777 })
+  const { id } = await authorizedPayment(client, { amount_minor: 777 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'owner' })
   const first = await openDialog(page, 'Cancel')
   await first.getByRole('button', { name: 'Back' }).click()
@@ -305,10 +312,10 @@ test('a payment is canceled only after confirmation', async () => {
   await expect.poll(() => page.getByRole('button', { name: 'Capture' }).count()).toBe(0)
 })
 
-test('the keyboard alone suffices to sign in, to find and capture a payment, and to open one by its id in the palette', async () => {
+test('with the keyboard alone a user can sign in, find and capture a payment, and open a payment by its id in the palette', async () => {
   const { client } = dashboard.world
-  const other = await heldPayment(client, { amount_minor: 3100 })
-  const { id } = await heldPayment(client, { amount_minor: 3200 })
+  const other = await authorizedPayment(client, { amount_minor: 3100 })
+  const { id } = await authorizedPayment(client, { amount_minor: 3200 })
   const page = await dashboard.open('/sign-in')
   const { email } = await dashboard.person('support')
   await page.getByLabel('Email').waitFor()
@@ -355,9 +362,9 @@ test('the keyboard alone suffices to sign in, to find and capture a payment, and
   await page.waitForURL(`**/payments/${other.id}`)
 })
 
-test('the palette finds a payment by its processor reference and a customer by email', async () => {
+test('the palette finds a payment by its processor reference and a customer by email address', async () => {
   const { client } = dashboard.world
-  const payment = await heldPayment(client)
+  const payment = await authorizedPayment(client)
   const email = 'palette@people.example'
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', email })
   const page = await dashboard.open('/', { as: 'read-only' })
@@ -382,16 +389,16 @@ test('the export contains all pages of the filtered list', async () => {
   const { client } = dashboard.world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   const fields = { customer_id: customer.body.id }
-  const first = await heldPayment(client, { ...fields, amount_minor: 1250, description: '=1+1, "so"' })
-  const second = await heldPayment(client, { ...fields, amount_minor: 900, currency: 'JPY' })
+  const first = await authorizedPayment(client, { ...fields, amount_minor: 1250, description: '=1+1, "so"' })
+  const second = await authorizedPayment(client, { ...fields, amount_minor: 900, currency: 'JPY' })
   await createPayment(client, { ...fields, payment_method: 'pm_card_chargeDeclined' })
-  await heldPayment(client)
+  await authorizedPayment(client)
   const page = await dashboard.open(`/payments?customer_id=${fields.customer_id}`, { as: 'read-only' })
   const rows = page.getByRole('table', { name: 'Payments' }).getByRole('row')
   await expect.poll(() => rows.count()).toBe(4)
   await page.getByLabel('Status', { exact: true }).selectOption('authorized')
   await expect.poll(() => rows.count()).toBe(3)
-  // Pages of one row stand for a list of several pages.
+  // Pages of one row simulate a list of several pages.
   await page.route(/limit=100/, (route, request) =>
     route.continue({ url: request.url().replace('limit=100', 'limit=1') }),
   )
@@ -415,16 +422,20 @@ test('a partly captured payment shows its captured amount in lists and in the ex
   const email = 'In.Part@people.example'
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Mary', email })
   const fields = { customer_id: customer.body.id }
-  const { id } = await heldPayment(client, { ...fields, amount_minor: 1111, metadata: { order: 'A-17' } })
-  await heldPayment(client, { ...fields, amount_minor: 2222 })
-  await heldPayment(client, { amount_minor: 1111 })
+  const { id } = await authorizedPayment(client, {
+    ...fields,
+    amount_minor: 1111,
+    metadata: { order: 'A-17' },
+  })
+  await authorizedPayment(client, { ...fields, amount_minor: 2222 })
+  await authorizedPayment(client, { amount_minor: 1111 })
   await client.post(`/v1/payments/${id}/capture`, { idempotency_key: freshKey(), amount_minor: 500 })
   await client.post(`/v1/payments/${id}/refunds`, { idempotency_key: freshKey(), amount_minor: 150 })
 
   const page = await dashboard.open(`/customers/${fields.customer_id}`, { as: 'support' })
   const payments = page.getByRole('table', { name: 'Payments' })
   await payments.getByText('$5.00 of $11.11').waitFor()
-  // The search for an email ignores its case and finds the payments of the customer.
+  // The search for an email address ignores case and finds the payments of the customer.
   await page.goto(`${dashboard.url}/payments`)
   await page.getByRole('searchbox', { name: 'Search' }).fill('in.part@PEOPLE.example')
   await page.keyboard.press('Enter')
@@ -433,7 +444,7 @@ test('a partly captured payment shows its captured amount in lists and in the ex
   await payments.getByText('$1.50').waitFor()
   await expect.poll(() => payments.getByRole('row').count()).toBe(3)
 
-  // Payments are also found by an amount in the chosen currency and by metadata.
+  // Payments are also found by their metadata, and by an amount in the chosen currency.
   const amount = page.getByRole('searchbox', { name: 'Amount to' })
   expect(await amount.isDisabled()).toBe(true)
   await page.getByLabel('Currency', { exact: true }).selectOption('USD')
@@ -502,7 +513,7 @@ test('the pages create a payout, a top-up and a verification', async () => {
   await start.getByRole('button', { name: 'Start verification' }).click()
   const link = start.getByLabel('Link for the person')
   expect(await link.inputValue()).toMatch(/^http/)
-  // The link is shown only once, so Escape does not close the dialog.
+  // Escape does not close the dialog, because the link is shown only once.
   await page.keyboard.press('Escape')
   await page.waitForTimeout(300)
   expect(await link.isVisible()).toBe(true)
@@ -557,9 +568,9 @@ test('the timelines of payouts, top-ups and verifications show sentences and hid
   await page.getByText('$1.00 taken from the balance: the payout').waitFor()
 })
 
-test('a capture with an unknown outcome is retried with its key and happens once', async () => {
+test('a capture with an unknown outcome is retried with its idempotency key, and the payment is captured once', async () => {
   const { client } = dashboard.world
-  const { id, processor_reference } = await heldPayment(client, { amount_minor: 8800 })
+  const { id, processor_reference } = await authorizedPayment(client, { amount_minor: 8800 })
   const page = await dashboard.open(`/payments/${id}`, {
     as: 'support',
     expects: [/^failed: .*CONNECTION_RESET .*\/capture/, /CONNECTION_RESET/, /status of 404 .*idempotency/],
@@ -577,7 +588,7 @@ test('a capture with an unknown outcome is retried with its key and happens once
   await first.getByRole('button', { name: 'Back' }).click()
   await first.waitFor({ state: 'hidden' })
 
-  // A reopened dialog retries the same capture. Now the request arrives and its response is lost.
+  // A reopened dialog retries the same capture. This time the request arrives and its response is lost.
   const second = await openDialog(page, 'Capture')
   await second.getByText('It was never received. Try again.').waitFor()
   await page.route('**/idempotency_keys/*', (route) => route.abort('connectionreset'))
@@ -595,7 +606,7 @@ test('a capture with an unknown outcome is retried with its key and happens once
 
 test('filters are in the URL: a reload keeps them, and Back removes them', async () => {
   const { client } = dashboard.world
-  await heldPayment(client, { amount_minor: 5100, currency: 'EUR' })
+  await authorizedPayment(client, { amount_minor: 5100, currency: 'EUR' })
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const page = await dashboard.open('/payments', { as: 'read-only' })
   const payment_link = page.getByRole('link', { name: '€51.00' })
@@ -620,8 +631,8 @@ test('filters are in the URL: a reload keeps them, and Back removes them', async
   await page.waitForURL(/status=authorized&currency=EUR/)
 })
 
-test('a search for the id of a payment finds only that payment', async () => {
-  const { id } = await heldPayment(dashboard.world.client, { amount_minor: 700 })
+test('the search for the id of a payment finds only that payment', async () => {
+  const { id } = await authorizedPayment(dashboard.world.client, { amount_minor: 700 })
   const page = await dashboard.open(`/payments?search=${id}`, { as: 'read-only' })
   await page.getByRole('link', { name: '$7.00' }).waitFor()
   expect(await page.getByRole('row').count()).toBe(2)
@@ -648,7 +659,11 @@ test('the overview compares complete days, shows all currencies, and offers only
   const shop = await world.clientOf()
   const { tenant_id } = shop
   for (const currency of ['USD', 'EUR', 'GBP', 'JPY', 'HUF']) await fund(shop, 123_456, currency)
-  const authorized = [await heldPayment(shop), await heldPayment(shop), await heldPayment(shop)]
+  const authorized = [
+    await authorizedPayment(shop),
+    await authorizedPayment(shop),
+    await authorizedPayment(shop),
+  ]
   await world.sql`
     update payments set capture_before = now() + interval '5 hours'
     where tenant_id = ${tenant_id} and id in (${authorized[0].id}, ${authorized[1].id})`
@@ -668,7 +683,7 @@ test('the overview compares complete days, shows all currencies, and offers only
     await expect.poll(() => note.innerText()).toMatch(money)
   expect(await note.evaluate((it: any) => it.scrollWidth <= it.clientWidth)).toBe(true)
   await balance.getByRole('img', { name: 'Balance, last 7 days' }).waitFor()
-  // The chart shows yesterday and the corresponding day of the previous period.
+  // The chart shows yesterday and the same day of the previous period.
   const chart = page.getByRole('region', { name: 'Volume by day, CHF' })
   await chart.getByText(/^Last 30 days\s*CHF\s9,030\.01$/).waitFor()
   await chart.getByRole('img', { name: /^Volume by day, CHF: / }).focus()
@@ -694,7 +709,7 @@ test('the overview compares complete days, shows all currencies, and offers only
   await expect.poll(() => rows.count()).toBe(4)
 })
 
-test('a balance of zero shows that no payout is possible', async () => {
+test('the overview shows that no payout is possible if the balance is zero', async () => {
   const { world } = dashboard
   const shop = await world.clientOf()
   const { id } = await capturedPayment(shop)

@@ -11,14 +11,14 @@ import {
   type Dashboard,
 } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
+import { LOOPBACK, registerEndpoint, openHook } from '#test/deliveries.ts'
 import {
   ASYNC,
   capturedPayment,
   createPayment,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
   unknownRefund,
@@ -32,7 +32,7 @@ beforeAll(async () => {
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
 
-/** Opens the dialog of an act and confirms it, with a reason where the dialog requires one. */
+/** Opens the dialog of an operator act and confirms the dialog, with a reason where the dialog requires a reason. */
 async function perform(page: Page, button: ReturnType<Page['getByRole']>, act: string, reason?: string) {
   await button.click()
   const dialog = page.getByRole('dialog')
@@ -43,11 +43,11 @@ async function perform(page: Page, button: ReturnType<Page['getByRole']>, act: s
   await dialog.waitFor({ state: 'hidden' })
 }
 
-test('a job that the processor refuses is listed, and succeeds after a retry', async () => {
+test('a job that the processor refuses is listed as failed, and succeeds after a retry', async () => {
   const { world } = dashboard
   const { client } = world
-  const { id } = await heldPayment(client, { amount_minor: 1900 })
-  // The processor refuses our API key: only an operator can repair that.
+  const { id } = await authorizedPayment(client, { amount_minor: 1900 })
+  // The processor refuses the API key of Sluice: only an operator can correct the key.
   const refusing = await fault(world, {
     match: { method: 'POST', path: '/capture$' },
     fault: 'refuse_401',
@@ -68,14 +68,14 @@ test('a job that the processor refuses is listed, and succeeds after a retry', a
   )
   await paymentIn(client, id, 'captured')
   await page.getByText('The job succeeded.').waitFor()
-  // The time of the provider's response is not recorded, so the call has no duration.
+  // The time of the provider's response is not recorded, so the page shows no duration of the call.
   const call = page
     .getByRole('list', { name: 'Attempts' })
     .getByRole('button', { name: /Call to the provider/ })
   expect(await call.last().locator('.timeline-duration').textContent()).toBe('')
 })
 
-/** Inserts a job that no version performs, with these columns. Returns its id. */
+/** Inserts a job with these columns and a name that no version performs. Returns the job's id. */
 async function insertUnrecognizedJob(row: object): Promise<string> {
   const { sql, tenant_id } = dashboard.world
   const id = newId()
@@ -84,7 +84,7 @@ async function insertUnrecognizedJob(row: object): Promise<string> {
   return id
 }
 
-test('a bulk retry covers all jobs that match the filters and shows the result of each', async () => {
+test('a bulk retry covers all jobs that match the filters, and shows the result for each job', async () => {
   const { sql } = dashboard.world
   const parked = [1, 2].map(() => insertUnrecognizedJob({ queue: 'ai', run_at: 'infinity' }))
   const others = [
@@ -108,7 +108,7 @@ test('a bulk retry covers all jobs that match the filters and shows the result o
   await dialog.getByRole('link', { name: 'Result of each job' }).click()
   await page.getByText('They are known now').waitFor()
   const results = page.getByRole('table', { name: 'Jobs of this act' }).getByRole('row')
-  await results.filter({ hasText: 'It is running: try again later.' }).waitFor()
+  await results.filter({ hasText: 'The job is running: try again later.' }).waitFor()
   expect(await results.filter({ hasText: 'Done: ready' }).count()).toBe(2)
   const retried = await Promise.all(parked)
   const due =
@@ -117,7 +117,7 @@ test('a bulk retry covers all jobs that match the filters and shows the result o
   expect(await sql`select from job_interventions where job_id = ${elsewhere!}`).toHaveLength(0)
 })
 
-test('a waiting job can be run at once, and can be discarded', async () => {
+test('a waiting job can be run at once or discarded', async () => {
   const { sql } = dashboard.world
   const id = await insertUnrecognizedJob({ queue: 'compliance', run_at: '2100-01-01' })
   const page = await dashboard.open(`/ops/jobs/${id}`, { as: 'operator' })
@@ -156,7 +156,7 @@ test('a call with an unknown outcome is resolved on the page of its job, and the
   const page = await dashboard.open(`/ops/jobs/${job_id}`, { as: 'operator' })
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
   await button('Retry').waitFor()
-  // The API refuses to discard an unknown job, so the page offers no button for it.
+  // The API refuses to discard a job with an unknown outcome, so the page has no button for that.
   expect(await button('Discard').count()).toBe(0)
   await button('Resolve').click()
   const dialog = page.getByRole('dialog')
@@ -178,7 +178,7 @@ test('a call with an unknown outcome is resolved on the page of its job, and the
   await page.getByRole('list', { name: 'Attempts' }).getByText('unknown to failed').waitFor()
 })
 
-test('unknown calls are resolved in bulk on the page of jobs, only with a filter for them', async () => {
+test('calls with an unknown outcome can be resolved in bulk on the page of jobs, but only with a filter for unknown calls', async () => {
   const { client, tenant_id } = dashboard.world
   const refunds = [await unknownRefund(dashboard.world), await unknownRefund(dashboard.world)]
   const page = await dashboard.open(`/ops/jobs?tenant=${tenant_id}`, { as: 'operator' })
@@ -206,10 +206,10 @@ test('unknown calls are resolved in bulk on the page of jobs, only with a filter
     expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
 })
 
-test("without a worker that counts, operators' pages show since when, and report nothing as healthy", async () => {
+test("if no worker counts jobs, the operators' pages show the time of the last count, and report nothing as healthy", async () => {
   const { sql } = dashboard.world
   await insertUnrecognizedJob({ queue: 'maintenance', run_at: '2020-01-01' })
-  // No run of the roll-ups is in progress, and the next one is not due.
+  // No roll-up is running, and the next roll-up is not due.
   await eventually(async () => {
     const updated = await sql`
       update recurring_work set due_at = now() + interval '1 hour', ended_at = now() - interval '2 minutes',
@@ -235,9 +235,9 @@ test("without a worker that counts, operators' pages show since when, and report
 
 test('the list of jobs shows the resource of each job and its requested act', async () => {
   const { world } = dashboard
-  const { id } = await heldPayment(world.client, { amount_minor: 1900 })
-  // The act waits for the lock on the row.
-  const job = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity', subject_id: id })
+  const { id } = await authorizedPayment(world.client, { amount_minor: 1900 })
+  // The act waits for the lock on the row of the job.
+  const job = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity', resource_id: id })
   const release = await lockJob(job)
   await world.sql`
     insert into operator_acts (id, act, job_id, who, reason, matched)
@@ -274,7 +274,7 @@ async function lockJob(id: string): Promise<() => Promise<void>> {
   }
 }
 
-test('an act whose response is lost may be in progress: the dialog shows the latest acts', async () => {
+test('the dialog of an act whose response is lost shows the latest acts, because the act may be in progress', async () => {
   const { sql } = dashboard.world
   const id = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity' })
   const page = await dashboard.open(`/ops/jobs/${id}`, {
@@ -303,7 +303,7 @@ test('a timeline says of each retry whether something may have taken effect', as
   const { client } = world
   await fund(client, 1000)
   const [{ id, processor_reference }, { id: payment_id, processor_reference: captured }] = await Promise.all([
-    heldPayment(client, { amount_minor: 1600 }),
+    authorizedPayment(client, { amount_minor: 1600 }),
     capturedPayment(client, { amount_minor: 1600 }),
   ])
   const failInTurn = async (match: object, faults: [fault: string, times: number][]) => {
@@ -358,7 +358,7 @@ test('a timeline says of each retry whether something may have taken effect', as
   expect(await page.getByText(/nothing took effect|no money moved|has not confirmed/).count()).toBe(0)
 })
 
-test('unknown jobs are listed in pages', async () => {
+test('jobs with an unknown outcome are listed in pages', async () => {
   const { sql } = dashboard.world
   await Promise.all(
     Array.from({ length: 26 }, () =>
@@ -384,8 +384,8 @@ test('a call with a lost response waits while its queue is paused, and a read-on
   const { world } = dashboard
   const { client } = world
   const [lost, authorized] = await Promise.all([
-    heldPayment(client, { amount_minor: 1700 }),
-    heldPayment(client, { amount_minor: 1800 }),
+    authorizedPayment(client, { amount_minor: 1700 }),
+    authorizedPayment(client, { amount_minor: 1800 }),
   ])
   const reader = await dashboard.open(`/payments/${authorized.id}`, { as: 'read-only' })
   await reader.getByText('A member with the role owner, admin, or support can capture it').waitFor()
@@ -405,7 +405,7 @@ test('a call with a lost response waits while its queue is paused, and a read-on
   await paymentIn(client, lost.id, 'captured')
 })
 
-test('an unconfirmed authorization is not shown as failed, and a reported one is shown as on hold', async () => {
+test('an authorization whose response is lost is not shown as failed, and is shown as on hold after a notification of the processor', async () => {
   const { world } = dashboard
   const { client } = world
   const createUnconfirmed = async (first_fault: string, later_fault: string) => {
@@ -430,7 +430,7 @@ test('an unconfirmed authorization is not shown as failed, and a reported one is
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await timeline.getByText('Stripe did not confirm whether it did authorize $16.00').first().waitFor()
   expect(await page.getByText(/nothing took effect|no money moved/).count()).toBe(0)
-  // A notification has reported this authorization, and its job has not settled yet.
+  // A notification has reported this authorization, and the job of the payment is not settled yet.
   await paymentIn(client, authorized.id, 'authorized')
   await page.goto(page.url().replace(open.id, authorized.id))
   await page.getByText(/\$16\.00 is on hold until/).waitFor()
@@ -451,8 +451,8 @@ test('no payout is sent while payouts are paused, and waiting payouts continue a
   await perform(page, row.getByRole('button', { name: 'Pause' }), 'Pause', 'The bank is closed')
   await page.getByRole('alert').filter({ hasText: 'Paused: queue payouts' }).waitFor()
   const { id } = (await payOut(client, to)).body
-  // Work of other queues continues. This capture is enqueued after the payout.
-  const authorized = await heldPayment(client)
+  // Jobs of other queues continue. This capture is requested after the payout.
+  const authorized = await authorizedPayment(client)
   await client.post(`/v1/payments/${authorized.id}/capture`)
   expect((await client.get(`/v1/payouts/${id}`)).body.status).toBe('pending')
   expect(await world.provider('stripe').requests({ method: 'POST', path: '^/v1/payouts$' })).toEqual([])
@@ -461,13 +461,13 @@ test('no payout is sent while payouts are paused, and waiting payouts continue a
   await page.getByRole('alert').filter({ hasText: 'Paused' }).waitFor({ state: 'hidden' })
 })
 
-test('a failed delivery is replayed by hand', async () => {
+test('an operator replays a failed delivery by hand', async () => {
   const { client } = dashboard.world
   let healthy = true
   const hook = await openHook(() => (healthy ? 204 : 500))
   onTestFinished(() => hook.close())
-  const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
-  // An earlier success does not hide that the endpoint fails now.
+  const endpoint = await registerEndpoint(client, { url: hook.url, types: ['customer.created'] })
+  // An earlier success does not hide that the endpoint is failing now.
   await client.post('/v1/customers', { idempotency_key: 'taken', name: 'Ada' })
   await eventually(async () => expect(hook.arrived.splice(0)).toHaveLength(1))
   healthy = false
@@ -494,7 +494,7 @@ test('a failed delivery is replayed by hand', async () => {
   await eventually(async () => expect(hook.arrived.length).toBeGreaterThan(1))
   expect(hook.arrived.at(-1)!.headers['webhook-id']).toBe(hook.arrived[0]!.headers['webhook-id'])
   await page.getByRole('heading', { level: 1 }).filter({ hasText: 'Delivered' }).waitFor()
-  // The API's number of attempts, and the replay, which it does not count.
+  // The page lists the attempts that the API counts, and the replay, which the API does not count.
   const { attempts } = (await client.get(`/v1/webhook_deliveries/${page.url().split('/').at(-1)}`)).body
   await page.getByText(`${attempts}, and 1 by hand`, { exact: true }).waitFor()
 })
@@ -503,7 +503,7 @@ test('the statistics of an endpoint are reloaded when its recovery completes', a
   const { client } = dashboard.world
   const hook = await openHook(() => 204)
   onTestFinished(() => hook.close())
-  const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
+  const endpoint = await registerEndpoint(client, { url: hook.url, types: ['customer.created'] })
   const request = { idempotency_key: 'recovered', since: endpoint.created_at }
   const recovery = (await client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, request)).body
   await eventually(async () =>
@@ -522,16 +522,19 @@ test('the statistics of an endpoint are reloaded when its recovery completes', a
   const first = stats(10_000)
   await page.goto(`${dashboard.url}/webhooks/${endpoint.id}?recovery=${recovery.id}`)
   await first
-  // The regular reload comes only after ten seconds.
+  // The page reloads regularly only every ten seconds.
   const reloaded = stats(5_000)
   complete()
   await page.getByText('0 of 0 deliveries sent again').waitFor()
   await reloaded
 })
 
-test('a dialog that disables an endpoint keeps its purpose when the endpoint changes', async () => {
+test('an open dialog that disables an endpoint does not become a dialog that enables it when another client disables the endpoint', async () => {
   const { client } = dashboard.world
-  const { id } = await makeEndpoint(client, { url: 'http://127.0.0.1:9/switch', types: ['customer.created'] })
+  const { id } = await registerEndpoint(client, {
+    url: 'http://127.0.0.1:9/switch',
+    types: ['customer.created'],
+  })
   const page = await dashboard.open(`/webhooks/${id}`, { as: 'developer' })
   await page.getByRole('button', { name: 'Disable', exact: true }).click()
   const dialog = page.getByRole('dialog', { name: 'Disable this endpoint?' })
@@ -543,7 +546,7 @@ test('a dialog that disables an endpoint keeps its purpose when the endpoint cha
   expect((await client.get(`/v1/webhook_endpoints/${id}`)).body.status).toBe('disabled')
 }, 180_000)
 
-test('buttons of a table wider than the page stay visible, and on a phone they are large enough to tap', async () => {
+test('the buttons of a table wider than the page stay visible, and on a phone the buttons are large enough to tap', async () => {
   const page = await dashboard.open('/ops/queues', { as: 'operator', viewport: { width: 1024, height: 768 } })
   const pause = page.getByRole('row').filter({ hasText: 'payouts' }).getByRole('button', { name: 'Pause' })
   for (const viewport_width of [1024, 1280]) {
@@ -564,19 +567,19 @@ test('buttons of a table wider than the page stay visible, and on a phone they a
   await page.goto(`${dashboard.url}/ops/queues`)
   await page.setViewportSize(PHONE)
   expect((await pause.boundingBox())!.height).toBeGreaterThanOrEqual(44)
-  // All schedules are on one page.
+  // All schedules fit on one page.
   await page.goto(`${dashboard.url}/ops/schedules`)
   await page.getByRole('table').first().waitFor()
   expect(await page.getByRole('button', { name: /^(Next|Previous)$/ }).count()).toBe(0)
 })
 
-test("an outage of a provider comes first under needs attention, and operators' pages name the setting to check", async () => {
+test("an outage of a provider is the first entry that needs attention, and the operators' pages name the setting to check", async () => {
   const { sql, tenant_id } = dashboard.world
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, attempt, run_at, failing_since)
     select gen_random_uuid(), ${tenant_id}, 'payments', 'payment.capture', '{}', 25, 4, now() + interval '1 hour',
       now() - interval '3 minutes' from generate_series(1, 12)`
-  // Recorded by another worker: the workers of this test replace only their own outages.
+  // The outage is recorded by another worker: the workers of this test replace only their own outages.
   await sql`
     insert into provider_outages (provider, worker, since, outcome, seen_at)
     values ('stripe', 'elsewhere/1', now() - interval '4 minutes', 'retry', now() + interval '1 hour')`
@@ -658,7 +661,7 @@ test('an operator marks a payout as failed, and a forced failure needs the confi
   await fund(client, 3_000)
   const createPayout = async (destination: string, amount_minor: number): Promise<string> =>
     (await payOut(client, await recipient(client, destination), { amount_minor })).body.id
-  // The processor can still stop the first payout.
+  // The processor can still cancel the first payout.
   const [stoppable, forced] = [await createPayout('ba_pending', 610), await createPayout('ba_manual', 620)]
   await Promise.all([payoutIn(client, stoppable, 'processing'), payoutIn(client, forced, 'processing')])
   const page = await dashboard.open(`/payouts/${stoppable}`, { as: 'operator' })
@@ -674,7 +677,7 @@ test('an operator marks a payout as failed, and a forced failure needs the confi
   await dialog.getByRole('link', { name: /audit/i }).waitFor()
   await payoutIn(client, stoppable, 'failed')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
-  // The page shows the reason of the request to fail.
+  // The page shows the reason that the operator gave.
   await page.getByText('The payout was marked as failed by hand: The account is closed').waitFor()
   expect(await button('Force failure').count()).toBe(0)
 
@@ -727,7 +730,7 @@ test('an operator marks a payout as failed, and a forced failure needs the confi
   await rowOf(other_page, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
   await other_page.getByRole('dialog').getByText('The bank went down').waitFor()
   await other_page.getByRole('dialog').getByText('$6.20 is available at once').waitFor()
-  // The page asks an operator outside the tenant for confirmation before it shows the tenant's pages.
+  // Before an operator outside the tenant sees the tenant's pages, the page asks for confirmation.
   await other_page.getByRole('dialog').getByText(forced).waitFor()
   await other_page.getByRole('dialog').getByRole('button', { name: 'Open payout' }).click()
   await other_page.getByRole('dialog').getByRole('button', { name: 'View tenant' }).click()
@@ -743,7 +746,7 @@ test('an operator marks a payout as failed, and a forced failure needs the confi
   expect(await rowOf(other_page, 'Correct -$1.40').count()).toBe(1)
 }, 180_000)
 
-test('an operator adds and removes the email domains of a tenant, and its members see them', async () => {
+test("an operator adds and removes the email domains of a tenant, and the tenant's members see the domains", async () => {
   const page = await dashboard.open('/settings/email', { as: 'operator', expects: [/status of 400/] })
   await page.getByText("any address but the system's own").waitFor()
   await page.getByRole('button', { name: 'Add domain' }).first().click()

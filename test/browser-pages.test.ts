@@ -8,7 +8,7 @@ import {
   BROWSER_TIMEOUT_MS,
   checkAccessible,
   checkContrast,
-  checkFitsWidth,
+  checkPageWidth,
   createDashboard,
   PHONE,
   type Dashboard,
@@ -24,7 +24,7 @@ import { createPerson } from '#test/people.ts'
 import { listening } from '#test/receiver.ts'
 
 const HOSTILE = `'><img src=x onerror=alert(1)><b data-hostile>`
-/** Pages without a link in the navigation. */
+/** Pages to which the navigation has no link. */
 const UNLINKED_PATHS = [
   '/disputes',
   '/wallet/top-ups',
@@ -41,13 +41,13 @@ const receiver = createServer((request, response) => {
 })
 
 let dashboard: Dashboard
-/** The paths of resource pages that contain hostile text. */
+/** The paths of the resource pages that show hostile text. */
 let resource_paths: string[]
 type ListParameters = { route: RegExp; values: Record<string, string[]> }
 let parameters: ListParameters[]
 /** Text styles whose contrast is already checked, in light and dark. */
 const checked_styles = new Set<string>()
-/** The filters that were compared with the parameters. */
+/** The filters that the test has compared with the parameters. */
 const checked_filters: string[] = []
 beforeAll(async () => {
   dashboard = await createDashboard({ env: LOOPBACK })
@@ -67,9 +67,9 @@ afterAll(async () => {
   receiver.close()
 })
 
-test('each page has a title and a heading, is accessible in light and dark, fits a phone, and escapes texts', async () => {
+test('each page has a title and a heading, is accessible in light and dark mode, fits a phone, and escapes texts', async () => {
   const pages = await Promise.all([1, 2].map(() => dashboard.open('/settings', { as: 'operator' })))
-  // A page gets the focus only after navigation from another page.
+  // A page moves the focus to its heading only after a navigation from another page.
   await Promise.all(pages.map((page) => page.locator('main h1').waitFor()))
   const [first] = pages
   const links = first!.getByRole('navigation', { name: 'Main' }).getByRole('link')
@@ -89,7 +89,7 @@ test('each page has a title and a heading, is accessible in light and dark, fits
   expect(checked_filters.length).toBeGreaterThan(19)
 }, 180_000)
 
-test('the list of messages is filtered by sender, and its export has sender and channel', async () => {
+test('the list of messages is filtered by sender, and the exported list has sender and channel', async () => {
   const { world } = dashboard
   const client = await world.clientOf()
   const owner = await createPerson(world, { role: 'owner', tenant_id: client.tenant_id })
@@ -120,7 +120,7 @@ test('the list of messages is filtered by sender, and its export has sender and 
   expect(line).toMatch(new RegExp(`^,${RegExp.escape(`${person},${ours}`)},received,,.*,sms$`))
 })
 
-test('the link of a row has an accessible name before the name of its party is loaded', async () => {
+test('the link of a row has an accessible name even before the name of its customer or recipient is loaded', async () => {
   const page = await dashboard.open('/settings', { as: 'operator' })
   await page.route('**/api/v1/customers/*', () => {})
   await page.goto(`${dashboard.url}/compliance`)
@@ -133,7 +133,7 @@ test('the link of a row has an accessible name before the name of its party is l
   await checkAccessible(page, { only: 'link-name' })
 })
 
-test('a section of a page that fails to load shows its error in place', async () => {
+test('a section of a page that fails to load shows the error in place of its content', async () => {
   const failing = /\/(stats|hours|timeline)(\?|$)/
   const page = await dashboard.open('/settings', { as: 'operator', expects: [/status of 500/] })
   const error = { code: 'internal_error', message: 'It broke.', request_id: 'broken-1' }
@@ -165,7 +165,7 @@ test('on a phone the filters of a list are behind a button with the number of ac
   expect(await status.isVisible()).toBe(false)
 })
 
-test('an unset filter names the default of its list, and `Any` excludes nothing', async () => {
+test('an unset filter names the default of the list, and `Any` excludes nothing', async () => {
   const { client } = dashboard.world
   const archived = await client.post('/v1/merchants', {
     idempotency_key: freshKey(),
@@ -196,13 +196,13 @@ async function checkPage(page: Page, path: string): Promise<void> {
   const requests: string[] = []
   const listen = (request: Request) => void requests.push(new URL(request.url()).pathname)
   page.on('request', listen)
-  // Navigates by the history, as a link does: a full load of each page is slow.
+  // Navigates with the history API, as a link does, because a full load of each page is slow.
   await page.evaluate((to) => {
     const { document, history } = globalThis as any
     document.activeElement?.blur()
     history.pushState({}, '', to)
   }, path)
-  // After navigation the heading has the focus.
+  // After the navigation the heading has the focus.
   await page.locator('main h1:focus').waitFor()
   await page.waitForFunction(
     () => (globalThis as any).document.querySelector('main [aria-busy=true]') === null,
@@ -218,14 +218,14 @@ async function checkPage(page: Page, path: string): Promise<void> {
   await checkContrast(page, checked_styles)
   const desktop_size = page.viewportSize()!
   await page.setViewportSize(PHONE)
-  await checkFitsWidth(page)
-  // On a phone a list starts with its rows: the filters are behind a button.
+  await checkPageWidth(page)
+  // On a phone a list begins with its rows: the filters are behind a button.
   expect.soft(await page.locator('.filter-bar > .filters:visible').count(), `filters of ${path}`).toBe(0)
   await page.setViewportSize(desktop_size)
   await page.emulateMedia({ colorScheme: 'light' })
 }
 
-/** The options of a filter are exactly the values of the parameter of its route. */
+/** The options of a filter are exactly the values of the route's parameter. */
 async function checkFilters(
   page: Page,
   { path, requests }: { path: string; requests: string[] },
@@ -281,7 +281,7 @@ async function parametersOfLists(): Promise<ListParameters[]> {
   return [...api, ...own]
 }
 
-/** The page shows this as text, not as markup. */
+/** Checks that the page shows the text as text, not as markup. */
 async function checkShown(page: Page, text: string): Promise<void> {
   const found = page.getByRole('main').getByText(text).first()
   await found

@@ -2,12 +2,12 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fetchInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
-import { heldPayment } from '#test/payments.ts'
+import { authorizedPayment } from '#test/payments.ts'
 import { codeOf, createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
 
 let dashboard: Dashboard
 beforeAll(async () => {
-  // Without email the page shows the link of an invitation.
+  // Without email the page shows the link of an invitation to the inviter.
   dashboard = await createDashboard({ env: { EMAIL_FROM: '', DISABLED_AREAS: 'ai' } })
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
@@ -71,7 +71,7 @@ test('a person is invited by a link, joins, gets another role, and is removed', 
   await person_page.getByText('you no longer have access to this one').first().waitFor()
 })
 
-test('other sessions are ended singly and all at once', async () => {
+test("a user's other sessions can be ended singly or all at once", async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'support' })
   const others = [await signIn(url, person), await signIn(url, person), await signIn(url, person)]
@@ -100,7 +100,7 @@ test('other sessions are ended singly and all at once', async () => {
 test('a second factor is enabled and disabled', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'support' })
-  /** True if the password alone signs the person in. */
+  /** True if the person can sign in with the password alone. */
   const passwordSuffices = async () => {
     const { status, body } = await tryPassword(createBrowser(url), person.email)
     expect(status).toBe(200)
@@ -116,10 +116,10 @@ test('a second factor is enabled and disabled', async () => {
   const secret = await dialog.getByLabel('Secret').inputValue()
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(`otpauth://totp/Sluice?secret=${secret}`))
   expect(await passwordSuffices()).toBe(true)
-  // The response with the new session arrives after the page was refused with the old session.
+  // The response with the new session cookie arrives after the page was refused with the old session.
   const answer = Promise.withResolvers<void>()
   await page.route('**/api/auth/two-factor/verify-totp', async (route, request) => {
-    // A request of the browser itself would set the new session at once.
+    // Node fetches the response, because the browser would store the new session cookie at once.
     const { status, headers } = await fetch(request.url(), {
       method: 'POST',
       headers: await request.allHeaders(),
@@ -146,9 +146,9 @@ test('a second factor is enabled and disabled', async () => {
   expect(await passwordSuffices()).toBe(true)
 })
 
-test('a role cannot do what it does not include, neither on the page nor by a direct request', async () => {
+test('what the role of a user does not include is refused on the pages and in direct requests', async () => {
   const { client, sql, tenant_id } = dashboard.world
-  const { id } = await heldPayment(client, { amount_minor: 6000 })
+  const { id } = await authorizedPayment(client, { amount_minor: 6000 })
   const before = await sql`select from api_keys where tenant_id = ${tenant_id}`
   const requests: [path: string, body: object, roles: string[]][] = [
     [`/api/v1/payments/${id}/capture`, {}, ['owner', 'admin', 'support']],
@@ -184,7 +184,7 @@ test('a role cannot do what it does not include, neither on the page nor by a di
 
 test('the audit log shows the actor, the action and the outcome of each entry', async () => {
   const { client } = dashboard.world
-  const { id } = await heldPayment(client)
+  const { id } = await authorizedPayment(client)
   const { email } = await dashboard.person('support')
   const page = await dashboard.open('/', { as: 'support', expects: [/status of 409/] })
   const statuses = []
@@ -206,7 +206,7 @@ test('the audit log shows the actor, the action and the outcome of each entry', 
   for (const text of [email, id, 'Refused, 409']) await entry.getByText(text, { exact: true }).waitFor()
   await page.getByRole('dialog').press('Escape')
 
-  // An entry without a recorded outcome is not shown as done.
+  // An act without a recorded outcome is not shown as done.
   const { sql, tenant_id } = dashboard.world
   const [user] = await sql`select id as actor_id from users where email = ${email}`
   for (const [action, details] of [
@@ -225,7 +225,7 @@ test('the audit log shows the actor, the action and the outcome of each entry', 
   await page.getByText('No rows match these filters').waitFor()
 })
 
-test('the audit log shows how far it has searched, and searches further on request', async () => {
+test('the audit log shows the time up to which it was searched, and searches further on request', async () => {
   const { sql, tenant_id } = dashboard.world
   const { email } = await dashboard.person('support')
   const page = await dashboard.open('/', { as: 'support' })
@@ -244,7 +244,7 @@ test('a template is created, changed and previewed as a message', async () => {
   const { client } = dashboard.world
   const page = await dashboard.open('/messages/templates', { as: 'developer' })
   const dialog = page.getByRole('dialog')
-  // The empty list has this button too.
+  // An empty list shows this button a second time.
   await page.getByRole('button', { name: 'Create template' }).first().click()
   await dialog.getByLabel('Name').fill('welcome')
   await dialog.getByLabel('Subject').fill('Welcome')

@@ -50,7 +50,7 @@ test('an invited person signs up with the link and is signed in', async () => {
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
 
-test('a wrong password shows an error, and the right one opens the requested page', async () => {
+test('a wrong password shows an error, and the right password opens the requested page', async () => {
   const developer = await dashboard.person('developer')
   const page = await dashboard.open('/customers?email=ada%40example.com', {
     expects: [NO_SESSION, /status of 401 .*\/sign-in\/email$/],
@@ -99,7 +99,7 @@ test('a person with one-time codes signs in with a password and a code', async (
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
 
-test('a used one-time code leads back to the password, and the next code signs in', async () => {
+test('after a used one-time code the page asks for the password again, and the next code signs in', async () => {
   const { url, world } = dashboard
   const person = await createPerson(world, { role: 'admin' })
   const browser = await signIn(url, person)
@@ -140,7 +140,7 @@ test('a new passkey signs in without a password', async () => {
   await dialog.getByLabel('Password', { exact: true }).fill(PASSWORD)
   await dialog.getByRole('button', { name: 'Add passkey' }).click()
   await page.getByRole('row').filter({ hasText: 'Laptop' }).waitFor()
-  // The profile page may still send requests, which fail after the sign-out.
+  // The profile page may still send requests that fail after the sign-out.
   await page.goto(`${dashboard.url}/customers`)
   await page.getByText('No customers yet').waitFor()
   await page.getByRole('button', { name: 'Account' }).click()
@@ -179,7 +179,7 @@ test('an API key is created, used, rotated and revoked', async () => {
   expect(await field.evaluate((each: any) => each.scrollWidth <= each.clientWidth)).toBe(true)
   await page.keyboard.press('Escape')
   await page.mouse.click(5, 5)
-  // A dialog closes within this time.
+  // Waits longer than a dialog takes to close.
   await page.waitForTimeout(500)
   expect(await field.inputValue()).toBe(secret)
   await dialog.getByRole('button', { name: 'Close' }).last().click()
@@ -212,7 +212,7 @@ test('an API key is created, used, rotated and revoked', async () => {
   await expect.poll(() => rows.getByRole('button').count()).toBe(0)
 })
 
-test('a page of another site cannot act or read with the session of a signed-in person', async () => {
+test('a page of another site can neither act nor read with the session of a signed-in person', async () => {
   const { url, world } = dashboard
   const other = createServer((_request, response) =>
     response.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><title>Other</title>
@@ -259,7 +259,7 @@ test('a page of another site cannot act or read with the session of a signed-in 
   expect(await world.sql`select from api_keys`).toHaveLength(before.length)
 })
 
-test('a page with another tenant than the session shows a notice and does nothing', async () => {
+test('a page of a tenant that is no longer selected in the session shows a notice and changes nothing', async () => {
   const { world } = dashboard
   const other = await world.clientOf({ tenant: 'second' })
   const person = await createPerson(world, { role: 'owner' })
@@ -272,7 +272,7 @@ test('a page with another tenant than the session shows a notice and does nothin
   await page.getByRole('status', { name: 'Notices' }).getByText('Another tenant was chosen').waitFor()
   await page.getByRole('button', { name: 'Reload page' }).click()
   await page.getByRole('button', { name: 'Tenant: second' }).waitFor()
-  // The menu switches back without a notice.
+  // After a switch by the menu, the page shows no notice.
   await page.getByRole('button', { name: 'Tenant: second' }).click()
   await page.getByRole('menuitem', { name: /acme/ }).click()
   await page.getByRole('button', { name: 'Tenant: acme' }).waitFor()

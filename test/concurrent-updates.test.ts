@@ -30,7 +30,7 @@ import { createDatabase } from '#test/databases.ts'
 const LONG_AGO = '2001-02-03T04:05:06Z'
 const FAILURE = { code: 'refused', message: 'No.' }
 
-/** The settlement of an attempt whose job waits for a retry. */
+/** The settlement of an attempt after which the job waits for a retry. */
 function retryOf({ job_id, lease_token }: CrossedRow): Settlement {
   return {
     job_id,
@@ -389,7 +389,7 @@ const refunds: Crossing = {
   steps: { failed: settleRefund('failed'), pending: settleRefund('pending') },
 }
 
-/** Refunds of a payment whose amounts change. */
+/** Refunds of a payment whose amounts change in the meantime. */
 const refundsOfPayments: Crossing = {
   table: 'payments',
   async make(sql, { tenant_id, id }) {
@@ -761,7 +761,7 @@ afterAll(async () => await ends?.disposeAsync())
 
 describe.each(Object.entries(CROSSINGS))('%s', (_name, crossing) => {
   test.each(Object.keys(crossing.steps))(
-    'the step "%s" gives a correct result for rows that change before they are locked',
+    '%s > the step "%s" gives a correct result for rows that change before they are locked',
     async (step) => {
       const crossings = await crossingsOf(sql, crossing, step)
       expect(crossings.map(({ change, crossed }) => ({ change, crossed }))).toEqual(
@@ -771,7 +771,7 @@ describe.each(Object.entries(CROSSINGS))('%s', (_name, crossing) => {
   )
 })
 
-test('the arrival date of a payout is that of the attempt that began last, in any order of responses', async () => {
+test('a payout has the arrival date of the attempt that began last, in any order of responses', async () => {
   const tenant_id = newId()
   const id = newId()
   await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
@@ -779,7 +779,7 @@ test('the arrival date of a payout is that of the attempt that began last, in an
   const reportArrival = async (began_s: number, arrival_date: string) => {
     const row = { tenant_id, id, job_id: newId(), lease_token: newId(), others: {} }
     await sql`
-      insert into jobs (id, tenant_id, queue, name, subject_id, payload, state, attempt, max_attempts, worker, started_at,
+      insert into jobs (id, tenant_id, queue, name, resource_id, payload, state, attempt, max_attempts, worker, started_at,
         lease_token, lease_until)
       values (${row.job_id}, ${tenant_id}, 'payouts', 'test', ${id}, '{}', 'running', 1, 5, 'test',
         now() + ${began_s} * interval '1 second', ${row.lease_token}, now() + interval '1 hour')`
@@ -793,7 +793,7 @@ test('the arrival date of a payout is that of the attempt that began last, in an
   expect(await reportArrival(4, '2026-11-27')).toBe('2026-11-27')
 })
 
-test('every resource with provider calls has crossings that change each of its mutable columns', async () => {
+test('the scenarios of this file change each mutable column of every resource with provider calls', async () => {
   const calling = new Set(CALLS.map(({ job }) => RESOURCES[job.split('.')[0] as CallingResource].table))
   expect(new Set(Object.values(CROSSINGS).map(({ table }) => table))).toEqual(calling)
   for (const [name, crossing] of Object.entries(CROSSINGS)) {

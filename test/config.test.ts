@@ -10,7 +10,7 @@ import { QUEUES } from '#core/config/queues.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import { createLog } from '#core/log.ts'
 import { runCommand } from '#test/commands.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { testIn } from '#test/world.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
 import type { WebhooksContext } from '#webhooks/context.ts'
@@ -23,13 +23,13 @@ test.beforeAll(async ({ world }) => {
   env = { ...world.env, WEBHOOKS_PORT: '0', LOG_LEVEL: 'silent' }
 })
 
-test('the worker reads the same variables about senders of email as the API', () => {
+test('the worker and the API read the same variables about senders of email', () => {
   for (const name of ['EMAIL_FROM', 'EMAIL_FROM_DOMAINS', 'SYSTEM_EMAIL_FROM'] as const)
     for (const process of ['api', 'worker'] as const)
       expect([name, process, isReadBy(name, process)]).toEqual([name, process, true])
 })
 
-test('the system sends email from an address of its own', () => {
+test('the system sends email from its own address', () => {
   const systemFrom = (changes: Record<string, string>) =>
     loadConfig({ ...env, EMAIL_FROM: '', ...changes }).SYSTEM_EMAIL_FROM
   expect(systemFrom({})).toBe(undefined)
@@ -49,7 +49,7 @@ test('the system sends email from an address of its own', () => {
     expect(() => systemFrom({ EMAIL_FROM: from, SYSTEM_EMAIL_FROM: system })).toThrow(
       /SYSTEM_EMAIL_FROM: must differ from EMAIL_FROM/,
     )
-  // SYSTEM_EMAIL_FROM is unset, so the error is about EMAIL_FROM.
+  // SYSTEM_EMAIL_FROM is not set, so the error is about EMAIL_FROM.
   for (const from of ['System <system@shop.example>', 'System@Shop.example'])
     expect(() => systemFrom({ EMAIL_FROM: from })).toThrow(
       /^ {2}EMAIL_FROM: must not be system@\S+, .* unless SYSTEM_EMAIL_FROM names another address\. Example: EMAIL_FROM=/im,
@@ -113,7 +113,7 @@ test('an invalid value is refused with the name of its variable and an example',
       new RegExp(`^The configuration is invalid:\\n  ${name}: .+\\. Example: ${name}=.+$`),
     )
     expect(refusal).not.toMatch(/Invalid|expected|received|NaN/)
-    // The value may be a secret.
+    // The error must not repeat the value, which may be a secret.
     expect(refusal).not.toContain(`${name}=${value}`)
   }
 })
@@ -159,11 +159,11 @@ test('in production WEBHOOKS_ALLOW_CIDRS refuses wide networks and metadata addr
   expect(loadConfig({ WEBHOOKS_ALLOW_CIDRS: '0.0.0.0/0' }).WEBHOOKS_ALLOW_CIDRS).toEqual(['0.0.0.0/0'])
 })
 
-test('RETENTION_DAYS with events is refused with the name of EVENT_RETENTION_DAYS', () => {
+test('RETENTION_DAYS for events is refused, and the error names EVENT_RETENTION_DAYS', () => {
   expect(refusalOf({ RETENTION_DAYS: 'jobs:90,events:400' })).toContain('EVENT_RETENTION_DAYS')
 })
 
-test('an example is a valid value or a command that generates one', () => {
+test('the example of each variable is a valid value, or a command that generates a valid value', () => {
   const generated = ['ENCRYPTION_KEY', 'ADDRESS_KEY', 'EMAIL_WEBHOOK_SECRET', 'DKIM_PRIVATE_KEY']
   for (const { name, example } of variables().filter(({ name }) => !generated.includes(name)))
     expect(loadConfig({ [name]: example })[name], name).toBeDefined()
@@ -179,8 +179,8 @@ test('all invalid variables are reported at once, and an empty variable counts a
   expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
 })
 
-test('a misspelt name in .env is warned about; other names and the environment are not', async () => {
-  const { path, remove } = await makeFolder()
+test('a misspelt name in .env causes a warning; names of other programs, and names in the environment, cause none', async () => {
+  const { path, remove } = await createTemporaryFolder()
   onTestFinished(remove)
   await writeFile(
     join(path, '.env'),
@@ -220,7 +220,7 @@ test('every command refuses an unknown option', async () => {
   }
 })
 
-test('a process does not start with an invalid variable, and its error has no stack', async () => {
+test('a process with an invalid variable does not start, and its error has no stack', async () => {
   const files = ['src/api/main.ts', 'src/start/main.ts', 'src/commands/migrate.ts']
   for (const { code, stderr } of await Promise.all(
     files.map((file) => runCommand(file, [], { ...env, DATABASE_POOL: 'ten' })),
@@ -232,7 +232,7 @@ test('a process does not start with an invalid variable, and its error has no st
   }
 })
 
-test('a process reports a required variable that is not set', async () => {
+test('a process reports a required variable that is missing', async () => {
   const cases: [string, NodeJS.ProcessEnv, string][] = [
     ['src/api/main.ts', { DATABASE_URL: '' }, 'DATABASE_URL is not set. Example: DATABASE_URL=postgres://'],
     ['src/api/main.ts', { ENCRYPTION_KEY: '' }, 'ENCRYPTION_KEY is not set. Example: '],
@@ -268,10 +268,10 @@ test('the webhooks host refuses a short TWILIO_AUTH_TOKEN that the API accepts',
         config: { ...world.config, TWILIO_AUTH_TOKEN },
         log: createLog('silent', 'test'),
       } as WebhooksContext),
-    ).rejects.toThrow('TWILIO_AUTH_TOKEN: is shorter')
+    ).rejects.toThrow('TWILIO_AUTH_TOKEN is shorter')
 })
 
-test('a worker needs no credentials of Stripe if no job of its queues calls Stripe', () => {
+test('a worker whose queues have no jobs that call Stripe needs no credentials of Stripe', () => {
   const withoutKey = (queue: string) =>
     requireVariables(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
   const others = ['ai', 'deliveries', 'messages']
@@ -280,7 +280,7 @@ test('a worker needs no credentials of Stripe if no job of its queues calls Stri
     expect(() => withoutKey(queue), queue).toThrow('STRIPE_SECRET_KEY is not set')
 })
 
-test('a port in use is refused with an alternative', async () => {
+test('the error of a port in use names another port', async () => {
   const holder = createServer().listen(0, '127.0.0.1')
   await once(holder, 'listening')
   const port = String((holder.address() as AddressInfo).port)
@@ -302,7 +302,7 @@ test('a port in use is refused with an alternative', async () => {
   }
 })
 
-test('a second migration changes nothing', async () => {
+test('a repeated migration changes nothing', async () => {
   const { code, stdout } = await runCommand('src/commands/migrate.ts', [], env)
   expect([code, stdout]).toEqual([0, 'The database is up to date.\n'])
 })
@@ -316,7 +316,7 @@ function refusalOf(variables: Record<string, string>): string {
   throw new Error('nothing was refused')
 }
 
-test('in production DASHBOARD_URL uses https or names this machine', () => {
+test('in production DASHBOARD_URL must use https or name this machine', () => {
   const load = (DASHBOARD_URL: string, NODE_ENV = 'production') =>
     loadConfig({ ...env, NODE_ENV, DASHBOARD_URL }).DASHBOARD_URL
   for (const url of [

@@ -21,7 +21,7 @@ import { serveOperations } from '#core/service.ts'
 import { listenAddresses } from '#core/startup.ts'
 import type { Stoppable } from '#core/run.ts'
 import { createClient, freshKey } from '#test/client.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { signedInAs } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
@@ -35,7 +35,9 @@ afterAll(async () => {
   for (const part of parts) await part.close()
 })
 
-test('a valid x-request-id is returned, also in errors; an invalid one is replaced', async ({ world }) => {
+test('a valid x-request-id is returned, even in errors; an invalid x-request-id is replaced', async ({
+  world,
+}) => {
   const accepted = await world.client.get('/v1/customers', { 'x-request-id': 'order-17.a_B' })
   expect(accepted.headers.get('x-request-id')).toBe('order-17.a_B')
   const refused = await world.client.get('/v1/nope', { 'x-request-id': 'order-18' })
@@ -64,12 +66,12 @@ test('every response of /v1 has headers with the rate limit and its remaining re
   }
 })
 
-test('a key over its rate limit receives a time for a retry, and other keys are not limited', async ({
+test('the refusal of a key over its rate limit states when to retry, and other keys are not limited', async ({
   world,
 }) => {
   const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
   const greedy = createClient(url, world.client.key)
-  // A single resource is read, because a list is also charged for its time.
+  // The test reads a single resource, because the duration of a list also counts against the limit.
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const remaining: string[] = []
   for (let i = 0; i < 3; i++) {
@@ -91,7 +93,7 @@ test('a key over its rate limit receives a time for a retry, and other keys are 
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('all keys of a tenant share a limit, separate from the limit of its people; other tenants are not limited', async ({
+test("all keys of a tenant share a rate limit; the tenant's people and other tenants have separate limits", async ({
   world,
 }) => {
   const keys = await Promise.all(Array.from({ length: 30 }, () => world.clientOf({ tenant: 'many-keys' })))
@@ -102,7 +104,7 @@ test('all keys of a tenant share a limit, separate from the limit of its people;
     for (let n = 0; n < 3; n++) answers.push(await createClient(url, key).get(missing))
   expect(answers[0]!.headers.get('ratelimit')).toMatch(/^"default";r=2;t=\d+, "tenant";r=11;t=\d+$/)
   expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(404))
-  // Each key stays within its own limit, also if tokens of the tenant were restored meanwhile.
+  // Each key stays within its own limit, even if the tenant's bucket receives tokens in the meantime.
   let requests = 12
   const refused = await untilRefused(() =>
     createClient(url, keys[Math.floor(requests++ / 3)]!.key).get(missing),
@@ -130,7 +132,7 @@ test('all keys of a tenant share a limit, separate from the limit of its people;
   expect((await createClient(custom, second!.key).get(missing)).status).toBe(429)
 })
 
-test('the debt of a key does not limit the other keys of its tenant', async ({ world }) => {
+test('a key that exceeds its rate limit does not limit the other keys of its tenant', async ({ world }) => {
   const [indebted, other] = await Promise.all([0, 1].map(() => world.clientOf({ tenant: 'one-in-debt' })))
   const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 20 })
   const body = `"${'x'.repeat(250 * 1024)}`
@@ -142,14 +144,14 @@ test('the debt of a key does not limit the other keys of its tenant', async ({ w
   expect((await createClient(url, other!.key).get(missing)).status).toBe(404)
 })
 
-/** A limit whose time passes only by fake timers. */
+/** A rate limit whose clock advances only by fake timers. */
 function limitWithFakeTime(world: World): CallerLimit {
   vi.useFakeTimers({ toFake: ['performance'] })
   onTestFinished(() => void vi.useRealTimers())
   return createCallerLimit({ ...world.config, RATE_LIMIT_RPS: 500, RATE_LIMIT_BURST: 2000 })
 }
 
-/** True if a request of the key is admitted. An admitted request is charged `extra` in addition. */
+/** True if a request of the key is admitted. An admitted request costs `extra` more requests. */
 function isAdmitted(limit: CallerLimit, key_id: string, extra = 0): boolean {
   const caller = { key_id, tenant_id: 'one' }
   try {
@@ -162,7 +164,7 @@ function isAdmitted(limit: CallerLimit, key_id: string, extra = 0): boolean {
 }
 
 test.for([959, 1])(
-  'all keys of a tenant together receive its full rate, with a charge of %s extra for each request',
+  "all keys of a tenant together use the tenant's full rate if each request counts as %s additional requests",
   (extra, { world }) => {
     const limit = limitWithFakeTime(world)
     let cost = 0
@@ -174,12 +176,12 @@ test.for([959, 1])(
     }
     const allowed = 8000 + seconds * 2000
     expect(cost).toBeGreaterThan(allowed * 0.9)
-    // Each key may be in debt once.
+    // Each key may exceed its limit once.
     expect(cost).toBeLessThan(allowed + 200 * (1 + extra))
   },
 )
 
-test("the largest debt of one key causes no refusal of other keys of its tenant, and is repaid at the key's rate", ({
+test("a key that exceeds its rate limit as far as possible causes no refusal of other keys of its tenant, and recovers at the key's rate", ({
   world,
 }) => {
   const limit = limitWithFakeTime(world)
@@ -192,7 +194,7 @@ test("the largest debt of one key causes no refusal of other keys of its tenant,
     vi.advanceTimersByTime(1000)
     expect(isAdmitted(limit, 'weak')).toBe(false)
     for (let nth = 0; nth < 500; nth++) for (const key of others) expect(isAdmitted(limit, key)).toBe(true)
-    // The other keys use the whole rate of the tenant.
+    // The other keys use the tenant's whole rate.
     expect(isAdmitted(limit, 'd')).toBe(false)
   }
   vi.advanceTimersByTime(3_819_000)
@@ -201,11 +203,11 @@ test("the largest debt of one key causes no refusal of other keys of its tenant,
   expect(isAdmitted(limit, 'weak')).toBe(true)
 })
 
-test('a key that is refused because of debts of other keys receives the time until capacity is free', ({
+test('a key that is refused because other keys exceeded their limits gets the time until capacity is free', ({
   world,
 }) => {
   const limit = limitWithFakeTime(world)
-  // Five keys repay more than the rate of the tenant, until the first two have repaid.
+  // Five keys pay back more than the tenant's rate, until the first two keys have paid back.
   for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
     limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
   let retry_after_s = 0
@@ -214,7 +216,8 @@ test('a key that is refused because of debts of other keys receives the time unt
   } catch (error) {
     retry_after_s = (error as AppError).retry_after_s!
   }
-  // 2,000 over the limit: it grows by 500 a second for ten seconds and then shrinks by 500 a second.
+  // The tenant is 2,000 requests over its limit. The excess grows by 500 a second for ten seconds and then shrinks by
+  // 500 a second.
   expect(retry_after_s).toBe(25)
   vi.advanceTimersByTime(23_900)
   expect(isAdmitted(limit, 'other')).toBe(false)
@@ -222,7 +225,7 @@ test('a key that is refused because of debts of other keys receives the time unt
   expect(isAdmitted(limit, 'other')).toBe(true)
 })
 
-test('a large response counts as several requests', async ({ world }) => {
+test('a large response counts as several requests against the rate limit', async ({ world }) => {
   const greedy = await world.clientOf()
   const client = createClient(
     await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }),
@@ -235,7 +238,7 @@ test('a large response counts as several requests', async ({ world }) => {
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
   expect(statuses[5]).toBe(429)
 
-  // The same holds for concurrent requests: few are in progress before the first is counted.
+  // The same holds for concurrent requests: few requests are in progress before the first response is counted.
   const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
   const flood = createClient(url, greedy.key)
   const answers = await Promise.all(Array.from({ length: 90 }, () => flood.get('/v1/customers')))
@@ -243,7 +246,7 @@ test('a large response counts as several requests', async ({ world }) => {
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('a large body counts as several requests, also when it is refused; without a valid key it is not read', async ({
+test('a large body counts as several requests, even if the request is refused; the body of a request without a valid key is not read', async ({
   world,
 }) => {
   const greedy = await world.clientOf()
@@ -260,7 +263,7 @@ test('a large body counts as several requests, also when it is refused; without 
   expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
 })
 
-test('the received bytes of a body count too if the body is incomplete or above the limit', async ({
+test('the received bytes of a body count against the rate limit even if the body is incomplete or too large', async ({
   world,
 }) => {
   const head =
@@ -284,7 +287,7 @@ test('the received bytes of a body count too if the body is incomplete or above 
   }
 })
 
-test('pipelined requests are charged as separate requests, each before the next response', async ({
+test('each pipelined request counts against the rate limit before the next response is sent', async ({
   world,
 }) => {
   const greedy = await createLargeTenant(world)
@@ -292,11 +295,11 @@ test('pipelined requests are charged as separate requests, each before the next 
   const flood = sendPipelined(url, greedy.key, 200)
   const statuses = await flood.statuses()
   expect(statuses).toHaveLength(200)
-  // Each response costs a hundred requests: three use up the burst, in addition to those in progress.
+  // Each response costs a hundred requests: three responses use up the burst, in addition to the requests in progress.
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
 })
 
-test('a list counts as in progress until its response is received: a client that does not read is refused further lists', async ({
+test('a list counts as in progress until its response is received: a client that does not read responses is refused further lists', async ({
   world,
 }) => {
   const greedy = await createLargeTenant(world)
@@ -315,7 +318,7 @@ test('a list counts as in progress until its response is received: a client that
   )
 })
 
-test('lists leave connections for other requests and tenants; a list that takes too long is aborted and charged for its time', async ({
+test('lists leave connections for other requests and tenants; a slow list is aborted and its duration counts against the rate limit', async ({
   world,
 }) => {
   const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
@@ -330,7 +333,7 @@ test('lists leave connections for other requests and tenants; a list that takes 
         select count(*)::int as waiting from pg_locks where relation = 'customers'::regclass and not granted`
       return row!.waiting >= 2
     })
-    // All connections for long lists are in use; quick lists of other tenants and other requests do not wait.
+    // Long lists use all their connections; quick lists of other tenants and other requests do not wait.
     expect((await other.get('/v1/payments')).status).toBe(200)
     expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
     for (const { socket } of connections) socket.destroy()
@@ -348,10 +351,10 @@ test('lists leave connections for other requests and tenants; a list that takes 
   expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
 })
 
-test('requests beyond the capacity of the database are refused with few log lines, and the others are answered', async ({
+test('requests beyond the capacity of the database are refused with few log lines, and the other requests are answered', async ({
   world,
 }) => {
-  const folder = await makeFolder()
+  const folder = await createTemporaryFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
   const url = await startApiWith(world, { DATABASE_POOL: 1 }, createLog('error', 'test', openSync(file, 'a')))
@@ -359,7 +362,7 @@ test('requests beyond the capacity of the database are refused with few log line
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const countLogged = () => readFileSync(file, 'utf8').split('a request failed').length - 1
   const refused: unknown[] = []
-  // Each update is its own statement; reads share statements.
+  // Each update is a separate statement; reads share statements.
   const body = '{"name":"Ada"}'
   const patch = `PATCH /v1/customers/${id} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`
   const statuses: number[] = []
@@ -384,8 +387,8 @@ test('requests beyond the capacity of the database are refused with few log line
   expect(countLogged()).toBeLessThan(refused.length / 4)
 })
 
-test('the log of an error with a long message has its beginning and its stack', async () => {
-  const folder = await makeFolder()
+test('the log line of an error with a long message has the beginning of the message and the stack', async () => {
+  const folder = await createTemporaryFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
   const log = createLog('info', 'test', openSync(file, 'a'))
@@ -405,7 +408,7 @@ const LISTENER = {
   errorBody: () => ({}),
 }
 
-test('requests that time out together are logged once', async () => {
+test('requests that time out together cause one log line', async () => {
   const lines: { err: { code?: string; message: string } }[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const app = createListener('test', {
@@ -435,7 +438,7 @@ test('requests that time out together are logged once', async () => {
   expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
 })
 
-test('a path without its id, or with a trailing slash, has no route', async ({ world }) => {
+test('no route matches a path without its id or with a trailing slash', async ({ world }) => {
   for (const path of [
     '/v1/customers/',
     '/v1/customers/?limit=1',
@@ -450,7 +453,7 @@ test('a path without its id, or with a trailing slash, has no route', async ({ w
   expect((await without_scopes.get('/v1/payments/')).status).toBe(404)
 })
 
-test('the time limit of a response starts when its request is complete', async () => {
+test('the time limit of a response begins when the request is complete', async () => {
   const app = createListener('test', { ...LISTENER, response_timeout_ms: 200 })
   onTestFinished(() => app.close())
   const { promise: arrival, resolve: arrived } = Promise.withResolvers<void>()
@@ -466,7 +469,7 @@ test('the time limit of a response starts when its request is complete', async (
     url,
     'POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 8\r\n\r\nhalf',
     (socket) => {
-      // A request that arrives later is already refused.
+      // Waits until a request that arrived later has been refused.
       void arrival.then(() => fetch(url)).then(({ status }) => socket.write(status === 503 ? 'half' : 'none'))
       return () => {}
     },
@@ -474,7 +477,7 @@ test('the time limit of a response starts when its request is complete', async (
   expect(await answer).toMatchObject({ status: 200, text: 'halfhalf' })
 })
 
-test('a client that disconnects is not answered: no error is handled for its request', async () => {
+test('a request whose client disconnects gets no response and causes no error', async () => {
   const refused: string[] = []
   const app = createListener('test', { ...LISTENER, response_timeout_ms: 200 })
   onTestFinished(() => app.close())
@@ -516,7 +519,7 @@ test('an incomplete request does not prevent closing', async () => {
   expect(app.server.listening).toBe(false)
 })
 
-/** A connection from an address of this machine, with the text it has received. Default address: `127.0.0.1`. */
+/** A connection from an address of this machine, with the text that it has received. Default address: `127.0.0.1`. */
 function rawConnection(url: string, localAddress = '127.0.0.1') {
   const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress })
   const received = { text: '', closed: once(socket, 'close') }
@@ -525,7 +528,7 @@ function rawConnection(url: string, localAddress = '127.0.0.1') {
   return { socket, received }
 }
 
-test('requests of a refused connection are not handled', async () => {
+test('requests on a refused connection are not handled', async () => {
   const app = createListener('test', {
     ...LISTENER,
     trusted_proxies: ['127.0.0.1'],
@@ -558,7 +561,7 @@ test('requests of a refused connection are not handled', async () => {
   expect(handled.toSorted()).toEqual(['/first', '/second'])
 })
 
-test('idle connections are closed for new ones, the longest idle first; connections with a request stay open', async () => {
+test('new connections replace idle connections, the longest idle first; connections with a request stay open', async () => {
   const app = createListener('test', { ...LISTENER, max_connections: 8 })
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   app.get('/slow', () => released.then(() => 'at last'))
@@ -576,7 +579,7 @@ test('idle connections are closed for new ones, the longest idle first; connecti
   busy.socket.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n')
   const idle: Socket[] = []
   for (let n = 0; n < 3; n++) idle.push(await openIdle('127.0.0.1'))
-  // One network may have half of the connections.
+  // One network may use half of the connections.
   idle.push(await openIdle('127.0.0.1'))
   await until('the longest idle connection is closed', () => areClosed(idle)[0])
   for (let n = 0; n < 4; n++) idle.push(await openIdle('127.0.0.2'))
@@ -589,7 +592,7 @@ test('idle connections are closed for new ones, the longest idle first; connecti
   await until('the busy connection is answered', () => busy.received.text.endsWith('at last'))
 })
 
-test('a body in chunks of one byte uses no more memory than its bytes', async () => {
+test('a body in chunks of one byte uses no more memory than the bytes of the body', async () => {
   const app = createListener('test', LISTENER)
   onTestFinished(() => app.close())
   const readBody = createBodyReader()
@@ -645,7 +648,7 @@ test('a body is read as it was sent, whole or in pieces, with a content length o
   }
 })
 
-/** Creates a tenant with 100 customers, whose list has 1.6 MB. */
+/** Creates a tenant with 100 customers. The list of the customers has 1.6 MB. */
 async function createLargeTenant(world: World): ReturnType<World['clientOf']> {
   const client = await world.clientOf()
   await world.sql`
@@ -677,7 +680,7 @@ function sendPipelined(
   }
 }
 
-test('an address has a budget for requests without a key; probes and requests with a key do not use it', async ({
+test('an address has a budget for requests without a key; probes and requests with a key do not use the budget', async ({
   world,
 }) => {
   const url = await startApiWith(world, {})
@@ -694,7 +697,7 @@ test('an address has a budget for requests without a key; probes and requests wi
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('the first request of a key leaves the rest of its burst at any time of the clock', () => {
+test('after the first request of a key the rest of its burst is available, at any time of the clock', () => {
   const limit = createLimit({ rps: 1, burst: 3 })
   const remaining = new Set<string>()
   const reply = { header: (name: string, value: string) => name === 'ratelimit' && remaining.add(value) }
@@ -712,7 +715,7 @@ const countKeyLookups = async (world: World, sql: Sql) => {
   return row!.calls
 }
 
-test('a client that guesses keys is refused after few lookups; a valid key at the same address is accepted', async ({
+test('a client that guesses keys is refused after few lookups of keys; a valid key from the same address is accepted', async ({
   world,
 }) => {
   const statistics = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
@@ -733,17 +736,19 @@ test('a client that guesses keys is refused after few lookups; a valid key at th
     message: expect.stringContaining('this address'),
   })
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-  // The limits: 20 at once and 5 a second, requests in progress when the budget ran out and their successors before it was
-  // counted, the lookups of the slow lane, and those of the owner.
+  // The limits: 20 lookups at once and 5 a second, the requests that were in progress or followed before the exhausted
+  // budget took effect, the lookups of the slow lane, and the lookups of the owner's key.
   expect(await countKeyLookups(world, statistics)).toBeLessThan(
     before + 20 + 5 * seconds + 2 * 16 + (2 + 10 * seconds) + (2 + seconds),
   )
-  // The owner's cached lookup expires meanwhile; the next one does not use the budget of guesses.
+  // The owner's cached lookup expires in the meantime; the next lookup does not use the budget of guesses.
   await sleep(900)
   expect((await owner.get('/v1/customers')).status).toBe(200)
 })
 
-test('a valid key without a cached lookup is accepted while its address sends guesses', async ({ world }) => {
+test('a valid key whose lookup is not cached is accepted while guesses of keys come from its address', async ({
+  world,
+}) => {
   const url = await startApiWith(world, {})
   let guessed = 0
   const stop = new AbortController()
@@ -763,7 +768,7 @@ test('a valid key without a cached lookup is accepted while its address sends gu
   }
 })
 
-test('when too many keys of one address wait, a random key is refused, so that late keys are looked up too', async () => {
+test('when too many keys of one address wait for a lookup, a random key is refused, so that later keys are looked up too', async () => {
   const first = Promise.withResolvers<void>()
   const served: number[] = []
   const slowly = createSlowLane(
@@ -798,7 +803,7 @@ test('a forwarded address of an untrusted proxy logs a warning with the variable
   ])
 })
 
-test('lookups of unknown keys are limited over all addresses: a client that would wait too long receives 503', async ({
+test('lookups of unknown keys are limited over all addresses: a client whose lookup would wait too long receives 503', async ({
   world,
 }) => {
   const url = await startApiWith(world, { TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
@@ -836,7 +841,7 @@ test('the address of a client is read from X-Forwarded-For only if the proxy is 
   }
   expect(await guesses(open, (n) => `192.0.2.${n}`)).toEqual(new Set([401, 429]))
   expect(await guesses(proxied, (n) => `192.0.2.${n}, 10.1.2.3`)).toEqual(new Set([401]))
-  // Addresses that a client writes in front of its own are ignored. A network of IPv6 counts as one address.
+  // Addresses that a client adds before its own address are ignored. A network of IPv6 counts as one address.
   expect(await guesses(proxied, (n) => `192.0.2.${n}, 198.51.100.7`)).toEqual(new Set([401, 429]))
   expect(await guesses(proxied, (n) => `2001:db8:1:2::${n + 1}`)).toEqual(new Set([401, 429]))
   // The address may have a port.
@@ -844,7 +849,7 @@ test('the address of a client is read from X-Forwarded-For only if the proxy is 
   expect(await guesses(proxied, (n) => `[2001:db8::${n + 1}]:${40_000 + n}`)).toEqual(new Set([401, 429]))
 })
 
-test('without a valid key every path under /v1 is 401, also a missing path and a path that cannot be decoded', async ({
+test('without a valid key every path under /v1 is 401, even a missing path and a path that cannot be decoded', async ({
   world,
 }) => {
   const paths = [
@@ -971,7 +976,7 @@ test('an empty body with a content type is accepted where no body is required', 
   }
 })
 
-test('a method without a route is 404, and a method that is unknown to HTTP is 400', async ({ world }) => {
+test('a method without a route is 404, and a method that HTTP does not define is 400', async ({ world }) => {
   const authorization = `Bearer ${world.client.key}`
   for (const method of ['OPTIONS', 'PUT', 'TRACE', 'PROPFIND', 'M-SEARCH']) {
     const answer = await sendBytes(world.client.url, requestBytes(method, '/v1/customers', { authorization }))
@@ -996,7 +1001,7 @@ async function startApiWith(
   return api.url
 }
 
-// On a slow machine a token may be restored between two requests, so this waits for the first refusal.
+// On a slow machine a token may be restored between two requests, so this function waits for the first refusal.
 async function untilRefused<T extends { status: number }>(send: () => Promise<T>): Promise<T> {
   for (let i = 0; i < 100; i++) {
     const answer = await send()
@@ -1005,7 +1010,7 @@ async function untilRefused<T extends { status: number }>(send: () => Promise<T>
   throw new Error('nothing was refused')
 }
 
-test('every listener answers HEAD like GET, without a body, and answers /healthz', async () => {
+test('every listener answers HEAD like GET, but without a body, and answers /healthz', async () => {
   const world = await createWorld({ parts: ['api', 'webhooks', 'dashboard'] })
   onTestFinished(() => world.close())
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, () =>
@@ -1051,7 +1056,7 @@ test('every listener answers HEAD like GET, without a body, and answers /healthz
   expect(stream).toMatch(/^HTTP\/1.1 200 .*text\/event-stream.*\r\n\r\n$/s)
 })
 
-/** Sends a request; returns all text until the connection is closed. */
+/** Sends a request. Returns all text that arrives until the connection is closed. */
 async function exchange(origin: string, line: string, headers: string): Promise<string> {
   const { hostname, port, host } = new URL(origin)
   const socket = connect(Number(port), hostname)

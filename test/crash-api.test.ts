@@ -1,8 +1,8 @@
-// APIs that are killed or stopped finish all accepted work, and the idempotency key returns its result.
+// APIs that are killed or stopped: all accepted work finishes, and the idempotency key returns the result.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { onlyWithQueue } from '#test/backends.ts'
-import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
+import { authorize, capture, captureAttempts, captureJob, blockCaptures } from '#test/captures.ts'
 import { freshKey } from '#test/client.ts'
 import { expectNothingLost, pay, startLoad, type CapturedPayment } from '#test/load.ts'
 import { until } from '#test/process.ts'
@@ -22,7 +22,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', 
   afterAll(async () => await deployment.close())
 
   test(
-    'a job of an API killed between its commit and its wake-up runs, and its key replays the result',
+    'a job whose API is killed between the commit and the wake-up runs, and its idempotency key replays the result',
     withConnection,
     async ({ onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
@@ -67,7 +67,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', 
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'loss of all PostgreSQL connections between a commit and its response answers 503, and the key replays the payment',
+    'if all PostgreSQL connections are lost between a commit and its response, the API answers 503 and the idempotency key replays the payment',
     withConnection,
     async (_, { onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
@@ -91,7 +91,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', 
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'APIs killed repeatedly under 50 clients store one payment per key and capture each once',
+    'APIs that are killed repeatedly under 50 clients store one payment per key and capture each payment once',
     withConnection,
     async () => {
       let api = await deployment.startApi()
@@ -114,8 +114,9 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', 
     async () => {
       const api = await deployment.startApi()
       const payment = await authorize(deployment)
-      // Hold before the effect: the processor's notification would settle the job and answer the caller.
-      const hold = await holdCaptures(deployment, payment, 'before')
+      // The capture is held before its effect, because the processor's notification would settle the job and answer the
+      // caller.
+      const hold = await blockCaptures(deployment, payment, 'before')
       const response = capture(deployment, payment)
       await hold.hit()
       api.signal('SIGTERM')

@@ -8,7 +8,7 @@ import { isUnavailable } from '#core/db.ts'
 import { freePort } from '#start/ports.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { onlyWithQueue } from '#test/backends.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { expectNothingLost, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
@@ -22,7 +22,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   let removeFolder: () => Promise<void>
 
   beforeAll(async () => {
-    const folder = await makeFolder()
+    const folder = await createTemporaryFolder()
     removeFolder = folder.remove
     postgres = await startPostgres({
       data_dir: join(folder.path, 'postgres'),
@@ -35,7 +35,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   })
 
   test(
-    'Postgres restarts under load and each idempotency key leads to one payment',
+    'Postgres restarts under load, and each idempotency key leads to one payment',
     withConnection,
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
@@ -59,7 +59,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'Postgres is unavailable at the start: the API is not ready, answers 503 and logs a warning until Postgres is up',
+    'if Postgres is unavailable at the start, the API is not ready, answers 503 and logs a warning until Postgres is up',
     withConnection,
     async (_, { onTestFinished }) => {
       const deployment = await createDeployment({ queue, server_url: postgres.url })
@@ -103,10 +103,10 @@ test.concurrent(
 )
 
 test.concurrent(
-  'a pool survives crashes: every query resolves or rejects, none waits forever',
+  'a connection pool survives crashes: every query resolves or rejects',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
-    const folder = await makeFolder()
+    const folder = await createTemporaryFolder()
     onTestFinished(() => folder.remove())
     const postgres = await startPostgres({
       data_dir: join(folder.path, 'postgres'),
@@ -141,7 +141,7 @@ test.concurrent(
   },
 )
 
-test('a connection that closes before a write, or without a listener, does not end the process', async ({
+test('a connection that closes before a write, or has no error listener, does not end the process', async ({
   onTestFinished,
 }) => {
   const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
@@ -160,7 +160,7 @@ test('any other uncaught error ends the process', async ({ onTestFinished }) => 
   expect(process.output()).toContain('nobody expects it')
 })
 
-test('processes without a database in their configuration name the missing variable', async () => {
+test('a process whose configuration names no database reports the missing variable', async () => {
   for (const file of ['src/api/main.ts', 'src/workers/main.ts', 'src/webhooks/main.ts']) {
     const started = startProcess(file, { env: { METRICS_PORT: '0' }, ready: 'never said' })
     await expect(started).rejects.toThrow(/DATABASE_URL is not set. Example: DATABASE_URL=postgres:/)

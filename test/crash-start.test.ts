@@ -1,4 +1,4 @@
-// `npm start` is interrupted during a capture, fails, is killed, and starts again on the data of one folder.
+// `npm start` is interrupted during a capture, fails, is killed, and starts again with the data of the same folder.
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { readFile, stat } from 'node:fs/promises'
@@ -6,15 +6,15 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { EMULATORS } from '#start/emulators.ts'
 import { createClient, freshKey } from '#test/client.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { handleOf } from '#test/providers.ts'
-import { partsOf, PORTS } from '#test/start.ts'
+import { startedProcesses, PORTS } from '#test/start.ts'
 import { processStarted } from '#start/processes.ts'
 
-let folder: Awaited<ReturnType<typeof makeFolder>>
+let folder: Awaited<ReturnType<typeof createTemporaryFolder>>
 beforeAll(async () => {
-  folder = await makeFolder()
+  folder = await createTemporaryFolder()
 })
 afterAll(async () => await folder.remove())
 
@@ -38,7 +38,7 @@ type Started = {
 const started = async (): Promise<Started> =>
   JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Started
 
-/** Names of the processes that have logged their stop. */
+/** Names of the processes that have logged that they stop. */
 async function stopping(): Promise<string[]> {
   return (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
     .split('\n')
@@ -49,7 +49,7 @@ async function stopping(): Promise<string[]> {
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 
 test(
-  'an interrupted start completes its capture, the next start has the capture, and a killed start leaves no process',
+  'an interrupted start completes its capture, the next start returns the capture, and a killed start leaves no process',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const first = await start()
@@ -64,7 +64,7 @@ test(
       emulators: { stripe_url: expect.stringMatching(/^http:/) },
       webhook_secrets: { stripe: expect.stringMatching(/^whsec_/) },
     })
-    // Only their owner can read files with requests, secrets and payments.
+    // Only their owner can read the files with requests, secrets and payments.
     for (const file of [
       'dev.json',
       'secrets.json',
@@ -121,7 +121,7 @@ test(
       { prefer: 'respond-async' },
     )
     expect(late_payment.status, late_payment.text).toBe(202)
-    const parts = Object.values(await partsOf(folder.path))
+    const parts = Object.values(await startedProcesses(folder.path))
     expect(parts).toHaveLength(['api', 'webhooks', 'worker', 'dashboard', ...Object.keys(EMULATORS)].length)
     expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await second.end('SIGKILL')

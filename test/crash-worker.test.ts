@@ -3,7 +3,14 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { onlyWithQueue } from '#test/backends.ts'
-import { authorize, capture, captureAttempts, captureJob, holdCaptures, lapse } from '#test/captures.ts'
+import {
+  authorize,
+  capture,
+  captureAttempts,
+  captureJob,
+  blockCaptures,
+  expireLease,
+} from '#test/captures.ts'
 import { expectNothingLost, pay, type CapturedPayment } from '#test/load.ts'
 import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -12,7 +19,7 @@ const BACKENDS = ['redis', 'postgres'] as const
 const withConnection = { concurrent: false, timeout: 180_000 }
 const done = { status: 200, body: { status: 'captured' } }
 
-// Concurrent: these scenarios mostly wait for leases to lapse.
+// The scenarios run concurrently, because they mostly wait for leases to expire.
 describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   let deployment: Deployment
   const paid: CapturedPayment[] = []
@@ -25,7 +32,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   afterAll(async () => await deployment.close())
 
   test.for(onlyWithQueue('redis', queue))(
-    'a worker is killed before its call reaches the processor: another worker makes the call',
+    'another worker makes the call if the worker is killed before its call reaches the processor',
     withConnection,
     async (_, { onTestFinished }) => {
       const worker = await deployment.startWorker()
@@ -45,9 +52,9 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
       const response = capture(deployment, payment)
       await called
       await killed.end()
-      // On a slow machine the lease has already lapsed.
+      // On a slow machine the lease may already have expired.
       expect(['running', 'ready']).toContain((await captureJob(deployment, payment)).state)
-      await lapse(deployment, payment)
+      await expireLease(deployment, payment)
       await deployment.startWorker()
       expect(await response).toMatchObject(done)
       paid.push(payment)
@@ -56,16 +63,16 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'a worker is killed during its call: the next worker sends it with the same idempotency key',
+    'the next worker repeats the call with the same idempotency key if the worker is killed during its call',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
-      const hold = await holdCaptures(deployment, payment, 'before')
+      const hold = await blockCaptures(deployment, payment, 'before')
       const response = capture(deployment, payment)
       await hold.hit()
       await worker.end()
-      await lapse(deployment, payment)
+      await expireLease(deployment, payment)
       await deployment.startWorker()
       // The processor refuses the second call while the first is in progress, so the next worker retries.
       await until(
@@ -80,17 +87,17 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 
   test.for(onlyWithQueue('postgres', queue))(
-    'a worker is killed after the effect and before its commit: another worker completes the job',
+    'another worker completes the job if the worker is killed after the effect and before its commit',
     withConnection,
     async () => {
       const workers = [await deployment.startWorker(), await deployment.startWorker()]
       const payment = await authorize(deployment)
-      const hold = await holdCaptures(deployment, payment, 'after')
+      const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
       await hold.hit()
       const [attempt] = await captureAttempts(deployment, payment)
       await workers.find(({ pid }) => attempt!.worker.endsWith(`/${pid}`))!.end()
-      await lapse(deployment, payment)
+      await expireLease(deployment, payment)
       await hold.release()
       expect(await response).toMatchObject(done)
       const attempts = await captureAttempts(deployment, payment)
@@ -101,12 +108,12 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 
   test(
-    'a worker is killed right after its commit: the waiting request is still answered',
+    'the waiting request is answered if the worker is killed right after its commit',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
-      const hold = await holdCaptures(deployment, payment, 'after')
+      const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
       await hold.hit()
       // A frozen Redis accepts neither the published state nor the acknowledgment of the wake-up.
@@ -128,23 +135,23 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 
   test(
-    'a worker that is frozen past its lease writes nothing when it continues',
+    'a worker that is frozen beyond its lease writes nothing when it continues',
     withConnection,
     async () => {
       const frozen = await deployment.startWorker()
       const payment = await authorize(deployment)
-      const hold = await holdCaptures(deployment, payment, 'after')
+      const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
       await hold.hit()
       frozen.signal('SIGSTOP')
-      await lapse(deployment, payment)
+      await expireLease(deployment, payment)
       await hold.release()
       await deployment.startWorker()
       expect(await response).toMatchObject(done)
       const { sql } = deployment
       const readState = async () => [
         await sql`select * from payments where id = ${payment.payment_id}`,
-        await sql`select * from jobs where subject_id = ${payment.payment_id} order by id`,
+        await sql`select * from jobs where resource_id = ${payment.payment_id} order by id`,
         await sql`select id, type from events where subject_id = ${payment.payment_id} order by id`,
         await captureAttempts(deployment, payment),
       ]
@@ -164,12 +171,12 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'the only worker, frozen past its lease, claims its own job again after it continues',
+    'a single worker that is frozen beyond its lease claims its own job again when it continues',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
-      const hold = await holdCaptures(deployment, payment, 'after')
+      const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
       await hold.hit()
       worker.signal('SIGSTOP')
@@ -189,7 +196,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     async () => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
-      const hold = await holdCaptures(deployment, payment, 'after')
+      const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
       await hold.hit()
       worker.signal('SIGTERM')
@@ -209,9 +216,9 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 })
 
-// On one backend only: the torture covers both.
+// On one queue backend only: the torture runs cover both backends.
 test.concurrent(
-  'a job that kills five workers in a row completes and takes effect once',
+  'a job whose first five workers die completes and takes effect once',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })
@@ -219,18 +226,18 @@ test.concurrent(
     await deployment.startApi()
     let worker = await deployment.startWorker()
     const payment = await authorize(deployment)
-    const hold = await holdCaptures(deployment, payment, 'after', 5)
+    const hold = await blockCaptures(deployment, payment, 'after', 5)
     expect(await capture(deployment, payment, 'respond-async')).toMatchObject({ status: 202 })
     for (let kills = 1; kills <= 5; kills++) {
       expect(await hold.hit(kills)).toBe(kills)
       await worker.end()
-      await lapse(deployment, payment)
+      await expireLease(deployment, payment)
       await hold.release()
       worker = await deployment.startWorker()
     }
     expect(await capture(deployment, payment)).toMatchObject(done)
     const attempts = await captureAttempts(deployment, payment)
-    // A slow machine returns a late claim without an attempt.
+    // A worker on a slow machine returns a late claim without an attempt.
     const attempted = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
     expect(attempted).toEqual([...Array<null>(5).fill(null), 'done'])
     await expectNothingLost(deployment, [payment])

@@ -16,7 +16,7 @@ async function createCustomer(world: World, fields: Record<string, unknown> = {}
   return response.body
 }
 
-test('a customer comes back with every documented field', async ({ world }) => {
+test('a created customer is returned with every documented field', async ({ world }) => {
   const fields = {
     idempotency_key: freshKey(),
     name: 'Ada Lovelace',
@@ -49,7 +49,7 @@ test('only the idempotency key is required; other fields may be null or absent',
   ).toMatchObject(empty)
 })
 
-test('metadata is any JSON value and comes back as sent', async ({ world }) => {
+test('metadata is any JSON value and is returned as sent', async ({ world }) => {
   for (const metadata of [
     null,
     true,
@@ -71,7 +71,7 @@ test('metadata is any JSON value and comes back as sent', async ({ world }) => {
   }
 })
 
-test('the limits of texts count characters in any script', async ({ world }) => {
+test('the length limits of texts count characters in any script', async ({ world }) => {
   const fields = {
     idempotency_key: `${freshKey()}-${'k'.repeat(255)}`.slice(0, 255),
     name: '名'.repeat(256),
@@ -90,7 +90,7 @@ test('the limits of texts count characters in any script', async ({ world }) => 
   }
 })
 
-test('a customer that does not exist is not found', async ({ world }) => {
+test('the response to the id of a missing customer is not_found', async ({ world }) => {
   const missing_id = '0198f6f0-0000-7000-8000-000000000000'
   for (const response of [
     await world.client.get(`/v1/customers/${missing_id}`),
@@ -104,7 +104,7 @@ test('a customer that does not exist is not found', async ({ world }) => {
   expect([malformed.status, malformed.body.error.param]).toEqual([400, 'id'])
 })
 
-test('a change sets its fields, and null empties a field', async ({ world }) => {
+test('a change sets the given fields, and null empties a field', async ({ world }) => {
   const before = await createCustomer(world, { name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
   const changed = await world.client.patch(`/v1/customers/${before.id}`, {
     name: 'Ada L.',
@@ -153,7 +153,7 @@ test('a change without new values changes nothing and creates no event', async (
   expect((await world.client.patch(`/v1/customers/${deleted.id}`, {})).status).toBe(404)
 })
 
-test('concurrent changes of different fields are all kept', async ({ world }) => {
+test('concurrent changes of different fields of a customer are all kept', async ({ world }) => {
   const { id } = await createCustomer(world)
   const fields = { name: 'n', email: 'e@example.com', phone: 'p', external_id: 'x' }
   await Promise.all(
@@ -165,7 +165,9 @@ test('concurrent changes of different fields are all kept', async ({ world }) =>
   expect((await world.client.get(`/v1/customers/${id}`)).body).toMatchObject(fields)
 })
 
-test('a deletion erases personal data and keeps the id for the ledger', async ({ world }) => {
+test('a deletion erases the personal data of a customer and keeps the id for the ledger', async ({
+  world,
+}) => {
   const personal = {
     name: 'Secret Name',
     email: 'secret@example.com',
@@ -207,7 +209,7 @@ test('a deletion erases personal data from 12,000 events of the customer', async
       await world.sql<{ data: string }[]>`
         select data::text from events where tenant_id = ${world.tenant_id} and subject_id = ${id}`
     ).map(({ data }) => data)
-  // The deletion does not wait for locked events.
+  // The deletion does not wait for events that another transaction has locked.
   await world.sql.begin(async (tx) => {
     await tx`select from events where tenant_id = ${world.tenant_id} and subject_id = ${id} for update`
     expect((await world.client.delete(`/v1/customers/${id}`)).body).toMatchObject({ name: null })

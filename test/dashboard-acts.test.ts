@@ -1,4 +1,4 @@
-// Operator acts of the dashboard: workers carry out each act once for each job, also after a crash.
+// Operator acts of the dashboard: workers carry out each act once for each job, even after a crash.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newIdsInOrder } from '#core/ids.ts'
@@ -61,7 +61,7 @@ async function awaitAct(id: string, expected: Partial<OperatorAct>): Promise<Ope
   return act!
 }
 
-/** Locks the row of a job. `release` ends the lock. */
+/** Locks the row of a job. `release` releases the lock. */
 async function lockJob(id: string): Promise<{ release(): Promise<void> }> {
   let release = () => {}
   const released = new Promise<void>((resolve) => {
@@ -85,7 +85,7 @@ async function lockJob(id: string): Promise<{ release(): Promise<void> }> {
   }
 }
 
-test('300 parked jobs are retried once each when the worker is killed during the act', async () => {
+test('an act retries each of 300 parked jobs once, even if the worker is killed during the act', async () => {
   const ids = await insertParkedJobs(300, 'compliance')
   const lock = await lockJob(ids[150]!)
   const worker = await deployment.startWorker()
@@ -96,7 +96,7 @@ test('300 parked jobs are retried once each when the worker is killed during the
   })
   expect(await awaitAct(id, { done: 100 })).toMatchObject({ state: 'running', found: 300, more: false })
 
-  // Another act continues while this one is blocked.
+  // A second act continues while the first act is blocked.
   const [other] = await insertParkedJobs(1, 'ai')
   await awaitAct(await request({ act: 'retry', job_id: other!, reason: 'alone' }), { state: 'done', done: 1 })
 
@@ -120,7 +120,7 @@ test('300 parked jobs are retried once each when the worker is killed during the
   expect((await listActs(dashboard, { limit: 5, before: id })).map((act) => act.id)).not.toContain(id)
 })
 
-test('a canceled act stops and keeps its completed items', async () => {
+test('a canceled act stops, and its completed items stay completed', async () => {
   const ids = await insertParkedJobs(300, 'messages')
   const lock = await lockJob(ids[150]!)
   const id = await request({
@@ -139,7 +139,7 @@ test('a canceled act stops and keeps its completed items', async () => {
   expect(await cancelAct(dashboard, id, 'grace@example.com')).toBe(false)
 })
 
-test('an act refuses jobs that no longer match its filter', async () => {
+test('an act refuses jobs that no longer match the filter of the act', async () => {
   const ids = await insertParkedJobs(150, 'deliveries')
   const lock = await lockJob(ids[100]!)
   const id = await request({
@@ -153,7 +153,7 @@ test('an act refuses jobs that no longer match its filter', async () => {
   await lock.release()
   expect(await awaitAct(id, { state: 'done' })).toMatchObject({ done: 149, refused: 1 })
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 2 })
-  expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'It no longer matches the filter.' }])
+  expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'The job no longer matches the filter.' }])
   expect((await findJob(dashboard, ids[149]!))!.state).toBe('ready')
 })
 
@@ -172,7 +172,7 @@ test('a retry does not reopen jobs that were discarded after its request', async
   expect((await findJob(dashboard, ids[119]!))!.state).toBe('discarded')
 })
 
-test('run now makes a scheduled job due and refuses other jobs with a reason', async () => {
+test('the act "run now" makes a scheduled job due, and refuses other jobs with a reason', async () => {
   const [later] = await insertParkedJobs(1, 'payouts', '2100-01-01')
   const [is_parked] = await insertParkedJobs(1, 'payouts')
   const [due] = await insertParkedJobs(1, 'payouts', '2020-01-01')
@@ -188,9 +188,9 @@ test('run now makes a scheduled job due and refuses other jobs with a reason', a
   expect(await awaitAct(id, { state: 'done' })).toMatchObject({ found: 4, done: 1, refused: 3 })
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 10 })
   expect(Object.fromEntries(refused.map((item) => [item.job_id, item.refused]))).toEqual({
-    [is_parked!]: 'It is parked: retry performs it again.',
-    [due!]: 'It is already due.',
-    [running!]: 'It is running: try again later.',
+    [is_parked!]: 'The job is parked: retry performs it again.',
+    [due!]: 'The job is already due.',
+    [running!]: 'The job is running: try again later.',
   })
   const job = (await findJob(dashboard, later!))!
   expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', who: 'ada@example.com' }] })
@@ -203,7 +203,7 @@ test('run now makes a scheduled job due and refuses other jobs with a reason', a
   ])
 })
 
-test('a retry refuses scheduled jobs and jobs of canceled deliveries', async () => {
+test('a retry refuses scheduled jobs and the jobs of canceled deliveries', async () => {
   const { sql, tenant_id } = deployment
   const [later] = await insertParkedJobs(1, 'ai', '2100-01-01')
   const [is_parked] = await insertParkedJobs(1, 'ai')
@@ -216,7 +216,7 @@ test('a retry refuses scheduled jobs and jobs of canceled deliveries', async () 
   const items = await findActItems(dashboard, id, { limit: 200 })
   const refusals = new Map(items.map(({ job_id, refused }) => [job_id, refused]))
   expect([later, is_parked, retrying, unknown].map((job_id) => refusals.get(job_id!))).toEqual([
-    'It is scheduled for later: Run now makes it due.',
+    'The job is scheduled for later: Run now makes it due.',
     null,
     null,
     null,
@@ -230,11 +230,11 @@ test('a retry refuses scheduled jobs and jobs of canceled deliveries', async () 
   const act_id = await request({ act: 'retry', job_id: ended!, reason: 'it was wanted' })
   await awaitAct(act_id, { state: 'done', refused: 1 })
   expect(await findActItems(dashboard, act_id, { limit: 1 })).toMatchObject([
-    { before: 'discarded', refused: 'Discarding it ended its delivery: replay the delivery.' },
+    { before: 'discarded', refused: 'The discard of the job ended its delivery: replay the delivery.' },
   ])
 })
 
-test('the number of waiting acts is limited', async () => {
+test('the number of acts that wait is limited', async () => {
   await deployment.killWorkers()
   const requestRetry = () => request({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'again' })
   const acts = await Promise.all(Array.from({ length: 20 }, requestRetry))
@@ -242,7 +242,7 @@ test('the number of waiting acts is limited', async () => {
   await expect(requestRetry()).rejects.toMatchObject({ code: 'rate_limited' })
 })
 
-test('the dashboard lists processes and schedules, and its pauses are in the audit log', async () => {
+test("the dashboard lists processes and schedules, and the audit log contains the dashboard's pauses", async () => {
   await deployment.startWorker()
   await until('a scheduled run is finished', async () =>
     (await findSchedules(dashboard)).some((each) => each.worker !== null && each.duration_ms !== null),
@@ -253,7 +253,7 @@ test('the dashboard lists processes and schedules, and its pauses are in the aud
     state: 'up',
     queues: expect.arrayContaining(['ai']),
   })
-  // A killed worker sends no heartbeats: its state is late, then gone.
+  // A killed worker sends no heartbeats: the dashboard shows the worker as late, then as gone.
   await deployment.sql`update processes set seen_at = now() - interval '31 seconds'`
   expect((await findProcesses(dashboard))[0]!.state).toBe('late')
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
@@ -275,7 +275,7 @@ test('the dashboard lists processes and schedules, and its pauses are in the aud
   ])
 })
 
-test('an orderly stop removes the process from the list', async () => {
+test('a process that stops in order disappears from the list', async () => {
   const worker = await deployment.startWorker()
   const isListed = async () => (await findProcesses(dashboard)).some(({ pid }) => pid === worker.pid)
   await until('the process is listed', isListed)
@@ -283,7 +283,7 @@ test('an orderly stop removes the process from the list', async () => {
   expect(await isListed()).toBe(false)
 })
 
-test('acts are deleted with their items 90 days after their end, and processes after a day without a heartbeat', async () => {
+test('acts and their items are deleted 90 days after the end of the act, and processes after a day without a heartbeat', async () => {
   const { sql, env } = deployment
   const worker = connectDatabase(urlAs('worker', env['DATABASE_URL']!), {
     max: 1,

@@ -7,7 +7,7 @@ import { build } from 'vite'
 import { expect, onTestFinished, test } from 'vitest'
 import { SCOPES } from '#domain/areas.ts'
 import { RESOURCE_NAMES } from '#domain/resources.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { RESOURCE_PAGES, pageOfResource } from '../src/dashboard/web/resources.ts'
 import { SCOPE_DESCRIPTIONS } from '../src/dashboard/web/scopes.ts'
 
@@ -16,7 +16,7 @@ const ROOT = fileURLToPath(new URL('../', import.meta.url))
 const MAX_SCRIPT_BYTES = 250_000
 
 test('the first page loads less than 250 kB of scripts and has no inline script or style', async () => {
-  const folder = await makeFolder()
+  const folder = await createTemporaryFolder()
   onTestFinished(folder.remove)
   const out = join(folder.path, 'dashboard')
   await build({
@@ -34,11 +34,11 @@ test('the first page loads less than 250 kB of scripts and has no inline script 
   expect(bytes).toBeLessThan(MAX_SCRIPT_BYTES)
 })
 
-test('the scopes in the form of keys are the scopes of the API', () => {
+test('the form of API keys offers exactly the scopes of the API', () => {
   expect(Object.keys(SCOPE_DESCRIPTIONS).toSorted()).toEqual([...SCOPES].toSorted())
 })
 
-test('the pages know the resources of the API, and each resource with a page has its route', async () => {
+test('the pages know all resources of the API, and each resource with a page has a route', async () => {
   const resources = Object.keys(RESOURCE_PAGES)
   expect(resources.toSorted()).toEqual(['event', ...RESOURCE_NAMES].toSorted())
   const router = await readFile(join(ROOT, 'src/dashboard/web/router.tsx'), 'utf8')

@@ -1,4 +1,5 @@
-// The protections of the dashboard over real sockets: tenant of a request, records of operators' access, limits, malformed requests.
+// The protections of the dashboard over real sockets: the tenant of a request, records of operators' access, limits,
+// malformed requests.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { expect, onTestFinished } from 'vitest'
@@ -6,7 +7,7 @@ import { auditedParameters, subjectOfPath, AUDITED_FIELDS } from '#dashboard/aud
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
-import { heldPayment } from '#test/payments.ts'
+import { authorizedPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
 import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -46,7 +47,7 @@ async function blockSearches(world: World): Promise<() => Promise<void>> {
 const selectTenant = async (browser: Browser, tenant_id: string) =>
   expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(204)
 
-test('a request of a page for one tenant never runs in another tenant', async ({ world }) => {
+test('a request from a page of one tenant never runs in another tenant', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'second' })
   const person = await createPerson(world, { role: 'owner' })
   await world.sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
@@ -69,7 +70,7 @@ test('a request of a page for one tenant never runs in another tenant', async ({
       'conflict',
       'This page shows acme, but your session has selected another one. Reload the page.',
     ])
-  // A write without the header is ambiguous and refused; a read states its tenant in the response.
+  // A write without the tenant header is ambiguous and is refused; the response to a read states the tenant.
   for (const { status, body } of [
     await createCustomer({}, 'third'),
     await browser.post('/api/keys', { name: 'x', scopes: ['events:read'] }),
@@ -79,14 +80,14 @@ test('a request of a page for one tenant never runs in another tenant', async ({
   expect(await world.sql`select from customers where tenant_id = ${other.tenant_id}`).toEqual([])
   expect((await createCustomer({ 'x-sluice-tenant': other.tenant_id }, 'fourth')).status).toBe(201)
 
-  // A removed member has no tenant until they select another.
+  // A member who is removed from the selected tenant has no tenant until the member selects another tenant.
   await world.sql`delete from members where tenant_id = ${other.tenant_id} and user_id = ${person.user_id}`
   expect((await browser.get('/api/session')).body).toMatchObject({ tenant: null, role: null, may: [] })
   const keys = await world.sql`select from api_keys where tenant_id = ${world.tenant_id}`
   expect((await browser.post('/api/keys', { name: 'x', scopes: ['events:read'] })).status).toBe(403)
   expect(await world.sql`select from api_keys where tenant_id = ${world.tenant_id}`).toHaveLength(keys.length)
   await selectTenant(browser, world.tenant_id)
-  // With a single tenant the header is optional.
+  // A user with a single tenant may omit the header.
   expect((await createCustomer({}, 'fifth')).status).toBe(201)
 })
 
@@ -104,14 +105,14 @@ test('every route that returns tenant data records the access of an operator', a
     await operator.get(`${path.replace(':id', MISSING_ID)}${query}`)
     const after = await entriesOf(world, operator)
     expect([path, after.length - before.length]).toEqual([path, 1])
-    // The action is a readable name, not a path.
+    // The action is a name that people can read, not a path.
     expect(after.at(-1)!.action).not.toContain('/')
   }
-  // An access entry expects no outcome.
+  // The record of an access has no outcome.
   const { body } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=100`)
   expect(body.length).toBeGreaterThan(paths.length)
   for (const { action, expects_outcome } of body) expect([action, expects_outcome]).toEqual([action, false])
-  await heldPayment(world.client)
+  await authorizedPayment(world.client)
   const [job] = await world.sql`select id from all_jobs where name = 'payment.authorize' limit 1`
   for (const nth of [1, 2])
     expect([nth, (await operator.get(`/api/ops/jobs/${job!['id']}`)).status]).toEqual([nth, 200])
@@ -122,7 +123,7 @@ test('every route that returns tenant data records the access of an operator', a
   expect(JSON.stringify(access_entries)).not.toContain('private-person')
 })
 
-test('the audit log hides the values of filters that are not on its list', async ({ world }) => {
+test('the audit log shows only the values of filters on an allowlist', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   await selectTenant(operator, world.tenant_id)
   await operator.get('/api/v1/payments?status=captured&processor_reference=private-words&limit=5')
@@ -141,7 +142,7 @@ test('the audit log hides the values of filters that are not on its list', async
   expect(details).toEqual({ query: '{"metadata[a]":"...","new":"...","state":"..."}' })
 })
 
-test('each filter of the API is shown in the audit log or is on the list of hidden filters', async ({
+test('the allowlist of the audit log contains every filter of the API except filters for personal data or free text', async ({
   world,
 }) => {
   const { body: document } = await world.client.get('/openapi.json')
@@ -163,7 +164,9 @@ test('each filter of the API is shown in the audit log or is on the list of hidd
   ])
 })
 
-test('alternative spellings of a path, absolute URLs and two hosts are refused', async ({ world }) => {
+test('requests with an unusual spelling of the path, an absolute URL or two hosts are refused', async ({
+  world,
+}) => {
   const person = await signedInAs(world, { role: 'read-only' })
   const cookie = cookieOf(person)
   const before = await entriesOf(world, person)
@@ -195,11 +198,11 @@ test('alternative spellings of a path, absolute URLs and two hosts are refused',
     )
 })
 
-test('every request below /api and bull-board counts against the limit of an address', async ({ world }) => {
+test('every request under /api and bull-board counts against the limit of its address', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   const address = { 'x-forwarded-for': '198.51.100.7' }
   const get = (path: string) => operator.get(path, address)
-  // The flood continues until each path is refused: after a pause a slow machine would have capacity again.
+  // The requests continue until each path is refused: after a pause a slow machine would have capacity again.
   const stop = new AbortController()
   const flood = Array.from({ length: 100 }, async () => {
     const statuses: number[] = []
@@ -227,7 +230,7 @@ test('lookups of ended sessions are limited and do not delay live sessions', asy
   expect((await listCustomers(live)).status).toBe(200)
   const answers: Answer[] = []
   const withStatus = (status: number) => answers.filter((each) => each.status === status)
-  // A slow machine answers `overloaded` after a long wait for a lookup; these answers do not count against the limit.
+  // A slow machine answers `overloaded` after a long wait for a lookup; `overloaded` does not count against the limit.
   do answers.push(...(await Promise.all(Array.from({ length: 150 }, () => listCustomers(ended)))))
   while (withStatus(429).length === 0 && withStatus(401).length < 60)
   expect(withStatus(401).length).toBeLessThan(60)
@@ -240,7 +243,7 @@ test('lookups of ended sessions are limited and do not delay live sessions', asy
   expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
 })
 
-test('variants of one session cookie share one limit', async ({ world }) => {
+test('all spellings of one session cookie share one limit', async ({ world }) => {
   const [person, live] = [
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { role: 'read-only' }),
@@ -305,7 +308,7 @@ test('expensive searches of some tenants do not delay other tenants or operators
   ]
   const unlock = await blockSearches(world)
   const search = (browser: Browser) => browser.get('/api/find?q=zzz')
-  // After an expensive search a tenant leaves the fast queue for a while.
+  // After an expensive search, a tenant's searches do not use the fast queue for a while.
   await Promise.all(slow.map(search))
   const stop = new AbortController()
   const flood = slow.flatMap((browser) =>
@@ -323,14 +326,14 @@ test('expensive searches of some tenants do not delay other tenants or operators
     [operator, '/api/ops/queues'],
     [operator, '/api/ops/jobs'],
   ] as const)
-    // A slow machine may briefly refuse a request; it succeeds while the searches continue.
+    // A slow machine may briefly refuse a request; a later request succeeds while the searches continue.
     await expect.poll(async () => [path, (await browser.get(path)).status]).toEqual([path, 200])
   stop.abort()
   await unlock()
   expect([200, 429, 503]).toEqual(expect.arrayContaining([...new Set((await Promise.all(flood)).flat())]))
 })
 
-test('searches of a disconnected client do not run', async ({ world }) => {
+test('a search whose client has disconnected does not run', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'leaving' })
   const person = await signedInAs(world, { role: 'read-only', tenant_id })
   await blockSearches(world)
@@ -348,7 +351,7 @@ test('searches of a disconnected client do not run', async ({ world }) => {
   expect(running).toHaveLength(0)
 })
 
-test('previews of read-only users have the limits of API keys, and abandoned previews delay no other tenant', async ({
+test('previews by read-only users have the limits of API keys, and abandoned previews do not delay other tenants', async ({
   world,
 }) => {
   const flooded = await world.clientOf({ tenant: 'flooded' })
@@ -380,12 +383,12 @@ test('previews of read-only users have the limits of API keys, and abandoned pre
   const abandoned = openUnfinished(url, 300, bytes)
   for (let n = 0; n < 5; n += 1) await expect.poll(previewOfOther).toBe('Hello')
   await abandoned.reset()
-  // On a slow machine the current rendering may take longer than the next preview may wait.
+  // On a slow machine the current rendering may take longer than the maximum wait of the next preview.
   const previewAgain = async () => (await reader.post(slow, { variables: { mark: 1 } })).body.text
   await expect.poll(previewAgain, { timeout: 60_000 }).toBe('Hello')
 }, 180_000)
 
-test('requests without a change are not recorded as acts, and recorded acts are limited', async ({
+test('requests that change nothing are not recorded as acts, and the number of recorded acts is limited', async ({
   world,
 }) => {
   const [reader, operator] = [
@@ -411,7 +414,7 @@ test('requests without a change are not recorded as acts, and recorded acts are 
   ])
   const support = await signedInAs(world, { role: 'support' })
   const answers: { status: number; headers: Headers }[] = []
-  // Small batches: refusals because of overload would not test this limit.
+  // The batches are small, so that no request is refused because of overload.
   for (let batch = 0; batch < 20; batch += 1) {
     const cancel = () => support.post(`/api/v1/payments/${MISSING_ID}/cancel`, {})
     answers.push(...(await Promise.all(Array.from({ length: 10 }, cancel))))
@@ -425,7 +428,9 @@ test('requests without a change are not recorded as acts, and recorded acts are 
   expect((await other.post(`/api/v1/payments/${MISSING_ID}/cancel`, {})).status).toBe(404)
 })
 
-test('changes of the own profile and requests for keys are limited and bounded', async ({ world }) => {
+test("changes of a user's own profile and requests for keys are limited in number and size", async ({
+  world,
+}) => {
   const person = await signedInAs(world, { role: 'developer' })
   const rename = (nth: number) => person.post('/api/auth/update-user', { name: `Ada ${nth}` })
   const scopes = Array<string>(3_000).fill('payments:read')
@@ -444,7 +449,7 @@ test('changes of the own profile and requests for keys are limited and bounded',
   expect((await other.post('/api/auth/update-user', { name: 'Ada \u202eevil' })).status).toBe(400)
 })
 
-test('an entry of the audit log is a bounded object', async ({ world }) => {
+test('the size of an audit log entry is limited', async ({ world }) => {
   const { sql } = world
   const append = (details: unknown) =>
     sql`select append_audit_entry(${sql.json({ actor: 'test', action: 'test', details } as never)}::jsonb)`
@@ -464,7 +469,7 @@ test('API responses to sessions carry the security headers of the dashboard', as
     })
 })
 
-test('an origin with another scheme is another site, and a trusted proxy reports the scheme', async ({
+test('an origin with another scheme counts as another site, and a trusted proxy can report the scheme', async ({
   world,
 }) => {
   const person = await signedInAs(world, { role: 'owner' })
@@ -508,7 +513,7 @@ test('no text in a query or a body causes a server error', async ({ world }) => 
     '/api/find?q=a%0ab',
   ])
     expect([path, (await operator.get(path)).status]).toEqual([path, 400])
-  // A surrogate pair is cut at either half.
+  // Either half of a surrogate pair is cut off.
   const emoji = '😀'.repeat(600)
   const support = await signedInAs(world, { role: 'support' })
   for (const start of ['', 'x']) {
@@ -522,7 +527,7 @@ test('no text in a query or a body causes a server error', async ({ world }) => 
   }
 })
 
-test('the audit log names the resource of an id in a path by one word', async ({ world }) => {
+test('the audit log uses one word for the resource of an id in a path', async ({ world }) => {
   const documented = routesOf(await readDocument(world.client)).map(({ path }) => path)
   const paths = [
     ...documented.map((path) => path.replaceAll(/\{(\w+)\}/g, ':$1')),
@@ -557,22 +562,24 @@ test('the audit log names the resource of an id in a path by one word', async ({
     '/api/ops/jobs': 'job',
     '/api/ops/proposals': 'proposal',
     '/api/ops/queues': 'queue',
-    '/api/stories': 'story',
+    '/api/timelines': 'timeline',
     '/api/webhook_endpoints': 'webhook_endpoint',
   })
 
   const operator = await signedInAs(world, { is_operator: true })
   await selectTenant(operator, world.tenant_id)
-  for (const path of [`/api/v1/payments/${MISSING_ID}/refunds`, `/api/stories/${MISSING_ID}`])
+  for (const path of [`/api/v1/payments/${MISSING_ID}/refunds`, `/api/timelines/${MISSING_ID}`])
     await operator.get(path)
   const { body } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=2`)
   expect(body).toMatchObject([
-    { action: 'readStory', subject: 'story', subject_id: MISSING_ID },
+    { action: 'readTimeline', subject: 'timeline', subject_id: MISSING_ID },
     { action: 'listRefunds', subject: 'payment', subject_id: MISSING_ID },
   ])
 })
 
-test('only operators set the sender domains of a tenant, and each change is recorded', async ({ world }) => {
+test('only operators set the sender domains of a tenant, and the audit log records each change', async ({
+  world,
+}) => {
   const { tenant_id } = await world.clientOf({ tenant: 'writes' })
   const [operator, owner] = [
     await signedInAs(world, { is_operator: true }),
@@ -623,7 +630,9 @@ test('only operators set the sender domains of a tenant, and each change is reco
   expect((await post(operator, '', { domain: 'a.example' })).status).toBe(409)
 })
 
-test('an act with a lost outcome expects one, and an old entry has no expectation', async ({ world }) => {
+test('the audit log marks an act whose outcome is missing, and does not mark an entry of an older version', async ({
+  world,
+}) => {
   const person = await signedInAs(world, { role: 'owner' })
   const author = { tenant_id: world.tenant_id, actor_id: person.user_id }
   for (const entry of [{ details: { expects_outcome: true } }, { details: { reason: 'x' } }])
@@ -657,14 +666,14 @@ test('the dashboard cannot record an entry in the name of another user', async (
   await expect(append({ actor_id: MISSING_ID, actor: other.email })).rejects.toThrow('no rows')
 })
 
-test('one operator cannot open all streams', async ({ world }) => {
+test('one operator cannot occupy all streams of the dashboard', async ({ world }) => {
   const [one, another] = [
     await signedInAs(world, { is_operator: true }),
     await signedInAs(world, { is_operator: true }),
   ]
   const disconnect = new AbortController()
   onTestFinished(() => disconnect.abort())
-  // The garbage collector closes a stream without a reference.
+  // The garbage collector would close a stream without a reference.
   const open_responses: Response[] = []
   const open = async (browser: Browser) => {
     const { signal } = disconnect
@@ -679,8 +688,10 @@ test('one operator cannot open all streams', async ({ world }) => {
   expect((await createBrowser(url).get('/api/ops/stream')).status).toBe(401)
 })
 
-// The last test: its entries are newer than the entries of all other tests.
-test('a page of the audit log scans a bounded number of entries and links to the next', async ({ world }) => {
+// This is the last test, so its entries are newer than the entries of all other tests.
+test('a page of the audit log reads a limited number of entries and links to the next page', async ({
+  world,
+}) => {
   const { tenant_id } = await world.clientOf({ tenant: 'long' })
   const [owner, operator] = [
     await signedInAs(world, { role: 'owner', tenant_id }),
@@ -715,7 +726,7 @@ test('a page of the audit log scans a bounded number of entries and links to the
     ])
     expect(found).toMatchObject([{ actor: owner.email, action: 'sign_in' }])
   }
-  // A page that is full at once has no scan limit.
+  // A page that is full before the limit of the scan has no `x-scanned-until` header.
   const { headers, body } = await owner.get('/api/audit?action=get')
   expect([body.length, headers.has('x-scanned-until')]).toEqual([50, false])
 })

@@ -1,9 +1,9 @@
-// Filters of the lists: their types follow the API, and a page address maps to parameters of the API.
+// Filters of the lists: their types follow the API, and an address of a page maps to parameters of the API.
 import { expect, test } from 'vitest'
 import { LIST_FILTERS } from '../src/dashboard/web/generated/filters.ts'
 import { fieldsOf, activeFilters, parametersOf } from '../src/dashboard/web/kit/filter-fields.ts'
 
-test('a filter that the list does not support and labels that lack a value do not compile', () => {
+test('a filter that the list does not support, and labels that lack a value, do not compile', () => {
   const mistakes = () => {
     // @ts-expect-error -- payouts have no customer
     fieldsOf('/v1/payouts', [{ kind: 'text', name: 'customer_id', label: 'Customer' }])
@@ -36,7 +36,7 @@ test('a choice offers all values of its parameter', () => {
   expect(kind).toMatchObject({ options: [{ value: 'generate', label: 'Text' }, {}, {}] })
 })
 
-test('a text filter is sent as its parameters and counts as an active filter', () => {
+test('a text filter is sent as the parameters that it maps to, and counts as an active filter', () => {
   const fields = fieldsOf('/v1/payments', [
     { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
     {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { currencyCode, DECIMALS, moneyText, settlesExactly, STEPS } from '#core/money.ts'
 import { DECIMALS as PAGE_DECIMALS, STEPS as PAGE_STEPS } from '../src/dashboard/web/generated/currencies.ts'
 import { formatMoney, stepHint, parseMoney, decimalAmount } from '../src/dashboard/web/kit/amounts.ts'
+import { counted } from '../src/dashboard/web/kit/counts.ts'
 
 test('an amount is shown, typed and exported with the decimals of the API', () => {
   expect(PAGE_DECIMALS).toEqual(DECIMALS)
@@ -21,14 +22,14 @@ test('an amount is shown, typed and exported with the decimals of the API', () =
   }
 })
 
-test('currencies with different decimals in browsers follow the guide', () => {
+test('decimals of a currency follow the guide where browsers have other decimals', () => {
   const amounts = ['HUF', 'ISK', 'UGX', 'JPY', 'MGA', 'IQD', 'KWD'].map((currency) =>
     decimalAmount(100_000, currency),
   )
   expect(amounts).toEqual(['1000.00', '1000.00', '1000.00', '100000', '100000', '100.000', '100.000'])
 })
 
-test('an amount that the processor does not settle for its use is refused', () => {
+test('an amount that the processor cannot settle as a payment or payout is refused', () => {
   expect(PAGE_STEPS).toEqual(STEPS)
   for (const use of ['payment', 'payout'] as const)
     for (const currency of Object.keys(DECIMALS))
@@ -53,4 +54,10 @@ test('an amount in a text has the decimals of its currency', () => {
     'JPY 500',
     'KWD -1.230',
   ])
+})
+
+test('a text with a number has the singular for one', () => {
+  const texts = [0, 1, 2].map((count) => counted(count, 'recent event is', 'recent events are'))
+  expect(texts).toEqual(['0 recent events are', '1 recent event is', '2 recent events are'])
+  expect([counted(1, 'job'), counted(12, 'job')]).toEqual(['1 job', '12 jobs'])
 })

@@ -1,7 +1,8 @@
-// The operations API of the dashboard: permissions, the responses of each route after a mixed run, and the acts of operators.
+// The operations API of the dashboard: permissions, the responses of each route after work of all kinds, and the acts
+// of operators.
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
@@ -10,26 +11,24 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { BUCKETS } from '#domain/webhook-endpoints/numbers.ts'
 import { freshKey } from '#test/client.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
-import { drift, eventually, fault, heldPayment, unknownRefund } from '#test/payments.ts'
+import { drift, eventually, fault, authorizedPayment, unknownRefund } from '#test/payments.ts'
 import { signedInAs, type Browser, type Person } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { decide, verificationOf } from '#test/verifications.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
 
-let world: World
 let operator: Browser & Person
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+const test = testIn({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+test.beforeAll(async ({ world }) => {
   operator = await signedInAs(world, { is_operator: true })
 })
-afterAll(() => world?.close())
 
 function cookieOf({ cookies }: Browser): string {
   return Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
 }
 
 /** Inserts parked jobs with an unknown name. */
-async function parkJobs(count: number, name: string): Promise<string[]> {
+async function parkJobs(world: World, count: number, name: string): Promise<string[]> {
   const ids = newIdsInOrder(count)
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -55,7 +54,9 @@ const READS = [
   'audit',
 ]
 
-test('only operators can read operations, and each route responds after a mixed run', async () => {
+test('only operators can read operations, and each route responds after work of all kinds', async ({
+  world,
+}) => {
   const owner = await signedInAs(world, { role: 'owner' })
   const { client, sql } = world
   const payment = await client.post('/v1/payments', {
@@ -73,7 +74,7 @@ test('only operators can read operations, and each route responds after a mixed 
     idempotency_key: 'mixed-2',
   })
   await world.drain()
-  const [parked] = await parkJobs(1, 'mixed.parked')
+  const [parked] = await parkJobs(world, 1, 'mixed.parked')
   const captured = (await client.post(`/v1/payments/${payment.body.id}/capture`)).body
 
   for (const path of READS) {
@@ -86,8 +87,8 @@ test('only operators can read operations, and each route responds after a mixed 
 
   const [job] = await sql<{ id: string }[]>`
     select id from (
-      select id, created_at from jobs where subject_id = ${payment.body.id} union all
-      select id, created_at from job_history where subject_id = ${payment.body.id}) j order by created_at`
+      select id, created_at from jobs where resource_id = ${payment.body.id} union all
+      select id, created_at from job_history where resource_id = ${payment.body.id}) j order by created_at`
   const shown = (await operator.get(`/api/ops/jobs/${job!.id}`)).body
   expect(shown).toMatchObject({
     tenant: 'acme',
@@ -118,7 +119,9 @@ test('only operators can read operations, and each route responds after a mixed 
   expect(queues.map(({ queue }: { queue: string }) => queue)).toEqual([...QUEUES])
 })
 
-test('a pause of a tenant in a queue stops its jobs until the resume, and the audit log has both', async () => {
+test("a pause of a tenant in a queue stops the tenant's jobs until the resume, and the audit log contains pause and resume", async ({
+  world,
+}) => {
   const { client, sql } = world
   const target = { queue: 'payments', tenant_id: world.tenant_id }
   const paused = await operator.send('POST', '/api/ops/pauses', { ...target, reason: 'bad keys' })
@@ -137,7 +140,7 @@ test('a pause of a tenant in a queue stops its jobs until the resume, and the au
   expect((await operator.get(`/api/ops/audit?seq=${seq}`)).body).toMatchObject([
     { seq, actor: operator.email, action: 'jobs.pause', tenant: 'acme', details: { reason: 'bad keys' } },
   ])
-  // Workers read the pauses each second, so only jobs after that wait.
+  // Workers read the pauses once a second, so jobs wait only after a read.
   await until('the workers apply the pause', async () => {
     const key = `held-${newId()}`
     await client.post(
@@ -157,7 +160,7 @@ test('a pause of a tenant in a queue stops its jobs until the resume, and the au
   })
   const { items } = (await operator.get('/api/ops/jobs?queue=payments')).body
   expect(items.filter(({ paused }: { paused: boolean }) => paused)).not.toEqual([])
-  // Members see the pauses of their tenant without their authors and reasons.
+  // Members see the pauses of their tenant without the pauses' authors and reasons.
   const member = await signedInAs(world, { role: 'support' })
   const shown = (await member.get('/api/session/pauses')).body
   expect(shown).toEqual([{ queue: 'payments', since: expect.any(String) }])
@@ -173,8 +176,10 @@ test('a pause of a tenant in a queue stops its jobs until the resume, and the au
   expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([{ action: 'jobs.resume' }])
 })
 
-test('an act with a filter has a result for each job, and cannot be canceled once it is done', async () => {
-  const ids = await parkJobs(3, 'acts.parked')
+test('an act with a filter has a result for each job, and a finished act cannot be canceled', async ({
+  world,
+}) => {
+  const ids = await parkJobs(world, 3, 'acts.parked')
   const act = await operator.send('POST', '/api/ops/acts', {
     act: 'discard',
     filter: { state: 'parked', name: 'acts.parked' },
@@ -199,9 +204,9 @@ test('an act with a filter has a result for each job, and cannot be canceled onc
   ])
 })
 
-test('the outcome of an act is in the audit log of operators and of the tenant', async () => {
+test('the outcome of an act is in the audit log of operators and of the tenant', async ({ world }) => {
   const owner = await signedInAs(world, { role: 'owner' })
-  const [job_id] = await parkJobs(1, 'acts.audited')
+  const [job_id] = await parkJobs(world, 1, 'acts.audited')
   const act = await operator.send('POST', '/api/ops/acts', { act: 'discard', job_id, reason: 'wrong' })
   const path = `/api/ops/acts/${act.body.id}`
   await until('the act is done', async () => (await operator.get(path)).body.state === 'done')
@@ -220,9 +225,11 @@ test('the outcome of an act is in the audit log of operators and of the tenant',
     ])
 })
 
-test('an act on the jobs of one tenant is in the audit log of the tenant if its filter has a tenant or a resource', async () => {
+test("an act on the jobs of one tenant is in the tenant's audit log if the filter of the act has a tenant or a resource", async ({
+  world,
+}) => {
   const { sql, tenant_id, client } = world
-  const { id } = await heldPayment(client)
+  const { id } = await authorizedPayment(client)
   const requestAct = async (filter: object) => {
     const act = await operator.send('POST', '/api/ops/acts', {
       act: 'retry',
@@ -235,26 +242,28 @@ test('an act on the jobs of one tenant is in the audit log of the tenant if its 
     return entry!['tenant_id']
   }
   expect(await requestAct({ tenant_id })).toBe(tenant_id)
-  expect(await requestAct({ subject_id: id })).toBe(tenant_id)
+  expect(await requestAct({ resource_id: id })).toBe(tenant_id)
   expect(await requestAct({})).toBeNull()
   expect(await requestAct({ tenant_id: newId() })).toBeNull()
 })
 
-test('a timeline has at most the latest 1,000 jobs of a resource', async () => {
+test('a timeline has at most the latest 1,000 jobs of a resource', async ({ world }) => {
   const { sql, tenant_id } = world
-  const [subject_id, ids] = [newId(), newIdsInOrder(1_100)]
+  const [resource_id, ids] = [newId(), newIdsInOrder(1_100)]
   await sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, created_at, finished_at)
-    select id, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', ${subject_id}, '{}', 1, 'succeeded',
+    insert into jobs (id, tenant_id, queue, name, resource_id, payload, max_attempts, state, created_at, finished_at)
+    select id, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', ${resource_id}, '{}', 1, 'succeeded',
       now() + nth * interval '1 ms', now() + interval '1 minute'
     from unnest(${ids}::uuid[]) with ordinality as of(id, nth)`
   const member = await signedInAs(world, { role: 'read-only' })
-  const { body } = await member.get(`/api/stories/${subject_id}`)
+  const { body } = await member.get(`/api/timelines/${resource_id}`)
   expect(body.jobs.map(({ id }: { id: string }) => id)).toEqual(ids.slice(100))
-  await sql`delete from jobs where subject_id = ${subject_id}`
+  await sql`delete from jobs where resource_id = ${resource_id}`
 })
 
-test('an operator resolves an unknown call by its effect, and invalid resolutions are refused', async () => {
+test('an operator resolves a call with an unknown outcome by its effect, and invalid resolutions are refused', async ({
+  world,
+}) => {
   const { client, sql } = world
   const requestAct = async (job_id: string, more: object) =>
     await operator.send('POST', '/api/ops/acts', { act: 'resolve', job_id, reason: 'seen there', ...more })
@@ -293,7 +302,7 @@ test('an operator resolves an unknown call by its effect, and invalid resolution
     },
   ])
 
-  // A call that the provider does not have stays unknown until an operator resolves it as failed.
+  // A call that the provider does not find stays unknown until an operator resolves the call as failed.
   const job = async () => (await operator.get(`/api/ops/jobs/${job_id}`)).body
   await until('the lookup of the reference has failed', async () =>
     /re_mistyped|refund/.test((await job()).error ?? ''),
@@ -309,21 +318,23 @@ test('an operator resolves an unknown call by its effect, and invalid resolution
     { act: 'resolve', who: operator.email, after: 'failed' },
   ])
   expect((await resultOf(await requestAct(job_id, { took_effect: false }))).refused).toMatch(
-    /^It has finished/,
+    /^The job has finished/,
   )
-  const [unrecognized] = await parkJobs(1, 'acts.strange')
+  const [unrecognized] = await parkJobs(world, 1, 'acts.strange')
   expect((await resultOf(await requestAct(unrecognized!, { took_effect: false }))).refused).toBe(
-    'It has no call to a provider that this version knows.',
+    'The job has no call to a provider that this version knows.',
   )
   await sql`delete from jobs where id = ${unrecognized!}`
 })
 
-test('drifts and parked notifications of all tenants are listed in pages and filtered', async () => {
+test('drifts and parked notifications of all tenants are listed in pages, with filters', async ({
+  world,
+}) => {
   const { sql, tenant_id } = world
   const shop = await world.clientOf({ tenant: 'shop' })
   const ids = async (path: string) =>
     (await operator.get(`/api/ops/${path}`)).body.map(({ id }: { id: string }) => id)
-  // The reconciler, which would resolve these drifts, runs hourly.
+  // The reconciler would resolve these drifts, but runs only hourly.
   const [resolved, first, second, third] = newIdsInOrder(4)
   await sql`
     insert into drifts (id, tenant_id, subject, subject_id, state, ours, since, created_at, resolved_at)
@@ -340,7 +351,7 @@ test('drifts and parked notifications of all tenants are listed in pages and fil
   expect(await ids('drifts?state=differs')).toEqual([third, first])
   expect(await ids('drifts?subject=refund')).toEqual([third, second])
   expect(await ids(`drifts?tenant_id=${shop.tenant_id}`)).toEqual([third])
-  // The tenant's audit log records the operator's access to its drifts.
+  // The tenant's audit log contains the operator's access to the tenant's drifts.
   const accesses = await sql`
     select actor, details ->> 'query' as query from audit_entries
     where tenant_id = ${shop.tenant_id} and action = 'listDrifts'`
@@ -354,7 +365,7 @@ test('drifts and parked notifications of all tenants are listed in pages and fil
   const [applied, older, newer] = newIdsInOrder(3)
   await sql`
     insert into notifications (id, provider, event_id, kind, object_id, payload, state, reason, waits_for,
-      parked_at, tenant_id, subject, subject_id)
+      parked_at, tenant_id, resource, resource_id)
     select id::uuid, 'stripe', id, 'refund.updated', 're_1', '{}', state, reason, 'pi_1',
       parked_at::timestamptz, tenant::uuid, case when tenant is not null then 'refund' end, case when tenant is not null then gen_random_uuid() end
     from (values (${applied!}, 'applied', null, null, null), (${older!}, 'parked', 'not_known_here', '2026-01-01', null),
@@ -365,16 +376,19 @@ test('drifts and parked notifications of all tenants are listed in pages and fil
   expect(await ids(`parked?before=${newer}`)).toEqual([older])
   expect(await ids('parked?reason=not_known_here')).toEqual([older])
   expect((await operator.get('/api/ops/parked')).body).toMatchObject([
-    { tenant: 'acme', reason: 'not_at_processor', subject: 'refund', waits_for: 'pi_1', event_id: newer },
-    { tenant: null, reason: 'not_known_here', subject_id: null },
+    { tenant: 'acme', reason: 'not_at_processor', resource: 'refund', waits_for: 'pi_1', event_id: newer },
+    { tenant: null, reason: 'not_known_here', resource_id: null },
   ])
 })
 
-test('the overview has the balance at the end of each day after all kinds of transfers', async () => {
+test('the overview has the balance at the end of each day after all kinds of transfers', async ({
+  world,
+}) => {
   const { sql } = world
   const { tenant_id } = await world.clientOf()
   const owner = await signedInAs(world, { role: 'owner', tenant_id })
-  // A day includes its last microsecond and excludes the next midnight. Its last transfer sets its balance.
+  // A day includes its last microsecond and excludes the next midnight. The last transfer of a day determines its
+  // balance.
   const moves = [
     ['9 days', 5000],
     ['5 days', 1000],
@@ -402,13 +416,13 @@ test('the overview has the balance at the end of each day after all kinds of tra
   ])
 })
 
-test('the overview of a tenant lists each kind of problem that needs a person', async () => {
+test('the overview of a tenant lists each kind of problem that a person must solve', async ({ world }) => {
   const { sql } = world
   const shop = await world.clientOf()
   const { tenant_id } = shop
   const owner = await signedInAs(world, { role: 'owner', tenant_id })
   const attention = async () => (await owner.get('/api/overview')).body.attention
-  const [expiring, later] = [await heldPayment(shop), await heldPayment(shop)]
+  const [expiring, later] = [await authorizedPayment(shop), await authorizedPayment(shop)]
   expect(await attention()).toEqual([])
 
   const { payment: disputed } = await disputedPayment(world, { client: shop })
@@ -417,7 +431,8 @@ test('the overview of a tenant lists each kind of problem that needs a person', 
     where tenant_id = ${tenant_id} and id in (${expiring.id}, ${later.id})`
   await warnOfExpiry(sql, 100)
   const { dispute } = await disputeIn(shop, disputed.id, 'needs_response')
-  // The first verification waits for its person; the second waits for the tenant, because its check has failed.
+  // The first verification waits for the person; the second waits for the tenant, because the check of the person has
+  // failed.
   const [, open] = [await verificationOf(shop), await verificationOf(shop)]
   await sql`
     update verifications set failure = '{"code": "document_expired", "message": "The document has expired."}'
@@ -468,7 +483,7 @@ test('the overview of a tenant lists each kind of problem that needs a person', 
   )
   for (const { oldest_at } of listed) expect(Date.parse(oldest_at)).toBeGreaterThan(Date.now() - 7_200_000)
 
-  // Many resources that wait for other people hide none of the problems.
+  // None of the problems is hidden by the many resources that wait for other people.
   await sql`
     insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, status, provider)
     select ${tenant_id}, gen_random_uuid(), 'waits-' || n, 'customer', gen_random_uuid(), 'requires_input', 'stripe'
@@ -482,11 +497,13 @@ test('the overview of a tenant lists each kind of problem that needs a person', 
   expect(await attention()).toEqual(listed)
 })
 
-test('a resource is found by id, reference or email, only in its own tenant', async () => {
+test("a search by id, reference or email finds a resource only in the user's own tenant", async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const member = await signedInAs(world, { role: 'support', tenant_id: shop.tenant_id })
   const other = await signedInAs(world, { role: 'owner' })
-  const payment = await heldPayment(shop)
+  const payment = await authorizedPayment(shop)
   const email = 'ada@find.example'
   const customer = (await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', email }))
     .body
@@ -502,7 +519,7 @@ test('a resource is found by id, reference or email, only in its own tenant', as
   }
 })
 
-test('a stalled reader of the stream is disconnected and does not delay other readers', async () => {
+test('a stalled reader of the stream is disconnected and does not delay other readers', async ({ world }) => {
   const leaving = await signedInAs(world, { is_operator: true })
   const { hostname, port } = new URL(world.dashboard_url)
   const socket = connect(Number(port), hostname)
@@ -527,7 +544,7 @@ test('a stalled reader of the stream is disconnected and does not delay other re
       returning id
     ) insert into pauses (tenant_id, queue, reason) select id, 'ai', 'x' from made`
   onTestFinished(async () => void (await world.sql`delete from pauses`))
-  // The updates exceed the socket buffers of the stalled reader; the other reader receives all of them.
+  // The updates exceed the socket buffers of the stalled reader; the other reader receives all updates.
   for (let nth = 0; nth < 5; nth++) {
     await world.sql`update pauses set reason = ${`round-${nth}-end`} || repeat('x', 900) where queue = 'ai'`
     await until(`update ${nth} is received`, async () => received.has(`round-${nth}-end`))
@@ -538,7 +555,9 @@ test('a stalled reader of the stream is disconnected and does not delay other re
   expect((await operator.get('/api/ops/pauses')).status).toBe(200)
 })
 
-test('the stream reports a pause at once, and ends when its reader loses the operator role', async () => {
+test('the stream reports a pause at once, and ends when its reader loses the operator role', async ({
+  world,
+}) => {
   const other = await signedInAs(world, { is_operator: true })
   const response = await fetch(`${world.dashboard_url}/api/ops/stream`, {
     headers: { cookie: cookieOf(other) },
@@ -561,9 +580,9 @@ test('the stream reports a pause at once, and ends when its reader loses the ope
   expect((await other.get('/api/ops/queues')).status).toBe(403)
 })
 
-test.each(['redis', 'postgres'] as const)(
-  'bull-board shows the queues on %s to operators, read-only',
-  async (queue) => {
+test.for(['redis', 'postgres'] as const)(
+  'bull-board shows the queues on %s to operators, and allows no changes',
+  async (queue, { world }) => {
     const target = queue === 'redis' ? world : await createWorld({ queue, parts: ['worker', 'dashboard'] })
     if (target !== world) onTestFinished(() => target.close())
     const viewer = await signedInAs(target, { is_operator: true })
@@ -589,7 +608,7 @@ test.each(['redis', 'postgres'] as const)(
   },
 )
 
-test('recurring work with a refusing provider shows its failure in schedules, overview and metrics until it recovers', async () => {
+test('schedules, overview and metrics show the failure of recurring work with a refusing provider until the work succeeds again', async () => {
   const env = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
   const refusing = await createWorld({ parts: ['worker', 'dashboard'], env })
   onTestFinished(() => refusing.close())

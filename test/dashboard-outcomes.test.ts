@@ -33,7 +33,7 @@ async function sendWithoutResponse(path: string): Promise<{ keys: (string | null
   return { keys, error }
 }
 
-test('a request without an idempotency key is sent once, and a request with a key is retried with it', async () => {
+test('a request without an idempotency key is sent once, and a request with a key is retried with the same key', async () => {
   for (const path of ['/keys', '/keys/1/rotate', '/members/invitations'])
     expect([path, (await sendWithoutResponse(path)).keys]).toEqual([path, [null]])
   expect((await sendWithoutResponse('/v1/payments/1/capture')).keys).toEqual([KEY, KEY])
@@ -47,19 +47,19 @@ const refused = (
 
 /** The stored key after an action that succeeds or fails with the error. */
 async function storedKeyAfter(
-  subject: string,
+  operation: string,
   error?: Error,
   title = 'Refund $4.00',
 ): Promise<string | undefined> {
   let key_in_progress: string | undefined
-  const action = runWithStoredKey({ subject, key: KEY, title }, async () => {
-    key_in_progress = storedKeyOf(subject)
+  const action = runWithStoredKey({ operation, key: KEY, title }, async () => {
+    key_in_progress = storedKeyOf(operation)
     if (error !== undefined) throw error
   })
   const [{ status }] = await Promise.allSettled([action])
-  // The key is stored during the request, for a page that is left meanwhile.
+  // The key is stored during the request, because the user may leave the page before the response.
   expect([status, key_in_progress]).toEqual([error === undefined ? 'fulfilled' : 'rejected', KEY])
-  return storedKeyOf(subject)
+  return storedKeyOf(operation)
 }
 
 const OTHER_TENANT_PARAM = { param: 'x-sluice-tenant' }
@@ -82,7 +82,7 @@ const REFUSED_AFTER_LOOKUP: Parameters<typeof refused>[] = [
   ['processor_error', 502],
 ]
 
-test('an action keeps its key until its outcome is known', async () => {
+test('an action keeps its idempotency key until the outcome of the action is known', async () => {
   const { error } = await sendWithoutResponse('/v1/payments/1/capture')
   for (const unresolved of [
     error,
@@ -93,22 +93,22 @@ test('an action keeps its key until its outcome is known', async () => {
       refused(code, status, { ...facts, maybe_done: true }),
     ),
   ]) {
-    const subject = `capture ${unresolved.message}`
-    expect([subject, isOutcomeUnknown(unresolved)]).toEqual([subject, true])
-    expect([subject, await storedKeyAfter(subject, unresolved)]).toEqual([subject, KEY])
-    // A second request refused before the lookup of its key does not resolve the first.
+    const operation = `capture ${unresolved.message}`
+    expect([operation, isOutcomeUnknown(unresolved)]).toEqual([operation, true])
+    expect([operation, await storedKeyAfter(operation, unresolved)]).toEqual([operation, KEY])
+    // A second request that is refused before the lookup of its key does not resolve the first request.
     for (const facts of REFUSED_BEFORE_LOOKUP) {
       const refusal = refused(...facts)
       expect([refusal.message, isOutcomeUnknown(refusal)]).toEqual([refusal.message, false])
-      expect([refusal.message, await storedKeyAfter(subject, refusal)]).toEqual([refusal.message, KEY])
+      expect([refusal.message, await storedKeyAfter(operation, refusal)]).toEqual([refusal.message, KEY])
     }
-    expect(await storedKeyAfter(subject)).toBeUndefined()
+    expect(await storedKeyAfter(operation)).toBeUndefined()
   }
   for (const [code, status] of REFUSED_AFTER_LOOKUP) {
-    const subject = `refund ${code}`
+    const operation = `refund ${code}`
     const refusal = refused(code, status, { maybe_done: true })
     expect([code, isOutcomeUnknown(refusal)]).toEqual([code, false])
-    expect([code, await storedKeyAfter(subject, error), await storedKeyAfter(subject, refusal)]).toEqual([
+    expect([code, await storedKeyAfter(operation, error), await storedKeyAfter(operation, refusal)]).toEqual([
       code,
       KEY,
       undefined,
@@ -118,7 +118,7 @@ test('an action keeps its key until its outcome is known', async () => {
     expect(await storedKeyAfter('refund 9', refused(...facts))).toBeUndefined()
 })
 
-test('a stored key and its titles survive a reload of the page', async () => {
+test('the stored key of an action and the titles of the action survive a reload of the page', async () => {
   const { error } = await sendWithoutResponse('/v1/payouts')
   await storedKeyAfter('payout 1', error, 'Pay $40.00 to Ada')
   await storedKeyAfter('payout 1', refused('idempotency_key_reused', 422), 'Pay $50.00 to Ada')
@@ -145,7 +145,7 @@ const DONE = {
   created_at: '',
 }
 
-test('the outcome of an action is looked up by its key', async () => {
+test("the outcome of an action is looked up by the action's idempotency key", async () => {
   const { error } = await sendWithoutResponse('/v1/wallet/top_ups')
   const keyNotFound = async () => {
     throw refused('idempotency_key_not_found', 404)

@@ -5,8 +5,8 @@ import { createLog } from '#core/log.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { ROLES, type MemberRole } from '#domain/people/role.ts'
 import { createClient, freshKey, BY_CARD, type Answer } from '#test/client.ts'
-import { heldPayment } from '#test/payments.ts'
-import { startHere } from '#test/parts.ts'
+import { authorizedPayment } from '#test/payments.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { until } from '#test/process.ts'
 import {
   createBrowser,
@@ -35,7 +35,10 @@ test.beforeAll(async ({ world }) => {
   for (const role of ROLES) by[role] = await signedInAs(world, { role })
 })
 
-/** Acts, and the roles in addition to owner and admin that may do them. None succeeds: the ids are unknown, the bodies empty. */
+/**
+ * Acts, and the roles that may do each act in addition to owner and admin. No act succeeds: the ids are unknown, the
+ * bodies empty.
+ */
 const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
   ['createPayment', 'POST', '/api/v1/payments'],
   ['capturePayment', 'POST', `/api/v1/payments/${UNKNOWN_ID}/capture`, 'support'],
@@ -76,8 +79,8 @@ const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
   ['members.manage', 'DELETE', `/api/members/${UNKNOWN_ID}`],
 ]
 
-test('each role may do exactly its acts, and a refusal names the roles that may', async () => {
-  // These paths require a body; the others accept an empty one.
+test('each role may do exactly its acts, and a refusal names the roles that may do the act', async () => {
+  // These paths require a body; the other paths accept an empty body.
   const bodies: Record<string, object> = {
     '/api/keys': { name: '' },
     [`/api/members/${UNKNOWN_ID}`]: { role: 'support' },
@@ -130,15 +133,15 @@ test('each role may do exactly its acts, and a refusal names the roles that may'
     expected.push(['operator'])
   }
   expect(seen).toEqual(expected)
-  // Refused and invalid requests are in the request log only: they change nothing.
+  // Only the request log contains refused and invalid requests, because they change nothing.
   const { body } = await by.owner.get(`/api/audit?actor=${by['read-only'].email}`)
   expect(body.map(({ action }: { action: string }) => action)).toEqual(['sign_in'])
 }, 180_000)
 
-test('an act is in the audit log before it runs, with its outcome and without private data', async ({
+test('an act is in the audit log before it runs, later with its outcome, and without private data', async ({
   world,
 }) => {
-  const payment = await heldPayment(world.client)
+  const payment = await authorizedPayment(world.client)
   const captured = await by.support.post(`/api/v1/payments/${payment.id}/capture`, { amount_minor: 400 })
   expect(captured.body).toMatchObject({ status: 'captured' })
   const seq = Number(captured.headers.get('x-audit-entry'))
@@ -189,7 +192,7 @@ test('an act is in the audit log before it runs, with its outcome and without pr
 
 test('tenants are isolated from each other', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'other' })
-  const other_payment = await heldPayment(other)
+  const other_payment = await authorizedPayment(other)
   const other_owner = await signedInAs(world, { role: 'owner', tenant_id: other.tenant_id })
   for (const path of [
     `payments/${other_payment.id}`,
@@ -225,7 +228,7 @@ test('tenants are isolated from each other', async ({ world }) => {
   expect((await other_owner.get(`/api/v1/payments/${other_payment.id}`)).status).toBe(404)
 })
 
-test('the audit log records what an operator reads of a tenant, and an operator changes nothing', async ({
+test('the audit log records what an operator reads of a tenant, and an operator cannot change anything', async ({
   world,
 }) => {
   const operator = await signedInAs(world, { is_operator: true })
@@ -241,7 +244,7 @@ test('the audit log records what an operator reads of a tenant, and an operator 
     may: ['previewMessageTemplate'],
     tenants: [],
   })
-  const payment = await heldPayment(world.client)
+  const payment = await authorizedPayment(world.client)
   for (const path of ['payments?limit=5', `payments/${payment.id}`, `payments/${payment.id}`])
     expect((await operator.get(`/api/v1/${path}`)).status).toBe(200)
   await operator.get('/api/v1/messages/suppressions?address=private-person@shop.example')
@@ -263,13 +266,13 @@ test('the audit log records what an operator reads of a tenant, and an operator 
   expect(JSON.stringify(entries)).not.toContain('private-person')
   // The tenant sees the operator's access.
   expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=getPayment`)).body).toHaveLength(1)
-  // The label of the action on the pages matches too.
+  // The filter also matches the label that the pages show for the action.
   expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=Get%20pay`)).body).toHaveLength(1)
   await world.sql`update users set is_operator = false where id = ${operator.user_id}`
   expect((await operator.get('/api/v1/payments')).status).toBe(403)
 })
 
-test('a key from the dashboard works at once, rotates with a grace period, and is revoked within a second', async ({
+test('a key from the dashboard works at once, can be rotated with a grace period, and is refused within a second after its revocation', async ({
   world,
 }) => {
   const dev = by.developer
@@ -380,7 +383,7 @@ test('only the recipient can read the link of an invitation', async ({ world }) 
   const choose = async () =>
     (await operator.post('/api/session/tenant', { tenant_id: SYSTEM_TENANT_ID })).status
   expect(await choose()).toBe(404)
-  // The system tenant as the selected tenant, written directly.
+  // The system tenant is the user's selected tenant; the test writes the row directly.
   await sql`update user_sessions set selected_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
   expect((await operator.get('/api/session')).body).toMatchObject({ tenant: null, role: null })
   expect((await operator.get('/api/v1/messages')).status).toBe(403)
@@ -390,14 +393,14 @@ test('only the recipient can read the link of an invitation', async ({ world }) 
   const email = 'an-owner@people.example'
   const { body: invitation } = await by.owner.post('/api/members/invitations', { email, role: 'owner' })
   const [message] = await sql<{ id: string; job_id: string }[]>`
-    select m.id, j.id as job_id from messages m join jobs j on j.subject_id = m.id
+    select m.id, j.id as job_id from messages m join jobs j on j.resource_id = m.id
     where m.idempotency_key = ${`invitation ${invitation.id}`}`
   const { id, job_id } = message!
   const read = async () => {
     const v1 = ['', `/${id}`, `/${id}/timeline`].map((path) => `/v1/messages${path}`)
     v1.push('/v1/events', `/v1/idempotency_keys/${encodeURIComponent(`invitation ${invitation.id}`)}`)
     const dashboard_paths = [
-      `/api/stories/${id}`,
+      `/api/timelines/${id}`,
       `/api/find?q=${id}`,
       `/api/find?q=${encodeURIComponent(email)}`,
     ]
@@ -428,7 +431,7 @@ test('only the recipient can read the link of an invitation', async ({ world }) 
     expect(text).not.toContain(token)
   }
   expect(sent.filter(({ status }) => status === 200).length).toBeGreaterThan(10)
-  // The content of the message is not kept either.
+  // The content of the email is not kept either.
   expect(
     await sql`select status, content, redacted_at is not null as redacted from messages where id = ${id}`,
   ).toEqual([{ status: 'sent', content: null, redacted: true }])
@@ -472,7 +475,7 @@ test('an expired or revoked invitation grants no access', async ({ world }) => {
   expect(await opens(token)).toEqual([404, 404])
 })
 
-test('a demotion revokes earlier invitations of the member to higher roles', async ({ world }) => {
+test("a demotion of a member revokes the member's earlier invitations to higher roles", async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'demoted' })
   const kind = { role: 'owner', tenant_id } as const
   const [owner, other, third] = [
@@ -493,14 +496,14 @@ test('a demotion revokes earlier invitations of the member to higher roles', asy
   await send(other, kept, 'developer')
   await owner.send('PATCH', `/api/members/${other.user_id}`, { role: 'admin' })
   expect(await accept(first)).toBe(404)
-  // An invitation to a role that the member may still give stays open.
+  // An invitation to a role that the member may still grant stays open.
   expect(await accept(kept)).toBe(200)
   await send(third, second, 'admin')
   await world.sql`update members set role = 'support' where user_id = ${third.user_id}`
   expect(await accept(second)).toBe(404)
 })
 
-test('invitations are limited, and their emails contain neither text nor links chosen by the inviter', async ({
+test('invitations are limited, and their emails contain no text and no links that the inviter can choose', async ({
   world,
 }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'spam' })
@@ -527,7 +530,7 @@ test('invitations are limited, and their emails contain neither text nor links c
   expect(mail).toContain('Spam Ltd (spam) on Sluice')
   expect(mail).toContain('Win 1M https evil example now invites you')
   expect(mail).not.toContain('evil.example')
-  // The limit of emails to an address counts all tenants. Another tenant can still invite it with a link.
+  // The limit of emails to an address counts all tenants. Another tenant can still invite the address with a link.
   const elsewhere = { email: 'victim@elsewhere.example', role: 'support' }
   const link_only = await by.admin.post('/api/members/invitations', elsewhere)
   expect(link_only).toMatchObject({ status: 201, body: { sent: false, link: expect.any(String) } })
@@ -540,7 +543,7 @@ test('invitations are limited, and their emails contain neither text nor links c
     tenant: 'acme',
     has_user: null,
   })
-  // A link without an email does not count against the limit.
+  // A link without an email does not count against the limit of emails.
   await world.sql`update invitations set mailed = false where email = ${elsewhere.email} and tenant_id = ${tenant_id}`
   expect((await by.admin.post('/api/members/invitations', elsewhere)).body.sent).toBe(true)
   await world.sql`
@@ -551,13 +554,13 @@ test('invitations are limited, and their emails contain neither text nor links c
   expect([refused.status, Number(refused.headers.get('retry-after')) > 3600]).toEqual([429, true])
 })
 
-test('a link that the inviter sees proves no address and does not reveal existing accounts', async ({
+test('a link that the inviter sees neither proves an address nor reveals existing accounts', async ({
   world,
 }) => {
   const existing = await createPerson(world, {})
   const { EMAIL_FROM, ...silent } = world.env
   expect(EMAIL_FROM).toBeDefined()
-  const here = await startHere('dashboard', silent, createLog('silent', 'test'))
+  const here = await startInThisProcess('dashboard', silent, createLog('silent', 'test'))
   try {
     const owner = await signIn(here.url!, by.owner)
     const guest = createBrowser(here.url!)
@@ -624,7 +627,7 @@ test('admins cannot change owners, and the last owner cannot be removed', async 
   expect(await codes(give(admin, member, 'developer'))).toEqual([204])
   expect((await member.get('/api/session')).body.role).toBe('developer')
   expect(await codes(remove(admin, member))).toEqual([204])
-  // The removal applies to the next request.
+  // The removal takes effect at the next request.
   expect((await member.get('/api/v1/payments')).body.error.code).toBe('forbidden')
   expect((await member.get('/api/session')).body).toMatchObject({ tenant: null, may: [] })
 
@@ -644,7 +647,7 @@ test('admins cannot change owners, and the last owner cannot be removed', async 
   ])
 })
 
-test('an expired session is refused, and the dashboard deletes it at its start', async ({ world }) => {
+test('an expired session is refused, and is deleted when the dashboard starts', async ({ world }) => {
   const person = await createPerson(world, { role: 'support' })
   const [expired, open] = [await signIn(url, person), await signIn(url, person)]
   const { sql } = world
@@ -655,7 +658,7 @@ test('an expired session is refused, and the dashboard deletes it at its start',
   expect((await expired.get('/api/session')).status).toBe(401)
   const countSessions = async () =>
     Number((await sql`select count(*) from user_sessions where user_id = ${person.user_id}`)[0]!['count'])
-  const restarted = await startHere('dashboard', world.env, createLog('silent', 'test'))
+  const restarted = await startInThisProcess('dashboard', world.env, createLog('silent', 'test'))
   try {
     await until('the expired session is deleted', async () => (await countSessions()) === 1)
     await until(

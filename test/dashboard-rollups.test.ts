@@ -1,4 +1,4 @@
-// Tests the figures of the dashboard: they equal a recount, also after failures of the roll-up worker.
+// Tests the figures of the dashboard: they equal a recount, even after failures of the roll-up worker.
 import postgres from 'postgres'
 import { afterAll, expect, onTestFinished } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
@@ -37,7 +37,7 @@ afterAll(async () => {
   await dashboard?.end()
 })
 
-/** Runs roll-ups until they include every job finished before now. */
+/** Runs roll-ups until the roll-ups include every job finished before now. */
 async function countAll(world: World): Promise<void> {
   const [now] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
   await eventually(async () => {
@@ -69,7 +69,7 @@ async function rolledUp(world: World, resolution: number): Promise<object[]> {
   ]
 }
 
-test('jobs, tenants and payments are counted once each', async ({ world }) => {
+test('roll-ups count each job, tenant and payment once', async ({ world }) => {
   const { client, sql, tenant_id } = world
   // The first roll-up includes earlier jobs.
   await capturedPayment(client, { currency: 'eur', amount_minor: 500 })
@@ -87,7 +87,8 @@ test('jobs, tenants and payments are counted once each', async ({ world }) => {
   expect(counted.length).toBeGreaterThan(2)
   expect(await rolledUp(world, 60)).toEqual(counted)
   expect(await rolledUp(world, 3600)).toEqual(counted)
-  // Arrivals equal finished jobs, because no job was open at the first roll-up. Open jobs are sampled less often.
+  // Arrivals equal finished jobs, because no job was open at the first roll-up. Samples of open jobs are taken less
+  // often.
   await eventually(async () => {
     await countAll(world)
     const [flow] = await sql`
@@ -140,7 +141,7 @@ test('jobs, tenants and payments are counted once each', async ({ world }) => {
   })
 })
 
-test('a roll-up waits for open transactions, and a roll-up that lost its lease writes nothing', async ({
+test('a roll-up waits for open transactions, and a roll-up whose lease has expired writes nothing', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -156,7 +157,7 @@ test('a roll-up waits for open transactions, and a roll-up that lost its lease w
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
       values (${newId()}, ${tenant_id}, 'payments', ${name}, '{}', 1, 'failed', now())`
     await insert('failed')
-    // The roll-up waits for the open transaction, even past its longest wait for new transactions.
+    // The roll-up waits for the open transaction, even longer than it waits at most for new transactions.
     await sql`update recurring_work set due_at = now(), lease_until = null where name = 'roll-ups'`
     const run = await beginRun(worker, 'roll-ups')
     const start_position = countPositionSchema.parse(run!.position)
@@ -170,11 +171,11 @@ test('a roll-up waits for open transactions, and a roll-up that lost its lease w
     expect(await countJobsForRollups(worker, run!, later, options)).toMatchObject({ waits: true })
     await late`commit`
     expect(await countJobsForRollups(worker, run!, first!.position, options)).toMatchObject({ waits: false })
-    // Another worker claimed the run: writes of this run are refused and rolled back.
+    // Another worker has claimed the run: the writes of the first worker are refused and rolled back.
     await sql`update recurring_work set lease_token = gen_random_uuid() where name = 'roll-ups'`
     expect(await countJobsForRollups(worker, run!, first!.position, options)).toBeUndefined()
     expect(await countPayments(worker, run!)).toBeUndefined()
-    // The worker died after its last step. The next run continues from this step.
+    // The worker dies after its last step. The next run continues from this step.
     await sql`update recurring_work set lease_token = null, lease_until = null where name = 'roll-ups'`
   } finally {
     await late`rollback`.catch(() => {})
@@ -184,7 +185,7 @@ test('a roll-up waits for open transactions, and a roll-up that lost its lease w
   expect(await rolledUp(world, 60)).toEqual(await recount(world))
 })
 
-test('an hour of 200 tenants has at most 21 rows, and percentiles are exact to their bucket', async ({
+test('roll-ups of an hour have at most 21 rows for 200 tenants, and percentiles are exact to their bucket', async ({
   world,
 }) => {
   const { sql } = world
@@ -216,7 +217,9 @@ test('an hour of 200 tenants has at most 21 rows, and percentiles are exact to t
   expect(percentilesOf([])).toEqual({ p50_ms: null, p95_ms: null, p99_ms: null })
 })
 
-test('an hour counted late in several runs includes all jobs of its tenants', async ({ world }) => {
+test('an hour whose jobs are counted late and in several runs includes all jobs of its tenants', async ({
+  world,
+}) => {
   const { sql, tenant_id } = world
   await countAll(world)
   const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000 - 6 * 3_600_000).toISOString()
@@ -229,7 +232,7 @@ test('an hour counted late in several runs includes all jobs of its tenants', as
     from (select ${hour}::timestamptz + n * interval '1 minute' as at from generate_series(1, 50) n) n`
   for (let run = 0; run < 2; run++) {
     await sql`update recurring_work set due_at = now() where name = 'roll-ups'`
-    // A run has twenty steps of one job each: the first run ends within the hour.
+    // A run has twenty steps of one job each: the first run ends before the end of the hour.
     await rollUpOnce(worker, { jobs_at_once: 1 })
   }
   await countAll(world)
@@ -239,7 +242,7 @@ test('an hour counted late in several runs includes all jobs of its tenants', as
   expect(counted).toEqual({ finished: 50 })
 })
 
-test('the figures of a queue, of its job names and of its provider include waiting jobs, and those of the queue its pause', async ({
+test('the figures of a queue, of its job names and of its provider include waiting jobs, and the figures of the queue include its pause', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -277,7 +280,7 @@ test('the figures of a queue, of its job names and of its provider include waiti
   await eventually(async () =>
     expect(await complianceFigures()).toMatchObject({ due: 0, later: 0, parked: 0, oldest_due_s: 0 }),
   )
-  // The open jobs of a day are those of the last minute. The row of an hour keeps the maximum.
+  // The open jobs of a day are the open jobs of the last minute. The row of an hour keeps the maximum.
   const none = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
   expect(await currentFigures()).toMatchObject([none, { refused: 0, in_doubt: 0, unknown: 0 }])
   await sql`delete from pauses`
@@ -303,7 +306,7 @@ test('the figures of a queue include jobs of the current minute', async ({ world
   })
 })
 
-test('a job name without open jobs shows zero due jobs, also hours after its last sample', async ({
+test('a job name without open jobs shows zero due jobs, even hours after the last sample', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -320,7 +323,7 @@ test('a job name without open jobs shows zero due jobs, also hours after its las
   await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([3, 3]))
   await sql`delete from jobs where queue = 'payouts'`
   await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([0, 0]))
-  // The rows of the minutes are old, and the row of their hour keeps the maximum.
+  // The rows of the minutes are too old, and the row of their hour keeps the maximum.
   await sql`
     update job_rollups set at = at - interval '2 hours', sampled_at = sampled_at - interval '2 hours'
     where queue = 'payouts' and name <> ''`
@@ -334,7 +337,7 @@ async function setPosition(world: World, position: object): Promise<void> {
       due_at = now() + interval '1 hour' where name = 'roll-ups'`
 }
 
-test('rates cover the counted time, also while open jobs are sampled rarely', async ({ world }) => {
+test('rates cover only the counted time, even if open jobs are sampled rarely', async ({ world }) => {
   const { sql, tenant_id } = world
   await countAll(world)
   const minute_ms = Math.floor(Date.now() / 60_000) * 60_000
@@ -349,7 +352,7 @@ test('rates cover the counted time, also while open jobs are sampled rarely', as
   const payouts = queues.find(({ queue }) => queue === 'payouts')!
   expect(payouts).toMatchObject({ out_per_s_1m: 1, in_per_s_1m: 2 })
 
-  // Arrivals since the last sample are spread over all minutes since then.
+  // Arrivals since the last sample are spread over all minutes since that sample.
   await sql`insert into pauses (queue) values ('payouts')`
   onTestFinished(async () => void (await sql`delete from pauses`))
   await sql`
@@ -373,7 +376,7 @@ test('rates cover the counted time, also while open jobs are sampled rarely', as
   await sql`delete from jobs where queue = 'payouts'`
 })
 
-test('without roll-ups the figures report stopped counting, the oldest due job is read live, and unknown calls remain', async ({
+test('without roll-ups the figures state that counting has stopped, the oldest due job is read live, and unknown calls remain', async ({
   world,
 }) => {
   const { sql, tenant_id } = world
@@ -422,7 +425,7 @@ test('without roll-ups the figures report stopped counting, the oldest due job i
   await sql`update recurring_work set lease_until = null where name = 'roll-ups'`
 })
 
-test('roll-ups past their retention are deleted, but minutes of a tenant only after the sum of their hour', async ({
+test('roll-ups are deleted after their retention, but the minutes of a tenant only after the sum of their hour', async ({
   world,
 }) => {
   const { sql } = world

@@ -1,4 +1,4 @@
-// The table of statuses in the pages: it has exactly the statuses that routes answer.
+// The table of statuses in the pages has exactly the statuses of the API's responses.
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -9,21 +9,21 @@ import { STATUS_TABLE } from '../src/dashboard/web/kit/statuses.ts'
 
 const PAGES = join(import.meta.dirname, '../src/dashboard/web')
 
-/** The pages' names of resources whose schema has another name. */
+/** The pages' names of resources whose schemas have other names. */
 const RESOURCE_NAMES: Record<string, string> = {
   KycStatus: 'kyc',
   DriftState: 'drift',
   WebhookEndpointStatus: 'endpoint',
 }
-/** Schemas with texts of their own. */
-const WITH_OWN_TEXTS = ['RememberedStatus']
+/** Schemas whose texts are not in the table. */
+const WITH_OWN_TEXTS = ['AcceptedRequestStatus']
 /** Statuses that no schema lists: outcomes in timelines, and texts of the pages. */
 const UNLISTED = {
   jobs: ['ready', 'running', 'succeeded', 'failed', 'unknown', 'discarded'],
   attempts: ['done', 'declined', 'retry', 'ambiguous', 'returned', 'misconfigured', 'discarded', 'resolved'],
   calls: ['done', 'declined', 'rotated', 'discarded'],
   notifications: ['received', 'waiting', 'applied', 'parked', 'ignored'],
-  // The second list is of rows, keys, operators' acts, processes and providers.
+  // The second list has the statuses of rows, keys, operators' acts, processes and providers.
   pages: ['parked', 'paused', 'retrying', 'lost', 'failing', 'none', 'done', 'refused'].concat([
     'archived',
     'deleted',
@@ -36,7 +36,7 @@ const UNLISTED = {
   ]),
 }
 
-test('the table has a label, an icon and a tone for each status and for nothing else', async () => {
+test('the table of statuses has a label, an icon and a tone for exactly the statuses of the API', async () => {
   const { '/openapi.json': document } = await offlineDocuments(['/openapi.json'])
   const schemas = Object.entries(document.components.schemas as Record<string, Schema>)
   const listed = schemas.filter(([name]) => /(Status|State)$/.test(name) && !WITH_OWN_TEXTS.includes(name))
@@ -52,7 +52,7 @@ test('the table has a label, an icon and a tone for each status and for nothing 
   expect(Object.keys(STATUS_TABLE).toSorted()).toEqual([...used].toSorted())
 })
 
-test('a page names the resource of a status only if the table distinguishes it', async () => {
+test('a page names the resource of a status only if the meaning of the status depends on the resource', async () => {
   const named = new Set<string>()
   for (const name of await readdir(PAGES, { recursive: true }))
     if (name.endsWith('.tsx'))

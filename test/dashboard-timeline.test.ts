@@ -11,7 +11,7 @@ import { labelsOf, placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
 /** Resources of jobs without a timeline in sentences. */
 const WITHOUT_SENTENCES = ['ai_task', 'message', 'notification', 'webhook_endpoint']
 
-test('exactly the jobs of timelines have texts', () => {
+test('exactly the job names of resources with a timeline have texts', () => {
   const listed = JOB_NAMES.filter((name) => !WITHOUT_SENTENCES.includes(name.split('.')[0]!))
   const of_rows = [PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS].flatMap(({ jobs }) => Object.keys(jobs))
   const of_payments = JOB_NAMES.filter((name) => jobText(name, 'done', '') !== humanize(name))
@@ -30,7 +30,7 @@ test('the length of a bar is proportional to its duration', () => {
   expect(ticks.map(({ ms }) => ms)).toEqual([0, 5000])
 })
 
-test('the axis marks omitted time, and all bars have one scale', () => {
+test('the axis of a timeline marks omitted time, and all bars have one scale', () => {
   const day = 86_400_000
   const { bars, breaks, ticks } = placeBars([entry(0, 100), entry(4200, 4300), entry(day, day + 200)])
   expect(breaks.map(({ ms }) => ms)).toEqual([4100, day - 4300])
@@ -40,7 +40,7 @@ test('the axis marks omitted time, and all bars have one scale', () => {
   expect(ticks.at(-1)!.ms).toBe(day + 200)
 })
 
-test('labels of an axis do not overlap at any width', () => {
+test('labels of the axis do not overlap at any width', () => {
   const hour = 3_600_000
   const attempts = [0, 698, 6032, 360_000, hour / 2, 2 * hour, 10 * hour, 48 * hour]
   const { ticks, breaks } = placeBars(attempts.map((from) => entry(from, from + 20)))
@@ -58,7 +58,7 @@ test('labels of an axis do not overlap at any width', () => {
   expect(labelsOf(ticks, 900, String).length).toBeGreaterThan(3)
 })
 
-test('close moments have different offsets, also long after the first moment', () => {
+test('moments that are close together have different offsets, even long after the first moment', () => {
   const offsets = [0, 24, 4203, 4227, 192_000, 100_000_000].map((ms) => formatOffset(at(0), at(ms)))
   expect(offsets).toEqual(['+0 ms', '+24 ms', '+4.203 s', '+4.227 s', '+3 min 12 s', '+1 d 3 h'])
 })

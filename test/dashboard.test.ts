@@ -4,7 +4,7 @@ import { afterAll, expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import type { Service } from '#core/service.ts'
 import { createPasskey } from '#test/passkeys.ts'
-import { startHere } from '#test/parts.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import {
   codeOf,
   createBrowser,
@@ -23,7 +23,7 @@ const HTTPS = 'https://dash.example'
 const HTTPS_HEADERS = { host: 'dash.example', origin: HTTPS, 'content-type': 'application/json' }
 
 let url: string
-/** As in production: behind an untrusted proxy and with its own https URL. */
+/** As in production: the dashboard has its own https URL and an untrusted proxy. */
 let strict: Service
 const log = createLog('silent', 'test')
 
@@ -33,7 +33,11 @@ const test = testIn({
 })
 test.beforeAll(async ({ world }) => {
   url = world.dashboard_url
-  strict = await startHere('dashboard', { ...world.env, TRUSTED_PROXIES: '', DASHBOARD_URL: HTTPS }, log)
+  strict = await startInThisProcess(
+    'dashboard',
+    { ...world.env, TRUSTED_PROXIES: '', DASHBOARD_URL: HTTPS },
+    log,
+  )
 })
 afterAll(async () => {
   await strict?.close()
@@ -42,7 +46,7 @@ afterAll(async () => {
 test('a request of a page writes one log line with its route and user', async ({ world }) => {
   const lines: string[] = []
   const memory_log = pino({}, { write: (line: string) => void lines.push(line) })
-  const logged = await startHere('dashboard', { ...world.env, LOG_REQUESTS: '1' }, memory_log)
+  const logged = await startInThisProcess('dashboard', { ...world.env, LOG_REQUESTS: '1' }, memory_log)
   onTestFinished(() => logged.close())
   const person = await createPerson(world, { role: 'developer' })
   const browser = await signIn(logged.url!, person)
@@ -62,7 +66,7 @@ test('a request of a page writes one log line with its route and user', async ({
   expect(request_lines[0]).not.toHaveProperty('key_id')
 })
 
-test('resources are found by email, text, id and reference, and results state their type', async ({
+test('resources are found by email, text, id and reference, and the results state the type of the resource', async ({
   world,
 }) => {
   const browser = await signedInAs(world, { role: 'support' })
@@ -103,7 +107,7 @@ test('resources are found by email, text, id and reference, and results state th
   expect(await find(payment.body.processor_reference)).toMatchObject([{ ...payment_hit, by: 'reference' }])
 })
 
-test('a user signs in, reads the own session and signs out', async ({ world }) => {
+test("a user signs in, reads the user's own session and signs out", async ({ world }) => {
   const person = await createPerson(world, { role: 'developer' })
   const browser = createBrowser(url)
   expect((await browser.get('/api/session')).body.error).toMatchObject({ code: 'unauthorized' })
@@ -146,7 +150,7 @@ test('sign-in creates a new session, and an altered cookie is invalid', async ({
   const browser = await signIn(url, person)
   const name = 'sluice.session_token'
   const token = browser.cookies.get(name)!
-  // Session fixation: the browser has this session before another user signs in.
+  // Session fixation: the browser has this session before another user signs in with the browser.
   const attacked_browser = createBrowser(url)
   attacked_browser.cookies.set(name, token)
   await tryPassword(attacked_browser, (await createPerson(world, { role: 'owner' })).email)
@@ -161,7 +165,7 @@ test('sign-in creates a new session, and an altered cookie is invalid', async ({
   }
 })
 
-test('an unknown address gets the response of a wrong password', async ({ world }) => {
+test('the sign-in with an unknown address gets the response of a wrong password', async ({ world }) => {
   const person = await createPerson(world, { role: 'owner' })
   const wrong = await tryPassword(createBrowser(url), person.email, 'wrong password here')
   const unknown = await tryPassword(createBrowser(url), 'no-such@people.example', 'wrong password here')
@@ -170,7 +174,7 @@ test('an unknown address gets the response of a wrong password', async ({ world 
   expect(summary(unknown)).toEqual(summary(wrong))
 })
 
-test('ten wrong passwords lock only their account, also when concurrent', async ({ world }) => {
+test('ten wrong passwords lock only their account, even if they are concurrent', async ({ world }) => {
   const [victim, bystander] = [
     await createPerson(world, { role: 'owner' }),
     await createPerson(world, { role: 'owner' }),
@@ -189,7 +193,7 @@ test('ten wrong passwords lock only their account, also when concurrent', async 
   await signIn(url, victim)
 })
 
-test('fifty wrong passwords lock their address, and a forged forwarded address does not help', async ({
+test("fifty wrong passwords lock the client's address, and a forged forwarded address does not evade the lock", async ({
   world,
 }) => {
   const person = await createPerson(world, { role: 'owner' })
@@ -315,7 +319,7 @@ test('a one-time code is required after the password, and wrong guesses are limi
     expect(audit_entries).not.toContain(secret)
 })
 
-test('a passkey that verifies its user signs in without a password', async ({ world }) => {
+test('a passkey that verifies its user signs the user in without a password', async ({ world }) => {
   const origin = url.replace('127.0.0.1', 'localhost')
   const person = await createPerson(world, { role: 'developer' })
   const browser = await signIn(origin, person)
@@ -332,7 +336,7 @@ test('a passkey that verifies its user signs in without a password', async ({ wo
   expect([unverified.status, await world.sql`select from user_passkeys`]).toMatchObject([400, []])
   expect(unverified.body.error.message).toBe('The passkey must ask for a PIN, a fingerprint or a face.')
   const passkey = createPasskey(origin)
-  // A session without the password cannot add or remove a passkey, also not with a challenge for sign-in.
+  // A session without the password cannot add or remove a passkey, not even with a challenge for sign-in.
   for (const password of [undefined, 'wrong password here'])
     expect(
       (await browser.post('/api/auth/passkey/generate-register-options', { password })).body.error.code,
@@ -346,7 +350,7 @@ test('a passkey that verifies its user signs in without a password', async ({ wo
   const { body: options } = await other.get('/api/auth/passkey/generate-authenticate-options')
   const response = passkey.signIn(options)
   const verify = (by: typeof other) => by.post('/api/auth/passkey/verify-authentication', { response })
-  // A signature is valid in one browser and once.
+  // A signature is valid once, in one browser.
   expect((await verify(createBrowser(origin))).status).toBe(400)
   expect((await verify(other)).status).toBe(200)
   expect((await other.get('/api/session')).body.user.email).toBe(person.email)
@@ -374,7 +378,9 @@ test('a passkey that verifies its user signs in without a password', async ({ wo
   ])
 })
 
-test('a stolen session cannot guess the password and ends when the password changes', async ({ world }) => {
+test('a stolen session cannot be used to guess the password, and ends when the password changes', async ({
+  world,
+}) => {
   const person = await createPerson(world, { role: 'owner' })
   const [own, stolen] = [await signIn(url, person), await signIn(url, person)]
   await world.sql`
@@ -388,7 +394,7 @@ test('a stolen session cannot guess the password and ends when the password chan
     })
   const guesses = await Promise.all(Array.from({ length: 12 }, () => change(stolen, 'wrong password here')))
   expect(guesses.filter(({ status }) => status === 429)).toHaveLength(2)
-  // Each guess is recorded with its outcome, also when the limit refused it.
+  // Each guess is recorded with its outcome, even if the limit refused the guess.
   const { body: entries } = await own.get(`/api/audit?action=profile.change_password&actor=${person.email}`)
   const outcomes = entries.map((entry: any) => `${entry.expects_outcome} ${entry.outcome?.status}`)
   expect(outcomes.toSorted()).toEqual(guesses.map(({ status }) => `true ${status}`).toSorted())
@@ -406,14 +412,14 @@ test('a stolen session cannot guess the password and ends when the password chan
 test('repeated password hashing by one user does not delay other users', async ({ world }) => {
   const flooder = await signedInAs(world, { role: 'read-only' })
   const victim = await createPerson(world, { role: 'owner' })
-  // Five at once, all with the right password: none counts as a failure.
+  // The groups have five concurrent requests with the right password: no request counts as a failure.
   const statuses: number[] = []
   const hashRepeatedly = async () => {
     for (let n = 0; n < 9; n += 1)
       statuses.push((await flooder.post('/api/auth/two-factor/enable', { password: PASSWORD })).status)
   }
   await Promise.all([...Array.from({ length: 5 }, hashRepeatedly), signIn(url, victim)])
-  // The limit is twenty, and one more every two seconds.
+  // The limit is twenty requests, and one more request every two seconds.
   expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(15)
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(5)
   await world.sql`delete from sign_in_failures`
@@ -429,7 +435,7 @@ test('challenges of passkeys are limited per address', async () => {
   expect((await createBrowser(url).get('/api/auth/passkey/generate-authenticate-options')).status).toBe(200)
 })
 
-test('users can change only their name', async ({ world }) => {
+test('users can change only their own name', async ({ world }) => {
   const browser = await signedInAs(world, { role: 'read-only' })
   const update = (body: object) => browser.post('/api/auth/update-user', body)
   const protected_fields = {
@@ -454,7 +460,9 @@ test('users can change only their name', async ({ world }) => {
     expect((await update(body)).body.error).toMatchObject({ code: 'invalid_request', param: 'name' })
 })
 
-test('sign-in never redirects, and unused authentication routes do not exist', async ({ world }) => {
+test('the sign-in never redirects, and authentication routes that the dashboard does not use do not exist', async ({
+  world,
+}) => {
   const person = await createPerson(world, { role: 'owner' })
   const browser = createBrowser(url)
   const credentials = { callbackURL: 'https://evil.example/', email: person.email, password: PASSWORD }
@@ -513,7 +521,7 @@ test('requests from other sites and hosts are refused and change nothing', async
       expect([host, (await sendBytes(url, bytes)).status]).toEqual([host, 403])
     }
   expect((await browser.get('/api/session', { 'sec-fetch-site': 'cross-site' })).status).toBe(200)
-  // A program sends none of these headers and has no cookie by itself.
+  // A program sends no such headers, and no cookie unless the program adds a cookie.
   const bare = requestBytes('POST', '/api/auth/sign-out', {
     host: `localhost:${port}`,
     cookie: Array.from(browser.cookies, ([name, value]) => `${name}=${value}`).join('; '),
@@ -521,7 +529,9 @@ test('requests from other sites and hosts are refused and change nothing', async
   expect((await sendBytes(url, bare)).status).toBe(200)
 })
 
-test('with an https URL the cookie is secure, and only that URL is accepted', async ({ world }) => {
+test('with an https URL the session cookie is secure, and the dashboard accepts requests only at its URL', async ({
+  world,
+}) => {
   const person = await createPerson(world, { role: 'owner' })
   const request = (method: string, path: string, headers: Record<string, string>, body = '{}') =>
     sendBytes(strict.url!, requestBytes(method, path, headers, body))
@@ -533,7 +543,7 @@ test('with an https URL the cookie is secure, and only that URL is accepted', as
   expect((await request('GET', '/api/session', { ...HTTPS_HEADERS, cookie }, '')).body.user.email).toBe(
     person.email,
   )
-  // HSTS makes browsers use only https from now on.
+  // HSTS makes browsers use only https after this response.
   expect(signed_in.headers.get('strict-transport-security')).toBe('max-age=31536000')
   for (const changed_headers of [
     { host: '127.0.0.1' },
@@ -563,7 +573,9 @@ test('responses carry the security headers for browsers', async () => {
     expect([path, (await createBrowser(url).get(path)).status]).not.toEqual([path, 200])
 })
 
-test('bodies are bounded, and API bodies have the same limits as with a key', async ({ world }) => {
+test('request bodies are limited, and bodies for the API have the same limits as with a key', async ({
+  world,
+}) => {
   const browser = await signedInAs(world, { role: 'owner' })
   const large = { idempotency_key: 'large', name: 'x'.repeat(200), padding: 'x'.repeat(70_000) }
   const own = await browser.post('/api/keys', large)

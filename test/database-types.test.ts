@@ -1,4 +1,4 @@
-// The connection to PostgreSQL converts values unchanged, keeps slow connections, and replaces used ones.
+// The database client converts values unchanged, keeps slow connections, and replaces old connections.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -42,8 +42,8 @@ test('arrays of ids are returned unchanged', async () => {
   expect(row).toEqual({ echo: ids, first: ids[0] })
 })
 
-test('a pool with statements that wait behind long ones is kept', async () => {
-  // The pool counts checks without a response. Fake timers trigger the checks.
+test('a pool whose statements wait behind long statements is not replaced', async () => {
+  // The pool counts its checks that get no response. Fake timers trigger the checks.
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
   const pool = connectDatabase(database.url, { max: 1, application_name: 'test' })
@@ -61,7 +61,7 @@ test('a pool with statements that wait behind long ones is kept', async () => {
 test('a statement that fails after its first rows does not affect the rows of the next statement', async () => {
   const pool = connectDatabase(database.url, { max: 1, application_name: 'test' })
   try {
-    // Both statements are sent before the first fails.
+    // Both statements are sent before the first statement fails.
     const failing = pool`select 1 / (3 - n) from generate_series(1, 5) n`
     const next = pool<{ n: number }[]>`select n from generate_series(1, 3) n`
     await expect(failing).rejects.toMatchObject({ code: '22012' })
@@ -77,7 +77,7 @@ test('an integer above the safe range of JavaScript is an error', async () => {
 })
 
 test(
-  'a connection pool is replaced after many statements without losing any',
+  'a connection pool replaces its connections after many statements, and no statement is lost',
   { timeout: 180_000 },
   async () => {
     const pool = connectDatabase(database.url, { max: 2, application_name: 'test', max_statements: 500 })

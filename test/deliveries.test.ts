@@ -13,7 +13,7 @@ import {
   makeDeliveriesDue,
   makeDeliveriesDueUntil,
   LOOPBACK,
-  makeEndpoint,
+  registerEndpoint,
   openHook,
   untilArrived,
   verifyWithBothLibraries,
@@ -31,7 +31,7 @@ async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>
   client = await world.clientOf()
   const hook = await openHook(reply)
   onTestFinished(() => hook.close())
-  return { hook, endpoint: await makeEndpoint(client, { url: hook.url, ...fields }) }
+  return { hook, endpoint: await registerEndpoint(client, { url: hook.url, ...fields }) }
 }
 
 const fetchEndpoint = async (id: string) => (await client.get(`/v1/webhook_endpoints/${id}`)).body
@@ -87,10 +87,10 @@ describe('a delivery', () => {
     const shop = client
     const hooks = [await openHook(), await openHook(), await openHook()]
     onTestFinished(async () => void (await Promise.all(hooks.map((hook) => hook.close()))))
-    await makeEndpoint(shop, { url: hooks[0]!.url, types: ['payment.*'] })
-    await makeEndpoint(shop, { url: hooks[1]!.url, types: ['payment.*', 'customer.created'] })
+    await registerEndpoint(shop, { url: hooks[0]!.url, types: ['payment.*'] })
+    await registerEndpoint(shop, { url: hooks[1]!.url, types: ['payment.*', 'customer.created'] })
     const stranger = await world.clientOf()
-    await makeEndpoint(stranger, { url: hooks[2]!.url })
+    await registerEndpoint(stranger, { url: hooks[2]!.url })
     await createEvent(shop)
     await world.drain()
     const typesOf = (hook: TestHook) => hook.arrived.map(({ body }) => body.type)
@@ -98,7 +98,7 @@ describe('a delivery', () => {
     expect(hooks.map(typesOf)).toEqual([[], ['customer.created'], ['webhook_endpoint.created']])
   })
 
-  test('has only the id of a resource that is too long, marked as truncated', async ({ world }) => {
+  test('has only the id of a resource that is too long, and is marked as truncated', async ({ world }) => {
     const { hook } = await hookAndEndpoint(world)
     const id = await createEvent(client)
     await world.sql`
@@ -110,7 +110,7 @@ describe('a delivery', () => {
     expect(hook.arrived.at(-1)!.text.length).toBeLessThan(1_000)
   })
 
-  test('is signed by all secrets within their grace period, and only by the newest afterwards', async ({
+  test('is signed with all secrets during their grace period, and afterwards only with the newest secret', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world)
@@ -128,15 +128,15 @@ describe('a delivery', () => {
     expect(alone.headers['webhook-signature']!.split(' ')).toHaveLength(1)
   })
 
-  test('without a record of its arrival is sent again with the same id and the same bytes', async ({
+  test('whose arrival is not recorded is sent again with the same id and the same bytes', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 'hold' : 204))
     await untilArrived(hook, 1)
-    // Simulates a worker that dies between the response and the record: another lease of the job has expired.
+    // Simulates a worker that dies after the response and before the record: the lease of the job has expired.
     await world.sql`
       update jobs set lease_token = gen_random_uuid(), lease_until = now()
-      where subject_id = ${endpoint.id} and state = 'running'`
+      where resource_id = ${endpoint.id} and state = 'running'`
     hook.release(204)
     await untilArrived(hook, 2)
     await world.drain()
@@ -168,7 +168,7 @@ async function blockAttempt(
   await lock`begin`
   await lock`lock table events in access exclusive mode`
   await resumeJobs(world.sql, { queue: 'deliveries' })
-  const running = () => world.sql`select from jobs where subject_id = ${endpoint.id} and state = 'running'`
+  const running = () => world.sql`select from jobs where resource_id = ${endpoint.id} and state = 'running'`
   while ((await running()).length === 0) await sleep(10)
   return {
     async release() {
@@ -186,7 +186,7 @@ describe('the permit of a delivery', () => {
   const findOutcomes = async (world: World, endpoint: { id: string }) => {
     const rows = await world.sql<{ outcome: string }[]>`
       select a.outcome from jobs j join job_attempts a on a.job_id = j.id
-      where j.subject_id = ${endpoint.id} and a.outcome is not null order by a.started_at`
+      where j.resource_id = ${endpoint.id} and a.outcome is not null order by a.started_at`
     return rows.map(({ outcome }) => outcome)
   }
 
@@ -236,7 +236,9 @@ describe('the permit of a delivery', () => {
     const shakeHands = () => handshakes.splice(0).forEach((begin) => begin())
     onTestFinished(async () => await resumeJobs(world.sql, PAUSED_QUEUE))
     client = await world.clientOf()
-    const endpoint = await makeEndpoint(client, { url: `https://127.0.0.1:${await listening(receiver)}/` })
+    const endpoint = await registerEndpoint(client, {
+      url: `https://127.0.0.1:${await listening(receiver)}/`,
+    })
     while (handshakes.length === 0) await sleep(10)
     if (pauses) await pauseJobs(world.sql, PAUSED_QUEUE)
     await sleep(PERMIT_EXPIRY_MS)
@@ -291,25 +293,28 @@ describe('a delivery that fails', () => {
       10_000,
       10_000,
     ],
-  ] as const)('with %s is retried at its time', async ([, reply, min_ms, max_ms], { world }) => {
-    const { hook, endpoint } = await hookAndEndpoint(world, () => reply)
-    await untilArrived(hook, 1)
-    const findDelay = async () =>
-      (
-        await world.sql<{ delay_ms: number | null }[]>`
+  ] as const)(
+    'with %s is retried after the scheduled delay or after Retry-After, whichever is longer',
+    async ([, reply, min_ms, max_ms], { world }) => {
+      const { hook, endpoint } = await hookAndEndpoint(world, () => reply)
+      await untilArrived(hook, 1)
+      const findDelay = async () =>
+        (
+          await world.sql<{ delay_ms: number | null }[]>`
           select extract(epoch from w.due_at - w.queued_at)::float8 * 1000 as delay_ms
           from webhook_deliveries d join webhook_due w on w.delivery_id = d.id
           where d.endpoint_id = ${endpoint.id} and d.attempts = 1`
-      )[0]
-    let delay = await findDelay()
-    for (; delay === undefined; delay = await findDelay()) await sleep(10)
-    // The row is written shortly after the begin of its statement, from which the delay is counted.
-    expect(delay.delay_ms).toBeGreaterThan(min_ms - 1_000)
-    expect(delay.delay_ms).toBeLessThanOrEqual(max_ms)
-    expect(await deliveriesOf(client, endpoint.id)).toMatchObject([
-      { status: 'pending', last_status_code: reply.status, attempts: 1 },
-    ])
-  })
+        )[0]
+      let delay = await findDelay()
+      for (; delay === undefined; delay = await findDelay()) await sleep(10)
+      // The row is written shortly after its statement begins, and the delay is counted from that beginning.
+      expect(delay.delay_ms).toBeGreaterThan(min_ms - 1_000)
+      expect(delay.delay_ms).toBeLessThanOrEqual(max_ms)
+      expect(await deliveriesOf(client, endpoint.id)).toMatchObject([
+        { status: 'pending', last_status_code: reply.status, attempts: 1 },
+      ])
+    },
+  )
 
   test('with 410 disables its endpoint at once, with an event, and ends the waiting deliveries', async ({
     world,
@@ -379,7 +384,7 @@ describe('a delivery that fails', () => {
 })
 
 describe('an endpoint', () => {
-  test('that is ordered receives one delivery at a time, each after all earlier ones are final', async ({
+  test('that is ordered receives one delivery at a time, after all earlier deliveries are final', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(
@@ -419,7 +424,7 @@ describe('an endpoint', () => {
     expect((await deliveriesOf(client, endpoint.id)).every(({ status }) => status === 'delivered')).toBe(true)
   })
 
-  test('that has failed for a minute receives one request at a time until one succeeds', async ({
+  test('that has failed for a minute receives one request at a time until a request succeeds', async ({
     world,
   }) => {
     let failing = true
@@ -457,11 +462,12 @@ describe('an endpoint', () => {
       from webhook_deliveries d cross join jsonb_array_elements(d.attempts_log) l
       where d.tenant_id = ${client.tenant_id} and d.type = 'customer.created'`
     expect(hook.arrived).toHaveLength(11)
-    // Nine gaps of 50 ms. On a busy machine the first attempts begin late; without a limit all begin within a tenth of this.
+    // Nine gaps of 50 ms. On a busy machine the first attempts begin late; without a limit all attempts begin within a
+    // tenth of this time.
     expect(row!.took_ms).toBeGreaterThan(200)
   })
 
-  test('that is disabled skips deliveries; enabling it does not send them, a recovery does, also while it is disabled', async ({
+  test('that is disabled skips its deliveries; a recovery sends them, even while the endpoint is disabled, and enabling the endpoint does not', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
@@ -499,7 +505,7 @@ describe('an endpoint', () => {
     expect(await statuses()).toEqual(Array(6).fill('skipped'))
   })
 
-  test('that fails has the time of its first failure until its next success', async ({ world }) => {
+  test('that fails shows the time of its first failure until its next success', async ({ world }) => {
     let failing = false
     const { hook, endpoint } = await hookAndEndpoint(world, () => (failing ? 500 : 204))
     await untilArrived(hook, 1)
@@ -586,7 +592,7 @@ describe('on request', () => {
     expect(hook.arrived).toHaveLength(3)
   })
 
-  test('a test delivery is sent once, also if it fails, and is not counted in the statistics', async ({
+  test('a test delivery is sent once, even if it fails, and is not counted in the statistics', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 500, { types: ['payment.captured'] })

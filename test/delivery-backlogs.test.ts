@@ -1,4 +1,4 @@
-// Backlogs of endpoints: which deliveries a claim returns, when they begin, and when the next scan is due.
+// Backlogs of endpoints: which deliveries a claim returns, when the deliveries begin, and when the next scan is due.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
@@ -57,7 +57,7 @@ async function claim(options: Partial<ClaimOptions> = {}, backlogs = [backlog]):
 
 const LATER = { in_ms: expect.any(Number) }
 
-test('a backlog with a full window is scanned after an attempt, at any rate', async () => {
+test('a backlog whose endpoint has its maximum of open requests is scanned after an attempt, at any rate', async () => {
   await createDueDeliveries(3, { rate_per_s: 500, max_in_flight: 2 })
   expect(await claim()).toMatchObject({ jobs: [{}, {}], scanned: [{ backlog, next_scan: 'after_attempt' }] })
   expect(await claim()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: 'after_attempt' }] })
@@ -65,7 +65,7 @@ test('a backlog with a full window is scanned after an attempt, at any rate', as
   expect(await claim()).toMatchObject({ jobs: [{}], scanned: [{ backlog, next_scan: null }] })
 })
 
-test('a backlog that its rate limits is scanned when the rate allows the next delivery', async () => {
+test('a backlog that is limited by the rate of its endpoint is scanned when the rate allows the next delivery', async () => {
   await createDueDeliveries(3, { rate_per_s: 1 })
   expect(await claim()).toMatchObject({
     jobs: [{ begins_in_ms: 0 }],
@@ -98,7 +98,7 @@ test('outdated deliveries are dropped from an ordered backlog, and the next deli
   expect(await claim()).toMatchObject({ jobs: [{}], dropped: 0 })
 })
 
-test('an unproven endpoint gets its first attempt before another unproven endpoint gets more', async () => {
+test('an endpoint without a success so far gets its first attempt before another such endpoint gets a second attempt', async () => {
   const [hanging, fresh] = [backlog, { tenant_id: newId(), endpoint_id: newId() }]
   await createDueDeliveries(5, {})
   backlog = fresh
@@ -120,7 +120,7 @@ test.each([
   { rate_per_s: 100, gap_ms: 10, together: 1 },
   { rate_per_s: 1_000, gap_ms: 50, together: 50 },
 ])(
-  'at $rate_per_s deliveries a second, $together begin together',
+  'at $rate_per_s deliveries a second, $together deliveries begin together',
   async ({ rate_per_s, gap_ms, together }) => {
     await createDueDeliveries(100, { rate_per_s })
     const begins = (await claim()).jobs.map(({ begins_in_ms }) => begins_in_ms)

@@ -23,7 +23,10 @@ const REFUSED = {
   duration_ms: expect.any(Number),
 }
 
-/** Opens receivers that may reach the loopback network by default. Returns `post` with default headers and body. */
+/**
+ * Opens receivers that may reach the loopback network unless `options` say otherwise. Returns `post` with default
+ * headers and body.
+ */
 function openPost(options: Partial<ReceiverOptions> = {}) {
   const receivers = openReceivers({ allowed: LOOPBACK, production: false, lookup: toLoopback, ...options })
   onTestFinished(() => receivers.close())
@@ -43,7 +46,7 @@ async function startReceiver(response: string | ((socket: Socket, request: strin
   }
 }
 
-test('a post sends one request with its bytes, its headers and standard headers, and reports the response', async () => {
+test('a post sends one request with its bytes, its headers and the standard headers, and reports the response', async () => {
   const { named, port, requests } = await startReceiver(httpAnswer(200, 'thanks'))
   const post = openPost()
   const headers = { 'webhook-id': 'evt_1', 'X-Mine': 'a b' }
@@ -71,11 +74,11 @@ test('a post sends one request with its bytes, its headers and standard headers,
   expect(body).toBe('{"ä":1}')
 })
 
-test('connections are reused, and closed when they are idle', async () => {
+test('connections are reused, and idle connections are closed', async () => {
   const { url, sockets } = await startReceiver(httpAnswer(204, '', { 'keep-alive': 'timeout=3' }))
   const post = openPost()
   for (let at = 0; at < 20; at++) expect(await post(url)).toMatchObject({ status: 204 })
-  // A connection is free again only after an iteration of the event loop.
+  // A connection can be reused only after an iteration of the event loop.
   expect(sockets.length).toBeLessThanOrEqual(2)
   for (let at = 0; at < 10; at++) await Promise.all(Array.from({ length: 5 }, () => post(url)))
   expect(sockets.length).toBeLessThanOrEqual(10)
@@ -94,7 +97,7 @@ test.for([...PRIVATE_HOSTS, 'localhost', 'LOCALHOST.', 'hooks.localhost'])(
   },
 )
 
-test('a name with any private address and a name that does not resolve are refused with the same error', async () => {
+test('a host name with a private address and a host name that does not resolve are refused with the same error', async () => {
   const { named, sockets, port } = await startReceiver(httpAnswer(200))
   const zone: Record<string, string[]> = {
     'private.example': ['127.0.0.1'],
@@ -111,13 +114,13 @@ test('a name with any private address and a name that does not resolve are refus
   })
   for (const name of [...Object.keys(zone), 'nowhere.example'])
     expect([name, await post(`http://${name}:${port}/`)]).toEqual([name, REFUSED])
-  // Every result of a lookup is checked.
+  // Every address in the result of a lookup is checked.
   for (const address of ['127.1', 'localhost', '::1%lo', ''])
     expect(await openPost({ allowed: NO_NETWORKS, lookup: async () => [address] })(named)).toEqual(REFUSED)
   expect(sockets).toEqual([])
 })
 
-test('a name that is public at its registration and private later is refused', async () => {
+test('a host name whose address is public at registration and private later is refused', async () => {
   const { named, sockets } = await startReceiver(httpAnswer(200))
   const answers = [['8.8.8.8'], ['127.0.0.1']]
   const lookup: Lookup = async () => answers.shift()!
@@ -126,14 +129,14 @@ test('a name that is public at its registration and private later is refused', a
   expect([sockets, answers]).toEqual([[], []])
 })
 
-test('a connection goes to the checked address, without another lookup', async () => {
+test('a connection goes to the checked address, without a second lookup', async () => {
   const { named, sockets } = await startReceiver(
     (socket) => void socket.end(httpAnswer(200, 'a', { connection: 'close' })),
   )
   const answers = [['127.0.0.1'], ['127.0.0.1'], ['10.0.0.1']]
   const lookup: Lookup = async () => answers.shift()!
   const post = openPost({ lookup })
-  // Every connection makes one lookup.
+  // Every new connection makes one lookup.
   expect(await post(named)).toMatchObject({ status: 200 })
   expect(await post(named)).toMatchObject({ status: 200 })
   expect(answers).toHaveLength(1)
@@ -141,14 +144,14 @@ test('a connection goes to the checked address, without another lookup', async (
   expect(sockets).toHaveLength(2)
 })
 
-test('the next address of a name is tried when the first refuses connections', async () => {
+test('the next address of a host name is tried when the first address refuses connections', async () => {
   const { named } = await startReceiver(httpAnswer(200))
   expect(await openPost({ lookup: async () => ['127.0.0.2', '127.0.0.1'] })(named)).toMatchObject({
     status: 200,
   })
 })
 
-test('in production nothing is sent without https or to another port, also to registered URLs', async () => {
+test('in production a post needs https and an allowed port, even to registered URLs', async () => {
   const { url, port, sockets } = await startReceiver(httpAnswer(200))
   const post = openPost({ production: true })
   expect(await post(url)).toEqual(REFUSED)
@@ -165,7 +168,7 @@ test('a redirect counts as the response and is not followed', async () => {
   expect(other.sockets).toEqual([])
 })
 
-test('an excerpt is storable text of at most 1,000 bytes, or 200 bytes of a success, and is never decompressed', async () => {
+test('an excerpt is storable text of at most 1,000 bytes, or 200 bytes if the response is a success, and is never decompressed', async () => {
   const excerpt = async (body: Buffer, headers: Record<string, string> = {}, status = 500) => {
     const head = Buffer.from(httpAnswer(status, '', { ...headers, 'content-length': String(body.length) }))
     const { url } = await startReceiver((socket) => void socket.write(Buffer.concat([head, body])))
@@ -179,7 +182,7 @@ test('an excerpt is storable text of at most 1,000 bytes, or 200 bytes of a succ
   expect(await excerpt(Buffer.from('x'.repeat(5000)))).toBe('x'.repeat(1000))
   expect(await excerpt(Buffer.from('€'.repeat(5000)))).toBe('€'.repeat(333))
   expect(await excerpt(Buffer.from(`x${'😀'.repeat(2000)}`))).toBe(`x${'😀'.repeat(249)}`)
-  // Each of these bytes becomes three.
+  // Each of these bytes becomes three bytes.
   expect(await excerpt(Buffer.alloc(5000, 0xff))).toBe('\ufffd'.repeat(333))
   for (const status of [200, 299])
     expect(await excerpt(Buffer.from('€'.repeat(5000)), {}, status)).toBe('€'.repeat(66))
@@ -204,13 +207,13 @@ test('only the beginning of an endless response is read', async () => {
   const post = openPost()
   expect(await post(url)).toMatchObject({ status: 200, excerpt: 'x'.repeat(200) })
   await untilClosed(sockets)
-  // At most the size of the socket buffers on both sides.
+  // At most the socket buffers on both sides.
   expect(written).toBeLessThan(16 * 1024 * 1024)
   expect(await post(url)).toMatchObject({ status: 200 })
   expect(sockets).toHaveLength(2)
 })
 
-test('a body that trickles, breaks off or is invalid still counts as a response with its status', async () => {
+test('the status of a response counts even if the body is slow, incomplete or invalid', async () => {
   const head = httpAnswer(200, '', { 'content-length': '100' })
   const trickling = await startReceiver((socket) => {
     socket.write(`${head}a`)
@@ -235,7 +238,7 @@ test('a body that trickles, breaks off or is invalid still counts as a response 
 test('informational responses are skipped', async () => {
   const early = await startReceiver(`HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n${httpAnswer(410, 'gone')}`)
   expect(await openPost()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
-  // Also unrequested ones, several of them, and byte by byte.
+  // The same holds for informational responses that were not requested, for several of them, and byte by byte.
   for (const first of [
     'HTTP/1.1 100 Continue\r\n\r\n',
     'HTTP/1.1 100 Continue\r\nvia: a\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 \r\n\r\n',
@@ -256,7 +259,7 @@ test('informational responses are skipped', async () => {
     ]) {
       const post = openPost()
       const { url } = await startReceiver(answer)
-      // The connection is reused.
+      // The next request reuses the connection.
       for (let n = 0; n < 2; n++) expect(await post(url)).toMatchObject({ status: 202, excerpt: 'taken' })
     }
   const only = await startReceiver('HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n')
@@ -303,7 +306,7 @@ test('a receiver that never sends a final response is disconnected', async () =>
   await untilClosed(long.sockets)
 })
 
-test('the size of a response outside its body is bounded', async () => {
+test('the size of a response without its body is limited', async () => {
   const { answer, flooded } = flood('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;', 'a=b;')
   const { url, sockets } = await startReceiver(answer)
   expect(await openPost()(url)).toMatchObject({ status: 200, excerpt: '' })
@@ -311,14 +314,14 @@ test('the size of a response outside its body is bounded', async () => {
   expect(flooded.bytes).toBeLessThan(16 * 1024 * 1024)
 })
 
-test('the size limit of a response does not count earlier responses of its connection', async () => {
+test('the size limit of a response does not include earlier responses on its connection', async () => {
   const { url, sockets } = await startReceiver(httpAnswer(200, 'a'.repeat(15 * 1024)))
   const post = openPost()
   for (let at = 0; at < 20; at++) expect(await post(url)).toMatchObject({ status: 200 })
   expect(sockets.length).toBeLessThanOrEqual(2)
 })
 
-test('a post fails at the deadline without headers or without a connection', async () => {
+test('a post fails at the deadline if no headers arrive or no connection opens', async () => {
   const silent = await startReceiver(() => {})
   const post = openPost({ deadline_ms: 200 })
   expect(await post(silent.url)).toEqual({
@@ -361,7 +364,7 @@ test('a lost connection, a refused connection and an invalid response have diffe
   expect(await openPost()(`http://127.0.0.1:${closed.port}/`)).toMatchObject({ error: 'connect_failed' })
 })
 
-test('Retry-After is read in seconds and as a date, two days at most', async () => {
+test('Retry-After is read in seconds or as a date, two days at most', async () => {
   const readRetryAfter = async (value: string) => {
     const { url } = await startReceiver(httpAnswer(503, '', { 'retry-after': value }))
     return ((await openPost()(url)) as { retry_after_ms: number | null }).retry_after_ms
@@ -376,7 +379,7 @@ test('Retry-After is read in seconds and as a date, two days at most', async () 
   for (const value of ['soon', '-5', '1.5', '2999-01-01', '']) expect(await readRetryAfter(value)).toBe(null)
 })
 
-test('a request that is invalid once its connection is open, or whose signal is aborted, is not sent', async () => {
+test('a request that becomes invalid while its connection opens, or whose signal is aborted, is not sent', async () => {
   const { url, requests } = await startReceiver(httpAnswer(200))
   const post = openPost()
   let checks = 0
@@ -445,7 +448,7 @@ test('a self-signed certificate is refused before a byte of the request is sent'
   }
 })
 
-test('informational responses over TLS are bounded', async () => {
+test('the size of informational responses over TLS is limited', async () => {
   trustTestCertificate()
   const server = createTlsServer({ key: certificateKey, cert: certificate }, (socket) => {
     socket.on('error', () => {})
@@ -458,7 +461,7 @@ test('informational responses over TLS are bounded', async () => {
   })
 })
 
-test('TLS and the request use the name of the URL, and the certificate must be valid for it', async () => {
+test('TLS and the request use the host name of the URL, and the certificate must be valid for that name', async () => {
   const { port, names, hosts } = await startTlsReceiver()
   trustTestCertificate()
   const post = openPost()

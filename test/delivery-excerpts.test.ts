@@ -1,10 +1,10 @@
-// Tests the excerpts that are stored of receivers' responses: their size and their erasure with a customer.
+// Tests the stored excerpts of receivers' responses: their size and their erasure with a customer.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Socket } from 'node:net'
 import { expect, onTestFinished } from 'vitest'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
-import { createEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import { createEvent, deliveriesOf, LOOPBACK, registerEndpoint } from '#test/deliveries.ts'
 import { eventually } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import { httpAnswer, openReceiver } from '#test/receiver.ts'
@@ -14,7 +14,7 @@ import { testIn, type World } from '#test/world.ts'
 // An hour until the first retry: no delivery is retried during a test.
 const test = testIn({ env: { ...LOOPBACK, WEBHOOK_RETRY_SCHEDULE_S: '0,3600' } })
 
-/** An endpoint of a new tenant. `answer` writes the response to each request of its receiver. */
+/** An endpoint of a new tenant. `answer` returns the response to each request of the endpoint's receiver. */
 async function createAnsweringEndpoint(
   world: World,
   types: string[],
@@ -24,7 +24,7 @@ async function createAnsweringEndpoint(
   const receiver = await openReceiver(answer)
   onTestFinished(() => receiver.close())
   const url = `http://127.0.0.1:${receiver.port}/`
-  return { client, receiver, endpoint: await makeEndpoint(client, { url, types }) }
+  return { client, receiver, endpoint: await registerEndpoint(client, { url, types }) }
 }
 
 /** A response with `status` that repeats the body of the request. */
@@ -33,7 +33,7 @@ function echo(status: number, request: string): Buffer {
   return Buffer.from(httpAnswer(status, Buffer.from(body, 'latin1').toString('utf8')))
 }
 
-/** Waits until `count` deliveries of an endpoint have an attempt; returns all its deliveries. */
+/** Waits until `count` deliveries of an endpoint have an attempt. Returns all deliveries of the endpoint. */
 async function awaitAttempted(client: Client, endpoint_id: string, count: number): Promise<any[]> {
   return await eventually(async () => {
     const deliveries = await deliveriesOf(client, endpoint_id)
@@ -42,7 +42,7 @@ async function awaitAttempted(client: Client, endpoint_id: string, count: number
   })
 }
 
-/** Erases the remaining events at once, as their worker does every few seconds. */
+/** Erases the remaining events at once; a worker would erase them every few seconds. */
 async function untilErased(world: World): Promise<void> {
   await eventually(async () => {
     await eraseNextEvents(world.sql, 1_000)
@@ -50,11 +50,11 @@ async function untilErased(world: World): Promise<void> {
   })
 }
 
-test('the log of a delivery has its last fifty attempts, the last five with an excerpt of the response', async ({
+test('the log of a delivery has the last fifty attempts, and the last five of them have an excerpt of the response', async ({
   world,
 }) => {
   let seed = 1
-  // The text must not compress.
+  // Text that cannot be compressed.
   const text = () =>
     Array.from({ length: 1000 }, () => {
       seed = (seed * 48_271) % 2_147_483_647
@@ -84,7 +84,9 @@ test('the log of a delivery has its last fifty attempts, the last five with an e
   expect(row!.size).toBeLessThan(16 * 1024)
 })
 
-test('an excerpt that repeats data of a customer is erased with the customer', async ({ world }) => {
+test('an excerpt that repeats data of a customer is erased when the customer is erased', async ({
+  world,
+}) => {
   const { client, endpoint } = await createAnsweringEndpoint(
     world,
     ['customer.*'],
@@ -103,7 +105,7 @@ test('an excerpt that repeats data of a customer is erased with the customer', a
   expect(after.attempts_log[0]).toEqual({ ...before.attempts_log[0], response_excerpt: null })
 })
 
-test('the excerpt of an attempt in progress is not stored if the customer is erased meanwhile', async ({
+test('the excerpt of an attempt is not stored if the customer is erased during the attempt', async ({
   world,
 }) => {
   const pending_answers: (() => void)[] = []
@@ -124,7 +126,9 @@ test('the excerpt of an attempt in progress is not stored if the customer is era
   })
 })
 
-test('an excerpt that repeats data of a verification is erased with its customer', async ({ world }) => {
+test('an excerpt that repeats data of a verification is erased when the customer is erased', async ({
+  world,
+}) => {
   const { client, endpoint } = await createAnsweringEndpoint(
     world,
     ['kyc.*'],
@@ -146,7 +150,7 @@ test('an excerpt that repeats data of a verification is erased with its customer
   expect(await isRepeated()).toBe(false)
 })
 
-test('a read of a delivery with its log counts as a list', async ({ world }) => {
+test('reading a delivery with its log counts as a list against the rate limit', async ({ world }) => {
   const { client, endpoint } = await createAnsweringEndpoint(
     world,
     ['customer.created'],

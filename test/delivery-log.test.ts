@@ -10,25 +10,25 @@ import {
   deliveriesOf,
   makeDeliveriesDueUntil,
   LOOPBACK,
-  makeEndpoint,
+  registerEndpoint,
   openHook,
 } from '#test/deliveries.ts'
-import { makeFolder } from '#test/folders.ts'
-import { startHere } from '#test/parts.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
 let log_file: string
-let folder: Awaited<ReturnType<typeof makeFolder>> | undefined
-let worker: Awaited<ReturnType<typeof startHere>> | undefined
+let folder: Awaited<ReturnType<typeof createTemporaryFolder>> | undefined
+let worker: Awaited<ReturnType<typeof startInThisProcess>> | undefined
 const test = testIn({
   parts: ['api'],
   env: { ...LOOPBACK, LOG_REQUESTS: '1', WEBHOOK_RETRY_SCHEDULE_S: '0,1' },
 })
 test.beforeAll(async ({ world }) => {
-  folder = await makeFolder()
+  folder = await createTemporaryFolder()
   log_file = join(folder.path, 'log')
-  worker = await startHere('worker', world.env, createLog('info', 'test', openSync(log_file, 'a')))
+  worker = await startInThisProcess('worker', world.env, createLog('info', 'test', openSync(log_file, 'a')))
 })
 afterAll(async () => {
   await worker?.close()
@@ -51,19 +51,19 @@ async function attemptsByResult(): Promise<Record<string, number>> {
   return Object.fromEntries(values.map(({ labels, value }) => [String(labels.result), value]))
 }
 
-/** The increase of each result's count since `before`. */
+/** The increase of each result's count since the counts `before`. */
 async function increasesSince(before: Record<string, number>) {
   const now = Object.entries(await attemptsByResult())
   const more = now.map(([result, value]) => [result, value - (before[result] ?? 0)] as const)
   return Object.fromEntries(more.filter(([, value]) => value > 0))
 }
 
-/** Delivers one event to an endpoint that answers with these statuses, then always with the last one. */
+/** Delivers one event to an endpoint that answers with these statuses, and repeats the last status. */
 async function deliverEvent(world: World, ...statuses: number[]) {
   const client = await world.clientOf()
   const hook = await openHook((nth) => statuses[nth] ?? statuses.at(-1)!)
   onTestFinished(() => hook.close())
-  const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
+  const endpoint = await registerEndpoint(client, { url: hook.url, types: ['customer.created'] })
   const before = await attemptsByResult()
   const customer = await createEvent(client)
   const scheduled = statuses.findIndex((status) => status === 204) + 1 || statuses.length
@@ -94,13 +94,13 @@ test('the log line of an attempt has its delivery, event, resource, endpoint, ty
   expect(await increasesSince(before)).toEqual({ retry: 1, delivered: 1 })
 })
 
-test('the last failed attempt has the result exhausted', async ({ world }) => {
+test('the log line of the last failed attempt has the result exhausted', async ({ world }) => {
   const { endpoint, before } = await deliverEvent(world, 500, 500)
   expect((await awaitAttempts(endpoint.id, 2)).map(({ result }) => result)).toEqual(['retry', 'exhausted'])
   expect(await increasesSince(before)).toEqual({ retry: 1, exhausted: 1 })
 })
 
-test('an endpoint that answers 410 is counted once as disabled, with its reason', async ({ world }) => {
+test('an endpoint that answers 410 is counted once as disabled, with the reason', async ({ world }) => {
   const countGone = async () =>
     (await metrics.endpointsDisabled.get()).values.find(({ labels }) => labels.reason === 'gone')?.value ?? 0
   const gone_before = await countGone()
@@ -110,7 +110,7 @@ test('an endpoint that answers 410 is counted once as disabled, with its reason'
   await eventually(async () => expect(await countGone()).toBe(gone_before + 1))
 })
 
-test('a failed replay has the result failed, not exhausted', async ({ world }) => {
+test('the log line of a failed replay has the result failed, not exhausted', async ({ world }) => {
   const { delivery, endpoint, before, client } = await deliverEvent(world, 204, 500)
   await client.post(`/v1/webhook_deliveries/${delivery.id}/replay`)
   expect(await awaitAttempts(endpoint.id, 2)).toMatchObject([
@@ -120,11 +120,11 @@ test('a failed replay has the result failed, not exhausted', async ({ world }) =
   expect(await increasesSince(before)).toEqual({ delivered: 1, failed: 1 })
 })
 
-test('an attempt without a connection has no status', async ({ world }) => {
+test('the log line of an attempt without a connection has no status', async ({ world }) => {
   const client = await world.clientOf()
   const hook = await openHook()
   await hook.close()
-  const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
+  const endpoint = await registerEndpoint(client, { url: hook.url, types: ['customer.created'] })
   await client.post(`/v1/webhook_endpoints/${endpoint.id}/test`)
   expect(await awaitAttempts(endpoint.id, 1)).toMatchObject([
     { job: 'webhook_endpoint.test', host: new URL(hook.url).host, status_code: null, result: 'exhausted' },

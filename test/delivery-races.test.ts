@@ -1,4 +1,4 @@
-// Webhook deliveries with concurrent attempts, changes and recoveries, and with unusual orders of these.
+// Webhook deliveries with concurrent attempts, changes and recoveries, in unusual orders.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -14,7 +14,7 @@ import {
   makeDeliveriesDue,
   makeDeliveriesDueUntil,
   LOOPBACK,
-  makeEndpoint,
+  registerEndpoint,
   openHook,
   untilArrived,
 } from '#test/deliveries.ts'
@@ -28,7 +28,7 @@ async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>
   client = await world.clientOf()
   const hook = await openHook(reply)
   onTestFinished(() => hook.close())
-  return { hook, endpoint: await makeEndpoint(client, { url: hook.url, ...fields }) }
+  return { hook, endpoint: await registerEndpoint(client, { url: hook.url, ...fields }) }
 }
 
 async function awaitDelivery(endpoint_id: string, holds: (delivery: any) => boolean): Promise<any> {
@@ -48,7 +48,7 @@ const pauseTenant = async (world: World) => {
 }
 
 describe('concurrent attempts at one delivery', () => {
-  test('two attempts that fail together are both in the log, and the delivery is retried', async ({
+  test('two attempts that fail at the same time are both in the log, and the delivery is retried', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
@@ -63,7 +63,7 @@ describe('concurrent attempts at one delivery', () => {
     await client.delete(path(endpoint))
   })
 
-  test('a recovery of a delivery that arrives by another attempt completes', async ({ world }) => {
+  test('a recovery completes if its delivery arrives by another attempt', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
     await awaitDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await makeDeliveriesDueUntil(world, () => hook.arrived.length >= 2)
@@ -119,7 +119,9 @@ describe('endpoints', () => {
     expect((await deliveriesOf(client, endpoint.id))[0]).toMatchObject({ status: 'skipped' })
   })
 
-  test('an endpoint that responds 410 to a recovery receives no further requests', async ({ world }) => {
+  test('an endpoint that responds 410 to a delivery of a recovery receives no further requests', async ({
+    world,
+  }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 410, {
       max_in_flight: 1,
       types: ['customer.*'],
@@ -138,7 +140,7 @@ describe('endpoints', () => {
     expect((await client.get(path(endpoint))).body).toMatchObject({ disabled_reason: 'gone' })
   })
 
-  test('an endpoint that is disabled manually before its 410 response has one event about it', async ({
+  test('an endpoint that is disabled manually before its 410 response has one event about the disabling', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', { types: ['customer.*'] })
@@ -182,7 +184,9 @@ describe('endpoints', () => {
     await world.drain()
   })
 
-  test('too many concurrent tests and replays are either accepted or rate limited', async ({ world }) => {
+  test('too many concurrent tests and replays are each either accepted or rate limited', async ({
+    world,
+  }) => {
     const { endpoint } = await hookAndEndpoint(world, () => 204, { types: ['customer.*'] })
     const outcomes: string[] = []
     const postConcurrently = async (at: string) => {
@@ -197,7 +201,7 @@ describe('endpoints', () => {
     await world.drain()
   })
 
-  test('an endpoint without a response so far receives ten concurrent requests', async ({ world }) => {
+  test('an endpoint that has never responded receives ten concurrent requests', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', {
       max_in_flight: 100,
       types: ['webhook_endpoint.updated'],
@@ -207,7 +211,7 @@ describe('endpoints', () => {
       select ${client.tenant_id}, uuidv7(), 'webhook_endpoint.updated', ${endpoint.id}, '{}' from generate_series(1, 30) n`
     await untilArrived(hook, 10)
     const [open] = await world.sql`
-      select count(*) as jobs from jobs where subject_id = ${endpoint.id} and finished_at is null`
+      select count(*) as jobs from jobs where resource_id = ${endpoint.id} and finished_at is null`
     expect(open).toEqual({ jobs: 10 })
     while (hook.arrived.length < 30) {
       hook.release(204)
@@ -217,7 +221,9 @@ describe('endpoints', () => {
     await awaitDelivery(endpoint.id, ({ status }) => status === 'delivered')
   })
 
-  test('an endpoint with a rate limit keeps the leases of waiting deliveries', async ({ world }) => {
+  test('an endpoint with a rate limit does not lose the leases of its waiting deliveries', async ({
+    world,
+  }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 204, {
       rate_per_s: 500,
       max_in_flight: 100,
@@ -228,16 +234,16 @@ describe('endpoints', () => {
       from generate_series(1, 300) n`
     await untilArrived(hook, 301)
     await world.drain()
-    // A busy process returns attempts with expired permits. An attempt without an outcome has an expired lease.
+    // A busy process returns attempts whose permits have expired. An attempt without an outcome has lost its lease.
     const lapsed = await world.sql`
       select from jobs j join job_attempts a on a.job_id = j.id
-      where j.subject_id = ${endpoint.id} and a.outcome is null`
+      where j.resource_id = ${endpoint.id} and a.outcome is null`
     expect(lapsed).toHaveLength(0)
     expect(hook.arrived).toHaveLength(301)
   })
 })
 
-test('a tenant with many events gets its sequences soon although many tenants have a few events', async () => {
+test('the events of a tenant with many events soon get their sequences although many tenants have a few events', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const sql = connectDatabase(url, { max: 1, application_name: 'test' })
@@ -262,7 +268,7 @@ describe('recoveries', () => {
     const recovery_id = newId()
     const { endpoint: other } = await hookAndEndpoint(world, () => 500)
     await awaitDelivery(other.id, ({ attempts }) => attempts === 1)
-    // The counter of this recovery overflows, and its step comes first.
+    // The counter of this recovery overflows, and the step of this recovery comes first.
     await world.sql`
       insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until, found, updated_at)
       values (${client.tenant_id}, ${recovery_id}, ${other.id}, '-infinity', now(), 2147483647, '-infinity')`

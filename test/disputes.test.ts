@@ -1,4 +1,4 @@
-// Disputes settle alike for any order and number of notifications, and each of their movements is posted once.
+// Disputes settle alike for any order and number of notifications, and each movement of money is posted once.
 import { describe, expect } from 'vitest'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Dispute } from '#domain/disputes/dispute.ts'
@@ -14,7 +14,7 @@ import {
   disputeIn,
   disputeReferenceOf,
 } from '#test/disputes.ts'
-import { ASYNC, fault, heldPayment, refund } from '#test/payments.ts'
+import { ASYNC, fault, authorizedPayment, refund } from '#test/payments.ts'
 import {
   deliver,
   deliverAll,
@@ -26,7 +26,7 @@ import {
   mapConcurrently,
   stateOf,
   deliverInOrders,
-  tried,
+  untilAttempted,
   type StripeEvent,
 } from '#test/stripe-events.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -43,7 +43,7 @@ async function eventsOf(world: World, payment: any): Promise<StripeEvent[]> {
 async function deliverDisputeEvents(world: World, payment: any): Promise<void> {
   const events = await eventsOf(world, payment)
   await deliverAll(world, events)
-  await tried(world, events)
+  await untilAttempted(world, events)
 }
 
 /** The status, disputes, postings and events of a payment. */
@@ -91,7 +91,7 @@ describe('any order of the notifications of a dispute', () => {
   }
 
   test('a won dispute settles alike for any first notification', async ({ world }) => {
-    // created, funds_withdrawn, updated, funds_reinstated and closed. Their content is not read.
+    // created, funds_withdrawn, updated, funds_reinstated and closed. The worker does not read their content.
     const orders = rotationsOf([0, 1, 2, 3, 4])
     const disputes = await wonDisputes(world, orders.length)
     await deliverInOrders(
@@ -113,7 +113,7 @@ describe('any order of the notifications of a dispute', () => {
   }, 180_000)
 })
 
-test('each step of a dispute is shown, announced once and posted once, also an appeal after a loss', async ({
+test('each step of a dispute is shown, emits one event and is posted once, even an appeal after a loss', async ({
   world,
 }) => {
   const { client } = world
@@ -197,7 +197,7 @@ test('each step of a dispute is shown, announced once and posted once, also an a
   await checkInvariants(world)
 })
 
-test('an inquiry withdraws no money, and closes neither won nor lost', async ({ world }) => {
+test('an inquiry withdraws no money, and closes without a decision', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world, { method: 'pm_card_createDisputeInquiry' })
   await deliverDisputeEvents(world, payment)
   expect(await paymentSummary(world, payment)).toEqual({
@@ -218,7 +218,7 @@ test('an inquiry withdraws no money, and closes neither won nor lost', async ({ 
   await checkInvariants(world)
 })
 
-test('an outdated response of the processor does not overwrite a newer one', async ({ world }) => {
+test('an outdated response of the processor does not overwrite a newer response', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
   const [created] = await eventsOf(world, payment)
   const hold = await fault(world, {
@@ -231,16 +231,18 @@ test('an outdated response of the processor does not overwrite a newer one', asy
   const later = (await eventsOf(world, payment)).slice(1)
   await deliverAll(world, later)
   await disputeIn(world.client, payment.id, 'won')
-  // The response on hold is older than the end of the dispute, and contains no time.
+  // The response on hold is older than the end of the dispute, and states no time.
   await hold.remove()
-  await tried(world, [created!, ...later])
+  await untilAttempted(world, [created!, ...later])
   await world.drain()
   expect(await paymentSummary(world, payment)).toEqual(WON)
   expect(await stateOf(world, created!)).toBe('applied')
   await checkInvariants(world)
 })
 
-test('a response without a change supersedes a response to an earlier request', async ({ world }) => {
+test('a response to a later request supersedes the response to an earlier request, even without a change', async ({
+  world,
+}) => {
   const { sql, client, tenant_id } = world
   const { payment, reference } = await disputedPayment(world)
   await deliverDisputeEvents(world, payment)
@@ -264,7 +266,7 @@ test('a response without a change supersedes a response to an earlier request', 
   expect(closed_at).toBeNull()
 })
 
-test('a refund of a disputed payment is refused and releases its reservation, and succeeds after the dispute is won', async ({
+test('a refund of a disputed payment is refused and its reserved amount is freed, and a refund succeeds after the dispute is won', async ({
   world,
 }) => {
   const { client } = world
@@ -284,14 +286,14 @@ test('a refund of a disputed payment is refused and releases its reservation, an
 })
 
 test('a notification of a dispute waits for the capture of its payment', async ({ world }) => {
-  const payment = await heldPayment(world.client, { payment_method: 'pm_card_createDispute' })
+  const payment = await authorizedPayment(world.client, { payment_method: 'pm_card_createDispute' })
   const hold = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: { hold: 'after' } })
   const capturing = world.client.post(`/v1/payments/${payment.id}/capture`, {}, ASYNC)
   await hold.hit()
   await disputeReferenceOf(world, payment.processor_reference)
   const events = await eventsOf(world, payment)
   await deliverAll(world, events)
-  await tried(world, events)
+  await untilAttempted(world, events)
   expect(await stateOf(world, events[0]!)).toBe('parked')
   expect((await world.client.get(`/v1/disputes?payment_id=${payment.id}`)).body).toEqual([])
   await hold.remove()
@@ -302,11 +304,11 @@ test('a notification of a dispute waits for the capture of its payment', async (
   await checkInvariants(world)
 })
 
-test('a lookup settles a dispute without a notification', async ({ world }) => {
+test('a lookup settles a dispute for which no notification arrives', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
   await deliverDisputeEvents(world, payment)
   await closeDispute(world, reference, 'lost')
-  await storeNotifications(world.sql, [requestLookup('stripe', { subject: 'dispute', reference }, 'test')])
+  await storeNotifications(world.sql, [requestLookup('stripe', { resource: 'dispute', reference }, 'test')])
   await disputeIn(world.client, payment.id, 'lost')
   await world.drain()
   expect(Array.from(await world.sql`select * from drifts where subject = 'dispute'`)).toEqual([])
@@ -325,7 +327,7 @@ test('a dispute of a payment of another application is not imported', async ({ w
     object: 'dispute',
   })
   for (const event of [foreign, without_payment]) await deliver(world, event)
-  await tried(world, [foreign, without_payment])
+  await untilAttempted(world, [foreign, without_payment])
   const rows = await world.sql<{ reason: string }[]>`
     select reason from notifications where object_id in ('du_foreign', 'du_of_nothing') order by reason`
   expect(rows.map(({ reason }) => reason)).toEqual(['not_at_processor', 'not_ours'])
@@ -387,8 +389,8 @@ test('disputes are listed newest first, in pages, and filtered by status, paymen
   expect((await reader.get('/v1/disputes')).status).toBe(403)
 })
 
-// This test corrupts disputes and events, so it is the last one.
-test('the audit finds missing postings, events and dispute statuses', async ({ world }) => {
+// This test corrupts disputes and events, so it is the last test.
+test('the audit finds missing postings and events, and wrong statuses, of disputes', async ({ world }) => {
   const { payment } = await disputedPayment(world)
   await deliverDisputeEvents(world, payment)
   const problems = async () =>
@@ -412,7 +414,7 @@ test('the audit finds missing postings, events and dispute statuses', async ({ w
   expect(changes.problems.map(({ check, problem }) => `${check}: ${problem}`)).toContain(won)
   await sql`update disputes set status = 'needs_response', closed_at = null ${condition}`
   expect(await problems()).toEqual([])
-  // A parked dispute is not blocked by a reserved refund.
+  // A reserved refund does not block a parked dispute.
   const [created] = await eventsOf(world, payment)
   await sql`
     update notifications set state = 'parked', reason = 'does_not_fit', parked_at = now(), applied_at = null
@@ -423,7 +425,9 @@ test('the audit finds missing postings, events and dispute statuses', async ({ w
   const reserve = async (amount: number) =>
     void (await sql`update payments set amount_refund_reserved_minor = ${amount} where id = ${payment.id}`)
   await reserve(400)
-  expect(await problems()).toContain('notifications: a parked notification fits now and is not resumed')
+  expect(await problems()).toContain(
+    'notifications: a parked notification can be applied now but is not resumed',
+  )
   await reserve(0)
   await sql`update jobs set run_at = now() where id = ${notificationId(created!)}`
   await world.drain()

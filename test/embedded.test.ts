@@ -1,4 +1,4 @@
-// The servers that `start` runs keep committed data after any end and leave no process running.
+// The servers that `npm start` runs keep committed data however they end, and leave no process running.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { link, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
@@ -13,10 +13,10 @@ import { type PostgresOptions, startPostgres } from '#start/postgres.ts'
 import { processStarted } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { createDatabase } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
 
-test('freePort never returns a port twice, also before a server listens on it', async () => {
+test('freePort never returns a port twice, even before a server listens on the port', async () => {
   const ports = new Set<number>()
   for (let calls = 0; calls < 1000; calls += 1) ports.add(await freePort('127.0.0.1'))
   expect(ports.size).toBe(1000)
@@ -32,7 +32,7 @@ test('Postgres keeps committed rows through an immediate restart', async () => {
   expect(await query(server.url, 'select value from kept')).toEqual([{ value: 42 }])
 })
 
-test('Postgres restarts on the data of a killed postmaster', async () => {
+test('Postgres restarts on the data of a postmaster that was killed', async () => {
   const data_dir = await createFolder()
   const first = await startPostgresForTest({ data_dir })
   await query(first.url, 'create table kept as select 42 as value')
@@ -84,18 +84,18 @@ test('the error of a port in use names the port and the variable to set', async 
   )
 })
 
-test('a folder of a running server is refused', async () => {
+test('the start of a server in the folder of a running server is refused', async () => {
   const data_dir = await createFolder()
   const server = await startPostgresForTest({ data_dir })
   await expect(startPostgres({ data_dir })).rejects.toThrow(`in use by the server ${server.pid}`)
 })
 
-test('the error of a failed start contains the end of the server log', async () => {
+test("the error of a failed start contains the end of the server's log", async () => {
   const start = startPostgres({ data_dir: await createFolder(), settings: { work_mem: 'plenty' } })
   await expect(start).rejects.toThrow('invalid value for parameter "work_mem": "plenty"')
 })
 
-test('Redis keeps written data when it is killed, and evicts nothing', async () => {
+test('Redis keeps written data when it is killed, and its settings forbid evictions', async () => {
   const data_dir = await createFolder()
   const first = await startRedisForTest(data_dir)
   expect(leadsGroup(first.pid)).toBe(true)
@@ -112,7 +112,7 @@ test('Redis keeps written data when it is killed, and evicts nothing', async () 
   expect(processStarted(second.pid)).toBeNull()
 })
 
-test('Redis requires a password that no command line shows, and never runs as root', async () => {
+test('Redis requires a password that appears on no command line, and never runs as root', async () => {
   const server = await startRedisForTest(await createFolder())
   const url = new URL(server.url)
   expect(url.password).not.toBe('')
@@ -123,7 +123,7 @@ test('Redis requires a password that no command line shows, and never runs as ro
   await expect(withRedis(url.href, (redis) => redis.get('any'))).rejects.toThrow('NOAUTH')
 })
 
-test('Redis without a folder loses all data at its end', async () => {
+test('Redis without a folder loses all data when it ends', async () => {
   const first = await startRedisForTest(null)
   await withRedis(first.url, (redis) => redis.set('gone', '42'))
   await first.kill()
@@ -143,12 +143,12 @@ describe('a symbolic link in the folder of a server', () => {
     return { file, readState, before: await readState() }
   }
 
-  test('does not redirect the configuration of PostgreSQL', async () => {
+  test('does not make PostgreSQL write its configuration into another file', async () => {
     const { file, readState, before } = await createOutsideFile()
     const data_dir = await createFolder()
     const starting = startPostgresForTest({ data_dir })
     const unfinished = join(data_dir, 'unfinished')
-    // initdb writes its configuration before its tables.
+    // initdb writes the configuration before it creates the tables.
     await until('initdb creates tables', () =>
       stat(join(unfinished, 'global', 'pg_control')).catch(() => false),
     )
@@ -162,7 +162,7 @@ describe('a symbolic link in the folder of a server', () => {
     ])
   })
 
-  test('does not redirect the password of Redis', async () => {
+  test('does not make Redis write its password into another file', async () => {
     const { file, readState, before } = await createOutsideFile()
     const data_dir = await createFolder()
     await (await startRedisForTest(data_dir)).stop()
@@ -175,7 +175,7 @@ describe('a symbolic link in the folder of a server', () => {
   })
 })
 
-test('a server record with a second hard link is refused, and the process in it is not ended', async () => {
+test('a server record with a second hard link is refused, and the process that it names is not ended', async () => {
   const data_dir = await createFolder()
   const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
   onTestFinished(() => void bystander.kill('SIGKILL'))
@@ -221,7 +221,7 @@ test('each test file has its own database with all migrations applied', async ()
 })
 
 async function createFolder(): Promise<string> {
-  const created = await makeFolder()
+  const created = await createTemporaryFolder()
   onTestFinished(created.remove)
   return created.path
 }
@@ -257,7 +257,7 @@ async function withRedis<T>(url: string, work: (redis: Redis) => Promise<T>): Pr
   }
 }
 
-/** The id of a process group is the id of its leader. */
+/** True if the process leads a process group: the id of a group is the id of its leader. */
 function leadsGroup(pid: number): boolean {
   try {
     return process.kill(-pid, 0)

@@ -79,7 +79,7 @@ describe('payouts', () => {
     })
   })
 
-  test('to a card have type card, and payouts to other destinations or without an amount are refused', async () => {
+  test('to a card have the type card; payouts to other destinations or without an amount are refused', async () => {
     expect(
       await stripe.payouts.create({ ...PAYOUT, destination: 'card_success', method: 'instant' }),
     ).toMatchObject({ type: 'card', method: 'instant' })
@@ -102,7 +102,7 @@ describe('payouts', () => {
     })
   })
 
-  test('fail at a bank without the account', async () => {
+  test('fail at a bank that does not have the account', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_noAccount' })
     const failed = await awaitStatus(id, 'failed')
     expect(failed).toMatchObject({ failure_code: 'no_account', failure_message: expect.any(String) })
@@ -114,7 +114,7 @@ describe('payouts', () => {
     ])
   })
 
-  test('fail after they were paid, if the bank returns them', async () => {
+  test('fail after they were paid, if the bank returns the money', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_lateReturn' })
     expect(await awaitStatus(id, 'failed')).toMatchObject({ failure_code: 'account_closed' })
     expect(await eventsOf(id)).toEqual(['payout.created', 'payout.updated', 'payout.paid', 'payout.failed'])
@@ -131,7 +131,7 @@ describe('payouts', () => {
     expect(await control('GET', 'effects?metadata[payout]=refused')).toMatchObject({ count: 0 })
   })
 
-  test('are cancelable while pending, and not in transit', async () => {
+  test('are cancelable while pending, and not while in transit', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_pending' })
     expect(await stripe.payouts.cancel(id)).toMatchObject({ id, status: 'canceled' })
     expect(await eventsOf(id)).toEqual(['payout.created', 'payout.canceled'])
@@ -171,13 +171,13 @@ describe('payouts', () => {
     })
   })
 
-  test('have the failure code of the control request', async () => {
+  test('have the failure code that the control request sets', async () => {
     const { id } = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual' })
     await control('POST', `payouts/${id}/settle`, { status: 'failed', failure_code: 'declined' })
     expect(await stripe.payouts.retrieve(id)).toMatchObject({ failure_code: 'declined' })
   })
 
-  test('are listed by status, destination and time, and merge added metadata', async () => {
+  test('are listed by status, destination and time, and keep their metadata when metadata is added', async () => {
     const destination = 'ba_listed'
     const ids: string[] = []
     for (let i = 0; i < 3; i++) ids.push((await stripe.payouts.create({ ...PAYOUT, destination })).id)
@@ -278,7 +278,7 @@ describe('transfers', () => {
       })
   })
 
-  test('are listed by destination, group and time, and their description and metadata can change', async () => {
+  test('are listed by destination, group and time, and accept changes of description and metadata', async () => {
     const params = { ...TRANSFER, destination: 'acct_listed', transfer_group: 'july' }
     const { id, created } = await stripe.transfers.create(params)
     for (const [filter, count] of [
@@ -347,7 +347,7 @@ describe('top-ups', () => {
     ])
   })
 
-  test('are cancelable while pending, are listed by status, and merge metadata', async () => {
+  test('are cancelable while pending, are listed by status, and keep their metadata when metadata is added', async () => {
     const { id } = await stripe.topups.create({ ...TOPUP, source: 'src_manual', amount: 77 })
     const found = async (params: Stripe.TopupListParams) =>
       (await stripe.topups.list({ amount: 77, ...params })).data.map((each) => each.id)
@@ -363,7 +363,7 @@ describe('top-ups', () => {
   })
 })
 
-/** Each kind: path, object, parameters of a request, effect. */
+/** For each kind of object: path, parameters of a request, effect. */
 const KINDS = [
   ['/v1/payouts', 'payout', 'amount=100&currency=usd&destination=ba_manual', 'payout'],
   ['/v1/transfers', 'transfer', 'amount=100&currency=usd&destination=acct_success', 'transfer'],
@@ -437,7 +437,7 @@ describe.each(KINDS)('%s', (path, object, params, effect) => {
   )
 })
 
-test('the fault refuse_400 refuses a payout for insufficient balance under its key, and another key succeeds', async () => {
+test('the fault refuse_400 refuses a payout for insufficient balance and stores the refusal under the key; another key succeeds', async () => {
   const metadata = { payout: 'poor' }
   const match = { path: '/payouts$', contains: 'poor' }
   await control('POST', 'faults', { match, fault: 'refuse_400' })
@@ -456,7 +456,7 @@ test('the fault refuse_400 refuses a payout for insufficient balance under its k
   })
 })
 
-test('the page lists payouts, top-ups and transfers, with buttons for the decisions of the bank', async () => {
+test('the page of the emulator lists payouts, top-ups and transfers, with buttons for the decisions of the bank', async () => {
   const { url } = emulator
   const metadata = { payout: '7', of: 'x' }
   const payout = await stripe.payouts.create({ ...PAYOUT, destination: 'ba_manual', metadata })
@@ -471,12 +471,12 @@ test('the page lists payouts, top-ups and transfers, with buttons for the decisi
   const page = await pressButton(url, 'reverse', transfer.id, { amount: '' })
   expect(await stripe.transfers.retrieve(transfer.id)).toMatchObject({ reversed: true })
   for (const { id } of [payout, topup, transfer]) expect(page).toContain(`<code>${id}</code>`)
-  // The column of metadata wraps its lines, because the buttons need space.
+  // The column of metadata wraps its lines, because the row also needs space for buttons.
   expect(page).toMatch(/ data-head="metadata" class="lines"><code>payout: 7\nof: x</)
   expect(page).toContain('td.lines code{white-space:pre-wrap}')
 })
 
-test('a restarted emulator keeps all objects, replays responses by key, and continues pending transitions', async () => {
+test('a restarted emulator keeps all objects, replays responses by idempotency key, and continues pending transitions', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const start = (late_return_ms: number) =>
     startStripeEmulator({ port: 0, api_key: EMULATOR_KEY, data_dir, late_return_ms })

@@ -51,7 +51,7 @@ async function createDispute(
   return await disputeOf(id)
 }
 
-test('a dispute opens after the capture, for the captured amount', async () => {
+test('the dispute of a payment opens after the capture, for the captured amount', async () => {
   const authorized = await stripe.paymentIntents.create({ ...SALE, capture_method: 'manual' })
   await stripe.paymentIntents.capture(authorized.id, { amount_to_capture: 600 })
   const dispute = await disputeOf(authorized.id)
@@ -132,7 +132,7 @@ test('a won dispute returns the money and permits a refund', async () => {
   })
 })
 
-test('a lost dispute keeps the money, until an appeal is won', async () => {
+test('a lost dispute does not return the money, until an appeal is won', async () => {
   const { id } = await createDispute()
   expect(await stripe.disputes.close(id)).toMatchObject({ status: 'lost' })
   expect(await refusal(stripe.disputes.close(id))).toMatchObject({ statusCode: 400 })
@@ -144,7 +144,7 @@ test('a lost dispute keeps the money, until an appeal is won', async () => {
   ])
 })
 
-test('submitted evidence starts the review once', async () => {
+test('submitted evidence starts the review, and can be submitted once', async () => {
   const { id } = await createDispute()
   const evidence = { product_description: 'A chair' }
   const staged = await stripe.disputes.update(id, { evidence, submit: false, metadata: { a: '1' } })
@@ -176,7 +176,7 @@ test('an inquiry withdraws no money and closes without a decision', async () => 
   expect(await effectsAbout(control, 'dispute', id)).toEqual([])
 })
 
-test('disputes are found by id, payment intent, charge and time, and expand charge and payment intent', async () => {
+test('disputes are found by id, payment intent, charge and time, and include the charge and the payment intent on request', async () => {
   const { id, charge, payment_intent, created } = await createDispute()
   const found = async (params: Stripe.DisputeListParams) =>
     (await stripe.disputes.list(params)).data.map((each) => each.id)
@@ -190,7 +190,7 @@ test('disputes are found by id, payment intent, charge and time, and expand char
   expect(await refusal(stripe.disputes.retrieve('du_nobody'))).toMatchObject({ statusCode: 404 })
 })
 
-test('a fault applies to a dispute, and its idempotency key replays the response', async () => {
+test('a fault applies to the call of a dispute, and the idempotency key replays the response', async () => {
   const { id } = await createDispute()
   await control('POST', 'faults', { match: { path: `${id}/close$` }, fault: 'drop_after' })
   const close = () => postForm(emulator.url, `/v1/disputes/${id}/close`, '', 'close')
@@ -200,7 +200,7 @@ test('a fault applies to a dispute, and its idempotency key replays the response
   expect((await eventsAbout(stripe, id)).slice(2)).toEqual(['charge.dispute.closed'])
 })
 
-test('the page has buttons for the decisions of the bank', async () => {
+test('the page of the emulator has buttons for the decisions of the bank', async () => {
   const { id } = await createDispute()
   await pressButton(emulator.url, 'close_dispute', id, { value: 'lost' })
   expect(await pressButton(emulator.url, 'close_dispute', id, { value: 'won' })).toContain(
@@ -209,7 +209,7 @@ test('the page has buttons for the decisions of the bank', async () => {
   expect((await stripe.disputes.retrieve(id)).status).toBe('won')
 })
 
-test('a restarted emulator keeps its disputes and opens a pending dispute once', async () => {
+test('a restarted emulator keeps its disputes and opens each pending dispute once', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const first = await startStripeEmulator({ port: 0, data_dir })
   const before = clientsOf(first.url).stripe

@@ -71,7 +71,7 @@ describe('a session', () => {
     expect(new Set([url, retrieved.url, client_secret, retrieved.client_secret]).size).toBe(4)
   })
 
-  test.each(['verified', 'canceled'])('stays %s', async (status) => {
+  test.each(['verified', 'canceled'])('that is %s accepts no other status', async (status) => {
     const { id } = await sessions.create(CREATED)
     expect(await settle(id, status)).toMatchObject({ id, status, url: null, client_secret: null })
     for (const other of ['verified', 'requires_input', 'processing', 'canceled'])
@@ -161,7 +161,7 @@ describe('a session', () => {
 })
 
 describe('the hosted page', () => {
-  /** Presses the button of the page for this outcome. */
+  /** Presses the page's button for this outcome. */
   async function submit(page: string, status: string, fields: Record<string, string> = {}) {
     const [, path] =
       new RegExp(
@@ -199,7 +199,7 @@ describe('the hosted page', () => {
     expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('Thank you.')])
   })
 
-  test('opens once for each URL, within two days', async () => {
+  test('opens once for each URL, for at most two days', async () => {
     const { id, url } = await sessions.create(CREATED)
     const second = (await sessions.retrieve(id)).url!
     const third = (await sessions.retrieve(id)).url!
@@ -212,7 +212,7 @@ describe('the hosted page', () => {
   })
 })
 
-test('a repeated key returns the same session and URL, also after a lost answer', async () => {
+test('a repeated key returns the same session and URL, even after a lost response', async () => {
   const match = { path: '/verification_sessions$', contains: 'lost' }
   await control('POST', 'faults', { match, fault: 'drop_after' })
   const createSession = () =>
@@ -226,14 +226,14 @@ test('a repeated key returns the same session and URL, also after a lost answer'
   expect((await fetch(answers[0]!.url!)).status).toBe(200)
 })
 
-test('the overview has a button for each outcome', async () => {
+test('the overview of the emulator has a button for each outcome of a session', async () => {
   const { id } = await sessions.create(CREATED)
   for (const value of ['processing', 'requires_input', 'verified'])
     expect(await pressButton(emulator.url, 'settle_session', id, { value })).toContain(`<code>${id}</code>`)
   expect((await sessions.retrieve(id)).status).toBe('verified')
 })
 
-test('a restarted emulator restores its sessions and their URLs, and finishes a redaction', async () => {
+test('a restarted emulator restores its sessions and their URLs, and finishes a pending redaction', async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'stripe-emulator-'))
   const first = await startStripeEmulator({ port: 0, data_dir })
   const before = clientsOf(first.url).stripe.identity.verificationSessions

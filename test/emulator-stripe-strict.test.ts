@@ -67,7 +67,7 @@ const OPERATIONS: [operation: string, file: string, type: string][] = [
   ),
 ]
 
-/** The names of the parameters in an interface of the SDK, including those of its pagination. */
+/** The names of the parameters in an interface of the SDK, including the parameters for pagination. */
 async function readParameters(file: string, type: string): Promise<string[]> {
   const path = fileURLToPath(new URL(`resources/${file}.d.ts`, import.meta.resolve('stripe')))
   const source = await readFile(path, 'utf8')
@@ -81,13 +81,16 @@ async function readParameters(file: string, type: string): Promise<string[]> {
   return parents.includes('PaginationParams') ? [...names, 'limit', 'starting_after', 'ending_before'] : names
 }
 
-test.each(OPERATIONS)('%s accepts exactly the parameters of the SDK', async (operation, file, type) => {
-  const [method, path] = operation.split(' ')
-  const accepts = [...findRoute(method!, `/v1/${path}`)!.route.accepts.keys()]
-  expect(accepts.toSorted()).toEqual([...new Set(await readParameters(file, type))].toSorted())
-})
+test.each(OPERATIONS)(
+  '%s of the emulator accepts exactly the parameters of the SDK',
+  async (operation, file, type) => {
+    const [method, path] = operation.split(' ')
+    const accepts = [...findRoute(method!, `/v1/${path}`)!.route.accepts.keys()]
+    expect(accepts.toSorted()).toEqual([...new Set(await readParameters(file, type))].toSorted())
+  },
+)
 
-describe('a request is refused', () => {
+describe('a request', () => {
   let emulator: Awaited<ReturnType<typeof startStripeEmulator>>
   let stripe: Stripe
   beforeAll(async () => {
@@ -145,12 +148,12 @@ describe('a request is refused', () => {
     ['five levels of expansion', { expand: ['latest_charge.a.b.c.d'] }, 'expand'],
     ['an unknown parameter', { reference: 'x' }, 'reference'],
   ]
-  test.each(PAYMENTS)('for a payment with %s', async (_name, changes, param) => {
+  test.each(PAYMENTS)('is refused for a payment with %s', async (_name, changes, param) => {
     const params = { ...HOLD, ...changes } as Stripe.PaymentIntentCreateParams
     expect(await refusal(stripe.paymentIntents.create(params))).toMatchObject({ statusCode: 400, param })
   })
 
-  test('except with 50 metadata entries of the maximum length', async () => {
+  test('is accepted with 50 metadata entries of the maximum length', async () => {
     const metadata = many(49, 'v'.repeat(500))
     const { id } = await stripe.paymentIntents.create({
       ...HOLD,
@@ -159,7 +162,7 @@ describe('a request is refused', () => {
     expect(Object.keys((await stripe.paymentIntents.retrieve(id)).metadata)).toHaveLength(50)
   })
 
-  test('for a capture or refund that is finer than the currency', async () => {
+  test('is refused for a capture or refund whose amount is finer than the unit of the currency', async () => {
     const { id } = await stripe.paymentIntents.create({ ...HOLD, currency: 'kwd', amount: 10_000 })
     expect(await refusal(stripe.paymentIntents.capture(id, { amount_to_capture: 5_001 }))).toMatchObject({
       statusCode: 400,
@@ -172,7 +175,7 @@ describe('a request is refused', () => {
     })
   })
 
-  test('for a refund or cancellation with an unknown reason', async () => {
+  test('is refused for a refund or cancellation with an unknown reason', async () => {
     const { id } = await stripe.paymentIntents.create(HOLD)
     const reason = 'changed_mind' as 'duplicate'
     expect(await refusal(stripe.paymentIntents.cancel(id, { cancellation_reason: reason }))).toMatchObject({
@@ -183,7 +186,7 @@ describe('a request is refused', () => {
     })
   })
 
-  test.each(['huf', 'twd', 'ugx', 'isk'])('for a payout of a fraction of %s', async (currency) => {
+  test.each(['huf', 'twd', 'ugx', 'isk'])('is refused for a payout of a fraction of %s', async (currency) => {
     const payout = { amount: 10_045, currency, destination: 'ba_success' }
     expect(await refusal(stripe.payouts.create(payout))).toMatchObject({ statusCode: 400, param: 'amount' })
     expect((await stripe.payouts.create({ ...payout, amount: 10_000 })).amount).toBe(10_000)
@@ -279,11 +282,11 @@ describe('a request is refused', () => {
     ],
     ['a search without a query', () => stripe.paymentIntents.search({ query: '' }), 'query'],
   ]
-  test.each(OTHERS)('for %s', async (_name, request, param) => {
+  test.each(OTHERS)('is refused for %s', async (_name, request, param) => {
     expect(await refusal(request())).toMatchObject({ statusCode: 400, param })
   })
 
-  test('with a key of 256 characters, with another API version, or as JSON', async () => {
+  test('is refused with a key of 256 characters, with another API version, or as JSON', async () => {
     const idempotencyKey = 'k'.repeat(256)
     expect((await refusal(stripe.paymentIntents.create(HOLD, { idempotencyKey }))).statusCode).toBe(400)
     const apiVersion = '2020-08-27'

@@ -1,4 +1,4 @@
-// The Stripe emulator behaves like Stripe towards Stripe's SDK.
+// The Stripe emulator behaves like Stripe, as seen by Stripe's SDK.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -51,7 +51,7 @@ async function eventTypes(stripe: Stripe): Promise<string[]> {
 const CREATE = 'amount=500&currency=usd'
 
 describe('payment intents', () => {
-  test('a hold is authorized, captured in part, and its remainder is released', async () => {
+  test('a hold is authorized and captured in part, and its remainder is released', async () => {
     const { stripe, control } = await start({ capture_window_ms: 3_600_000 })
     const authorized = await stripe.paymentIntents.create({
       ...HOLD,
@@ -149,7 +149,7 @@ describe('payment intents', () => {
     ])
   })
 
-  test('an intent requires a payment method, then a confirmation', async () => {
+  test('a payment intent needs a payment method, then a confirmation', async () => {
     const { stripe, control } = await start()
     const empty = await stripe.paymentIntents.create({
       amount: 700,
@@ -291,7 +291,7 @@ describe('payment intents', () => {
     ])
   })
 
-  test('a hold expires by the control, and by the clock', async () => {
+  test('a hold expires by a control request, and by the clock', async () => {
     const { stripe, control } = await start()
     const [expired, timed] = [
       await stripe.paymentIntents.create(HOLD),
@@ -313,7 +313,7 @@ describe('payment intents', () => {
     })
   })
 
-  test('the dashboard captures and cancels', async () => {
+  test("the emulator's dashboard can capture and cancel payment intents", async () => {
     const { stripe, control } = await start()
     const [one, two] = [await stripe.paymentIntents.create(HOLD), await stripe.paymentIntents.create(HOLD)]
     expect(
@@ -444,7 +444,7 @@ describe('refunds', () => {
     ])
   })
 
-  test('a succeeded refund can fail later, and can then be repeated', async () => {
+  test('a succeeded refund can fail later, and can then be created again', async () => {
     const { stripe, control } = await start()
     const sold = await stripe.paymentIntents.create({ ...SALE, payment_method: 'pm_card_refundFail' })
     const refund = await stripe.refunds.create({ payment_intent: sold.id })
@@ -466,7 +466,7 @@ describe('refunds', () => {
     expect(await stripe.refunds.create({ payment_intent: sold.id })).toMatchObject({ amount: 1000 })
   })
 
-  test('a pending refund is settled, or requires an action and is canceled', async () => {
+  test('a pending refund can be settled, or can require an action and be canceled', async () => {
     const { stripe, control } = await start()
     const sold = await stripe.paymentIntents.create({ ...SALE, payment_method: 'pm_card_pendingRefund' })
     const [one, two] = [
@@ -485,7 +485,7 @@ describe('refunds', () => {
     })
   })
 
-  test('an uncaptured hold has no refund, and with `release_refunds` its release is listed as one', async () => {
+  test('an uncaptured hold has no refund, and with `release_refunds` its release is listed as a refund', async () => {
     const { stripe, control } = await start({ release_refunds: true })
     const authorized = await stripe.paymentIntents.create(HOLD)
     expect(await refusal(stripe.refunds.create({ payment_intent: authorized.id }))).toMatchObject({
@@ -525,7 +525,7 @@ describe('events', () => {
       statusCode: 400,
     })
     const event = await stripe.events.retrieve(before.data[0]!.id)
-    // The intent at the time of the event, not its current state.
+    // The intent as it was at the time of the event, not its current state.
     expect(event).toMatchObject({
       object: 'event',
       api_version: '2026-10-28.endive',
@@ -534,7 +534,7 @@ describe('events', () => {
     })
   })
 
-  test('are sent signed and in order, are retried until they are accepted, and are not sent while paused', async () => {
+  test('are sent signed and in order, are retried until the receiver accepts them, and are not sent while paused', async () => {
     const received: Stripe.Event[] = []
     let refusals = 1
     const webhooks = await startReceiver((payload, signature) => {
@@ -564,7 +564,7 @@ describe('events', () => {
     expect((await stripe.events.retrieve(event.id)).pending_webhooks).toBe(0)
   })
 
-  test('are delayed by the configured percentage, and later events do not wait for them', async () => {
+  test('are delayed by the configured percentage, and later events overtake delayed events', async () => {
     const received: Stripe.Event[] = []
     const webhooks = await startReceiver((payload, signature) => {
       received.push(new Stripe(EMULATOR_KEY).webhooks.constructEvent(payload, signature, SECRET))
@@ -587,7 +587,7 @@ describe('events', () => {
     expect(await control('GET', 'webhooks')).toMatchObject({ delayed: 2, delivered: 2, waiting: 1 })
   })
 
-  test('have the same signatures as the SDK generates', () => {
+  test('have the signatures that the SDK generates', () => {
     const header = new Stripe(EMULATOR_KEY).webhooks.generateTestHeaderString({
       payload: '{"a":1}',
       secret: SECRET,
@@ -598,7 +598,7 @@ describe('events', () => {
 })
 
 describe('idempotency keys', () => {
-  test('a key replays its first response after later changes', async () => {
+  test('a key replays its first response even after later changes', async () => {
     const { stripe, url, control } = await start()
     const first = await postForm(url, '/v1/payment_intents', `${CREATE}&expand[]=latest_charge`, 'k1')
     const body = await first.text()
@@ -679,9 +679,9 @@ describe('faults', () => {
     ['conflict_409', { statusCode: 409, code: 'idempotency_key_in_use' }, 0],
     ['rate_limited_429', { statusCode: 429, type: 'StripeRateLimitError' }, 0],
     ['refuse_401', { statusCode: 401 }, 0],
-  ])('%s: a retry with the same key takes effect once', async (fault, error, effects) => {
+  ])('after %s, a retry with the same key takes effect once', async (fault, error, effects) => {
     const { stripe, control } = await start()
-    // The SDK itself retries once after a lost connection.
+    // The SDK retries once after a lost connection.
     await control('POST', 'faults', { times: 2, fault })
     const failed = await refusal(stripe.paymentIntents.create(HOLD, key))
     expect(failed).toMatchObject(error)
@@ -704,7 +704,7 @@ describe('faults', () => {
     expect(await control('GET', 'effects')).toMatchObject({ count: effects })
   })
 
-  test('empty_200 answers with an empty body and string_ok with a string, both after the effect', async () => {
+  test('with empty_200 the response has an empty body and with string_ok a string, both after the effect', async () => {
     const { stripe, url, control } = await start()
     await control('POST', 'faults', { fault: 'empty_200' })
     expect((await stripe.paymentIntents.create(HOLD)).id).toBeUndefined()
@@ -768,7 +768,7 @@ describe('the emulator server', () => {
     expect(await control('GET', 'nothing')).toMatchObject({ error: { type: 'invalid_request_error' } })
   })
 
-  test('shows which events it does not send, and omits polls of the event list', async () => {
+  test('shows which events it does not send, and omits requests that list events', async () => {
     const { url, stripe, control } = await start({
       webhook_url: 'http://127.0.0.1:9/stripe',
       webhook_events: ['charge.refunded'],
@@ -807,7 +807,7 @@ describe('the emulator server', () => {
       ])
   })
 
-  test('refuses its controls to foreign host names and to posts of other sites', async () => {
+  test('refuses control requests with foreign host names and posts of other sites', async () => {
     const { url, port } = await start()
     const statusOf = async (method: string, path: string, headers: Record<string, string>) =>
       (await sendBytes(url, requestBytes(method, path, { host: `127.0.0.1:${port}`, ...headers }))).status
@@ -835,7 +835,7 @@ describe('the emulator server', () => {
       `http://localhost:${port}`,
     ])
       expect([origin, await change({ origin })]).toEqual([origin, 403])
-    // The buyer follows a link of the shop.
+    // The buyer follows a link from the shop.
     expect(await statusOf('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
   })
 
@@ -859,7 +859,7 @@ describe('the emulator server', () => {
     expect(refused.headers.get('content-security-policy')).toBe(policy("'self'"))
   })
 
-  test('has buttons for confirming, capturing, refunding, settling and faults', async () => {
+  test('has buttons to confirm, capture, refund and settle, and for faults', async () => {
     const { url, stripe, control } = await start()
     const page = async () => await (await fetch(url)).text()
     const press = (name: string, fields?: Record<string, string>) => pressButton(url, name, null, fields)

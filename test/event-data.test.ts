@@ -1,4 +1,5 @@
-// Tests the data of events: encrypted and long fields come from the row of the resource until their erasure.
+// Tests the data of events: encrypted and long fields are read from the row of the resource until the fields are
+// erased.
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -11,7 +12,7 @@ import { readAllRows } from '#test/databases.ts'
 import {
   deliveriesOf,
   LOOPBACK,
-  makeEndpoint,
+  registerEndpoint,
   openHook,
   type ReceivedRequest,
   type TestHook,
@@ -37,7 +38,7 @@ const sendEmail = async (client: Client, fields: object): Promise<any> => {
 }
 const feedOf = async (client: Client, query = ''): Promise<any[]> =>
   (await client.get(`/v1/events?limit=100${query}`)).body
-/** Waits for a count of events of a type in the feed. */
+/** Waits until the feed has this count of events of a type. */
 const eventsOf = (client: Client, type: string, count = 1): Promise<any[]> =>
   eventually(async () => {
     const events = await feedOf(client, `&type=${type}`)
@@ -50,7 +51,7 @@ async function shopWithHook(world: World): Promise<{ shop: Shop; hook: TestHook;
   const shop = await world.clientOf()
   const hook = await openHook()
   onTestFinished(() => hook.close())
-  return { shop, hook, endpoint: await makeEndpoint(shop, { url: hook.url }) }
+  return { shop, hook, endpoint: await registerEndpoint(shop, { url: hook.url }) }
 }
 
 /** Waits for the request of an event at the receiver. */
@@ -61,7 +62,7 @@ const arrivedAt = (hook: TestHook, event_id: string): Promise<ReceivedRequest> =
     return arrived[0]!
   })
 
-/** The data of an event. It is equal in the feed, the event, the webhook and the delivery. */
+/** The data of an event, which must be equal in the feed, the event, the webhook and the delivery. */
 async function dataOf({ shop, hook, endpoint }: Awaited<ReturnType<typeof shopWithHook>>, type: string) {
   const [event] = await eventsOf(shop, type)
   expect((await shop.get(`/v1/events/${event.id}`)).body).toEqual(event)
@@ -89,7 +90,7 @@ test('events of an email contain its recipients and their delivery status', asyn
   for (const [type, address, more] of [
     ['email.bounced', joan, { bounce: 'hard', diagnostic: '550 5.1.1 no such user' }],
     ['email.complained', grace, {}],
-    // A duplicate.
+    // A duplicate of the event.
     ['email.complained', grace, {}],
   ] as const) {
     const data = { message_id, address, ...more }
@@ -112,13 +113,13 @@ test('events of an email contain its recipients and their delivery status', asyn
   for (const address of [ada, grace, joan]) expect(stored).not.toContain(address)
 })
 
-test('the event of a received SMS and the stored response of a receiver contain its text until the erasure', async ({
+test('the event of a received SMS, and the stored response of a receiver, contain the text of the SMS until its erasure', async ({
   world,
 }) => {
   const shop = await world.clientOf()
   const hook = await openHook(() => 500)
   onTestFinished(() => hook.close())
-  const endpoint = await makeEndpoint(shop, { url: hook.url, types: ['message.received'] })
+  const endpoint = await registerEndpoint(shop, { url: hook.url, types: ['message.received'] })
   const [number, body] = [`+1415555${3000 + (address_count += 1)}`, 'Is it blue?']
   await shop.post('/v1/messages/sms', { idempotency_key: freshKey(), to: number, body: 'It has shipped.' })
   const inbound = { from: number, to: world.env['TWILIO_FROM'], body }
@@ -153,7 +154,9 @@ test('the event of a received SMS and the stored response of a receiver contain 
   expect([after.payload.data.body, after.attempts_log[0].response_excerpt]).toEqual([null, null])
 })
 
-test('the event of a succeeded task contains its output until the erasure', async ({ world }) => {
+test("the event of a succeeded task contains the task's output until the output is erased", async ({
+  world,
+}) => {
   const tenant = await shopWithHook(world)
   const { shop, hook } = tenant
   const run = async (kind: string, input: object): Promise<any> => {
@@ -166,7 +169,7 @@ test('the event of a succeeded task contains its output until the erasure', asyn
     output: { text: 'You said: Of Ada.' },
   })
   expect((await eventsOf(shop, 'ai_task.created'))[0].data.output).toBeNull()
-  // Only the event itself contains a long output: pages omit it, and a webhook is truncated.
+  // Only the event itself contains a long output: pages omit the output, and a webhook is truncated.
   const long = await run('extract', {
     text: 'x',
     schema: { type: 'string', minLength: 30_000, maxLength: 30_000 },
@@ -183,7 +186,7 @@ test('the event of a succeeded task contains its output until the erasure', asyn
   })
 })
 
-test('the events of a suppression contain its address until the erasure, also after its deletion', async ({
+test('the events of a suppression contain the suppressed address until the address is erased, even after the suppression is deleted', async ({
   world,
 }) => {
   const tenant = await shopWithHook(world)
@@ -200,7 +203,7 @@ test('the events of a suppression contain its address until the erasure, also af
   })
 })
 
-test('a row completes only events of its tenant', async ({ world }) => {
+test("the data of an event is read only from rows of the event's tenant", async ({ world }) => {
   const [shop, other] = [await world.clientOf(), await world.clientOf()]
   const { id } = await sendEmail(shop, { to: [freshAddress()] })
   await world.sql`
@@ -217,7 +220,7 @@ test('a row completes only events of its tenant', async ({ world }) => {
   })
 })
 
-test('a message that cannot be decrypted hides neither its event nor others', async ({ world }) => {
+test('a message that cannot be decrypted hides neither its own event nor other events', async ({ world }) => {
   const { shop, hook } = await shopWithHook(world)
   const { id } = await sendEmail(shop, { to: [freshAddress()] })
   const before = await eventsOf(shop, 'message.sent')
@@ -228,7 +231,7 @@ test('a message that cannot be decrypted hides neither its event nor others', as
   await eventually(async () => expect(hook.arrived.map(({ body }) => body.data.id)).toContain(payment.id))
 })
 
-test('a page of events needs one more statement for each resource that completes events, and no more without such events', async ({
+test('a page of events needs one extra statement for each type of resource whose rows complete its events, and none without such events', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -247,7 +250,7 @@ test('a page of events needs one more statement for each resource that completes
   onTestFinished(() => server.end())
   const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
   const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
-  /** The count of statements of the API that completed events. */
+  /** The count of the API's statements that read data of events from other rows. */
   const completingCalls = async () => {
     const [row] = await server<{ calls: number }[]>`
       select coalesce(sum(calls), 0)::integer as calls from pg_stat_statements

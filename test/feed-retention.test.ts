@@ -1,4 +1,5 @@
-// Retention of the feed: the audit finds missing events, personal data is erased with and without a sequence, old rows are deleted.
+// Retention of the feed: the audit finds missing events, personal data is erased with and without a sequence, and old
+// rows are deleted.
 import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
@@ -12,7 +13,7 @@ import {
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { sequenceAll, startSequencing } from '#test/feed.ts'
+import { sequenceAllEvents, startSequencing } from '#test/feed.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -49,7 +50,7 @@ const sequences = async (world: World) =>
   ).map(({ sequence }) => sequence)
 
 describe('the audit', () => {
-  /** Feed problems of the shop: in the full audit, and in the audit of the last hour. */
+  /** Problems of the shop's feed, as found by the full audit and by the audit of the last hour. */
   async function findProblems(world: World): Promise<object[][]> {
     const hour_ago = new Date(Date.now() - 3600_000).toISOString()
     const reports = [await auditEverything(world.sql), await auditChanges(world.sql, hour_ago, [])]
@@ -60,7 +61,7 @@ describe('the audit', () => {
 
   test.beforeEach(async ({ world }) => {
     await insertChanges(world, 9)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
   })
 
   test('finds no problem in a complete feed', async ({ world }) => {
@@ -95,14 +96,14 @@ describe('the audit', () => {
     )
   })
 
-  test('finds restarted sequences, also when the limited audit does not read the older events', async ({
+  test('finds restarted sequences, even if the audit of changes does not read the older events', async ({
     world,
   }) => {
     await world.sql`
       update events set created_at = created_at - interval '1 day' where tenant_id = ${shop.tenant_id}`
     await world.sql`update event_sequences set last_sequence = 3 where tenant_id = ${shop.tenant_id}`
     await insertChanges(world, 2)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     for (const problems of await findProblems(world))
       expect(problems).toContainEqual(
         expect.objectContaining({ problem: 'two events have the same sequence', what: 'sequence 4' }),
@@ -128,11 +129,11 @@ describe('a deleted customer', () => {
           and type <> 'customer.deleted'`
     ).count
 
-  test('is erased from events with and without a sequence', async ({ world }) => {
+  test('is erased from events with a sequence and from events without a sequence', async ({ world }) => {
     const lock = await world.sql.reserve()
     onTestFinished(() => lock.release())
     await insertChanges(world, 20)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     await lock`begin`
     await lock`select from event_sequences for update`
     await insertChanges(world, 20)
@@ -141,7 +142,7 @@ describe('a deleted customer', () => {
     while (await eraseNextEvents(worker, 7));
     expect(await countPersonal(world)).toBe(0)
     await lock`rollback`
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(await sequences(world)).toEqual(Array.from({ length: 42 }, (_, n) => n + 1))
   })
 
@@ -167,7 +168,7 @@ describe('a deleted customer', () => {
     const sequencers = [startSequencing(world), startSequencing(world)]
     while (await eraseNextEvents(worker, 40));
     await Promise.all(sequencers.map((sequencer) => sequencer.close()))
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(await countPersonal(world)).toBe(0)
     expect(await sequences(world)).toEqual(Array.from({ length: 3002 }, (_, n) => n + 1))
   })
@@ -179,7 +180,7 @@ async function waitingForLocks(world: World): Promise<number> {
   return rows.count
 }
 
-test('delivery counts older than the period of the statistics are deleted', async ({ world }) => {
+test('delivery counts that the statistics no longer cover are deleted', async ({ world }) => {
   await world.sql`
     insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
     select ${shop.tenant_id}, ${newId()}, date_trunc('hour', now()) - n * interval '1 day', 0, 0, 1, now()
@@ -189,7 +190,9 @@ test('delivery counts older than the period of the statistics are deleted', asyn
   expect(await world.sql`select from webhook_stats`).toHaveLength(7)
 })
 
-test('only old deleted endpoints and old completed recoveries are purged', async ({ world }) => {
+test('only old deleted endpoints and old completed recoveries are deleted from the database', async ({
+  world,
+}) => {
   const createEndpoint = async () =>
     (await shop.post('/v1/webhook_endpoints', { url: 'https://shop.example/', types: ['*'] })).body
       .id as string
@@ -224,7 +227,7 @@ test.for([
   ['the first partition', 0],
   ['a later partition', 14],
 ] as const)(
-  'a rare event in a long feed is found with few block reads: in %s',
+  'a rare event in %s of a long feed is found with few block reads',
   async ([_name, days], { world }) => {
     const add = async (type: string, subject_id: string | null, numbers: string) =>
       await world.sql`
@@ -233,7 +236,7 @@ test.for([
         now() + ${days} * interval '1 day'
       from generate_series(1, 30000) n where ${world.sql.unsafe(numbers)}`
     await add('customer.updated', null, 'n % 10000 <> 0')
-    // The planner's statistics come from a sample without the rare events.
+    // The planner's statistics come from a sample that has none of the rare events.
     await world.sql`analyze`
     await add('refund.failed', shop.tenant_id, 'n % 10000 = 0')
     const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
@@ -266,10 +269,10 @@ test.for([
   },
 )
 
-test('unsequenced events are read once by index, also with statistics of an empty table', async ({
+test('unsequenced events are read once by index, even with the statistics of an empty table', async ({
   world,
 }) => {
-  await sequenceAll(world.sql)
+  await sequenceAllEvents(world.sql)
   await world.sql`vacuum analyze unsequenced_events`
   const [sequencer] = await world.sql<{ source: string; settings: string[] }[]>`
     select prosrc as source, proconfig as settings from pg_proc where proname = 'sequence_events'`

@@ -1,4 +1,4 @@
-// Tests the feed of events: each reader receives each event once, in one order, also after late commits.
+// Tests the feed of events: each reader receives each event once, in one order, even after late commits.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest'
@@ -9,9 +9,9 @@ import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { listLatestEvents } from '#domain/feed.ts'
 import { openQueue } from '#queue/queue.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
-import { follow, sequenceAll, startSequencing } from '#test/feed.ts'
+import { follow, sequenceAllEvents, startSequencing } from '#test/feed.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
-import { startHere } from '#test/parts.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { createLog } from '#core/log.ts'
 import { urlAs } from '#test/users.ts'
@@ -67,7 +67,7 @@ test('500 writers commit late and in any order: every reader receives each event
   expect(new Set(seen[0]!.map(({ data }) => data.n)).size).toBe(500)
 })
 
-test('an event that is committed late receives a later sequence, and until then it can be read only by its id', async ({
+test('an event that is committed late receives a later sequence, and can be read only by its id until then', async ({
   world,
 }) => {
   const reader = await world.clientOf()
@@ -79,14 +79,14 @@ test('an event that is committed late receives a later sequence, and until then 
     insert into events (tenant_id, id, type, subject_id, data)
     values (${reader.tenant_id}, ${early}, 'customer.created', ${early}, '{}')`
   const late = await writeEvent(world, reader.tenant_id)
-  await sequenceAll(world.sql)
+  await sequenceAllEvents(world.sql)
   const sequencer = await blockSequencer(world)
   await slow`commit`
   const { body } = await reader.get(`/v1/events/${early}`)
   expect(body).toMatchObject({ id: early, sequence: null, subject_type: 'customer', subject_id: early })
   expect((await reader.get('/v1/events')).body.map(({ id }: { id: string }) => id)).toEqual([late])
   await sequencer.release()
-  await sequenceAll(world.sql)
+  await sequenceAllEvents(world.sql)
   const events = (await reader.get('/v1/events')).body
   expect(events.map(({ id, sequence }: any) => [id, sequence])).toEqual([
     [late, 1],
@@ -104,9 +104,9 @@ test('an event that is committed late is found by the time of its creation', asy
     insert into events (tenant_id, type, subject_id, data)
     values (${reader.tenant_id}, 'customer.created', ${newId()}, '{}')`
   await writeEvent(world, reader.tenant_id)
-  await sequenceAll(world.sql)
+  await sequenceAllEvents(world.sql)
   await slow`commit`
-  await sequenceAll(world.sql)
+  await sequenceAllEvents(world.sql)
   const [late, early] = (await reader.get('/v1/events')).body
   expect([late.sequence, early.created_at < late.created_at]).toEqual([1, true])
   const found = async (query: string) => sequencesOf((await reader.get(`/v1/events?${query}`)).body)
@@ -140,7 +140,7 @@ describe('a list', () => {
     const refunded = await capturedPayment(shop)
     returned = (await refund(shop, refunded.id, { amount_minor: 300 })).body
     await world.drain()
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
   })
 
   const all = async (query = '') => (await shop.get(`/v1/events?limit=100${query}`)).body
@@ -176,7 +176,7 @@ describe('a list', () => {
     expect(await all(`&subject_id=${newId()}`)).toEqual([])
   })
 
-  test('is filtered by the time of creation, and stays in the order of sequences', async () => {
+  test('is filtered by the time of creation, and keeps the order of sequences', async () => {
     const events = await all()
     const times = [0, 3, 7, events.length - 1].map((nth) => events[nth].created_at as string)
     for (const from of times)
@@ -228,7 +228,7 @@ describe('a list', () => {
     expect(pages.flat()).toEqual(await all('&type=payment.*'))
   })
 
-  test('of the events of a payment has those of its refunds too, oldest first and in pages', async () => {
+  test('of the events of a payment includes the events of its refunds, oldest first and in pages', async () => {
     const path = `/v1/payments/${returned.payment_id}/events`
     const whole = (await shop.get(path)).body
     expect(whole.map(({ type }: any) => type)).toEqual([
@@ -287,11 +287,11 @@ describe('a list', () => {
     ],
     ['type=dispute.*', 'type `dispute.*` is not an event type. The reference at /docs lists all types.'],
     ['type=*&type=*', 'type comes more than once.'],
-  ])('is refused with an explanation for %s', async (query, message) => {
+  ])('is refused for %s, and the error explains the mistake', async (query, message) => {
     expect((await shop.get(`/v1/events?${query}`)).body.error.message).toBe(message)
   })
 
-  test('after the highest possible sequence is empty', async () => {
+  test('that begins after the highest possible sequence is empty', async () => {
     expect((await shop.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`)).body).toEqual([])
   })
 })
@@ -303,7 +303,7 @@ describe('a waiting request', () => {
   })
   afterAll(() => server.end())
 
-  /** The count of statements of the API with this text in this database, and of the blocks that they read. */
+  /** The count of the API's statements with this text in this database, and the count of the blocks that they read. */
   async function measureReads(world: World, text: string): Promise<{ calls: number; blocks: number }> {
     const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
     const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
@@ -323,11 +323,11 @@ describe('a waiting request', () => {
     const reader = await world.clientOf()
     const [any, filtered] = [sendWaiting(reader), sendWaiting(reader, 'type=merchant.*')]
     await writeEvent(world, reader.tenant_id)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     const first = await any
     expect([sequencesOf(first.body), first.headers.get('preference-applied')]).toEqual([[1], 'wait=30'])
     await writeEvent(world, reader.tenant_id, 0, 'merchant.created')
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     const second = await filtered
     expect([sequencesOf(second.body), second.headers.get('link')]).toEqual([
       [2],
@@ -335,7 +335,7 @@ describe('a waiting request', () => {
     ])
   })
 
-  test('reads again after each message of the queue, also without a new event', async ({ world }) => {
+  test('reads again after each message of the queue, even without a new event', async ({ world }) => {
     const reader = await world.clientOf()
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
@@ -343,18 +343,18 @@ describe('a waiting request', () => {
       (await measureReads(world, 'select last_sequence from event_sequences')).calls
     const before = await countReads()
     const answer = sendWaiting(reader)
-    // The request itself reads once; a tenant without events is not polled.
+    // The request itself reads once; while no event is written, the API does not read for the request again.
     await eventually(async () => {
       queue.publish([{ id: reader.tenant_id, state: 'succeeded' }])
       expect(await countReads()).toBeGreaterThan(before + 2)
     })
     await writeEvent(world, reader.tenant_id)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
   })
 
   test.for(['', '&type=customer.*', '&type=merchant.*'])(
-    'by time finds its place among many events without reading them: %s',
+    'that begins at a time finds its place among many events without reading the earlier events: %s',
     async (type, { world }) => {
       const reader = await world.clientOf()
       await world.sql`
@@ -368,7 +368,7 @@ describe('a waiting request', () => {
       const found = async (query: string) =>
         sequencesOf((await reader.get(`/v1/events?limit=3${type}&${query}`)).body)
       const before = await measureReads(world, 'events e')
-      // The page from the 20,000th event, the end of its range, and the empty page after it.
+      // The page after the 20,000th event, the end of the time range, and the empty page after the end.
       const pages = [
         await found('created_from=2026-01-03T07:33:20Z'),
         await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z'),
@@ -382,17 +382,17 @@ describe('a waiting request', () => {
     },
   )
 
-  test('by time is answered by the first event that is created in its range', async ({ world }) => {
+  test('for a time range is answered by the first event that is created in the range', async ({ world }) => {
     const reader = await world.clientOf()
     await writeEvent(world, reader.tenant_id)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     const [{ created_at }] = (await reader.get('/v1/events')).body
     const [before, after] = [
       sendWaiting(reader, `created_to=${created_at}`, 1),
       sendWaiting(reader, `created_from=${created_at}&after=1`),
     ]
     await writeEvent(world, reader.tenant_id)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(sequencesOf((await after).body)).toEqual([2])
     const { body, headers } = await before
     expect([body, headers.get('link')]).toEqual([
@@ -417,7 +417,7 @@ describe('a waiting request', () => {
     const first = await measureReads(world, 'from events e')
     for (let calls = first.calls; calls < first.calls + 4; calls++) {
       await writeEvent(world, reader.tenant_id)
-      await sequenceAll(world.sql)
+      await sequenceAllEvents(world.sql)
       await eventually(async () =>
         expect((await measureReads(world, 'from events e')).calls).toBeGreaterThan(calls),
       )
@@ -426,14 +426,14 @@ describe('a waiting request', () => {
     await world.sql`
       insert into events (tenant_id, type, subject_id, data)
       values (${reader.tenant_id}, 'merchant.created', ${subject_id}, ${world.sql.json({ id: subject_id })})`
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([5005])
     expect(last.blocks - first.blocks).toBeLessThan((first.blocks - before.blocks) / 2)
   })
 
-  test('is charged for slow repeated reads', async ({ world }) => {
+  test('whose repeated reads are slow counts more against the rate limit', async ({ world }) => {
     const env = { ...world.env, RATE_LIMIT_RPS: '1', RATE_LIMIT_BURST: '100' }
-    const api = await startHere('api', env, createLog('silent', 'test'))
+    const api = await startInThisProcess('api', env, createLog('silent', 'test'))
     onTestFinished(() => api.close())
     const reader = await world.clientOf()
     const client = createClient(api.url!, reader.key)
@@ -458,13 +458,13 @@ describe('a waiting request', () => {
       await sleep(50)
     })
     await writeEvent(world, reader.tenant_id, 0, 'merchant.created')
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
     const { headers } = await client.get('/v1/events')
     expect(Number(headers.get('ratelimit-remaining'))).toBeLessThan(98)
   })
 
-  test('is answered without events at the end of its time, and at once if there are events', async ({
+  test('without a new event is answered at the end of its wait, and a request that finds events is answered at once', async ({
     world,
   }) => {
     const reader = await world.clientOf()
@@ -475,11 +475,11 @@ describe('a waiting request', () => {
       '</v1/events?after=0>; rel="next"',
     ])
     await writeEvent(world, reader.tenant_id)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     expect(sequencesOf((await sendWaiting(reader)).body)).toEqual([1])
   })
 
-  /** Sends one waiting request more than the limit. Its refusal shows that the others wait. */
+  /** Sends one request more than may wait. The refusal of the last request shows that the others wait. */
   async function fillWaiting(reader: Client): Promise<Promise<Answer>[]> {
     const answers = Array.from({ length: 21 }, () => sendWaiting(reader))
     const { status, body } = await Promise.race(answers)
@@ -488,7 +488,7 @@ describe('a waiting request', () => {
   }
 
   test('is answered without events when the process closes', async ({ world }) => {
-    const api = await startHere('api', world.env, createLog('silent', 'test'))
+    const api = await startInThisProcess('api', world.env, createLog('silent', 'test'))
     const answers = await fillWaiting(createClient(api.url!, (await world.clientOf()).key))
     await api.close()
     const bodies = (await Promise.all(answers)).filter(({ status }) => status === 200).map(({ body }) => body)
@@ -500,12 +500,12 @@ describe('a waiting request', () => {
     const answers = await fillWaiting(reader)
     expect((await reader.get('/v1/payments')).status).toBe(200)
     await writeEvent(world, reader.tenant_id)
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     const seen = (await Promise.all(answers)).filter(({ status }) => status === 200)
     expect(seen.map(({ body }) => sequencesOf(body))).toEqual(Array.from({ length: 20 }, () => [1]))
   })
 
-  test('that is canceled frees its place', async ({ world }) => {
+  test('whose client disconnects frees its place', async ({ world }) => {
     const reader = await world.clientOf()
     const cancellation = new AbortController()
     const headers = { authorization: `Bearer ${reader.key}`, prefer: 'wait=30' }

@@ -1,4 +1,4 @@
-// A short reproducible run of `npm run fuzz`, and its detection of each kind of problem.
+// A short reproducible run of `npm run fuzz`: the run is clean, and the fuzzer detects each kind of problem.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { routesOf } from '#test/documentation.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -36,7 +36,7 @@ test(
   },
 )
 
-test('every operation, notification, scenario and queue is fuzzed', () => {
+test('the run fuzzes every operation, notification, scenario and queue', () => {
   const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
   const resources = ['payments', ...SCENARIO_RESOURCES.map(({ name }) => name)]
   expect(propertiesOf(target)).toEqual([
@@ -52,7 +52,7 @@ test('every operation, notification, scenario and queue is fuzzed', () => {
 
 const LINKS = FLOODS.find(({ name }) => name === 'links to a verification')!
 
-test('a flood of one key is refused with the name of its queue, other keys are answered, and disconnected requests leave no work', async () => {
+test('requests that flood the server with one API key are refused with the name of the full queue, other keys are answered, and disconnected requests leave no work', async () => {
   const { problems, statuses } = await flood(target, LINKS, 1)
   expect(problems).toEqual([])
   expect(statuses).toContain(429)
@@ -87,7 +87,7 @@ describe('the fuzzer detects', () => {
     expect(problems).toEqual(['changed from pending to succeeded'])
   })
 
-  test('a flood that uses too much memory, and a refusal that does not name the full queue', async () => {
+  test('a flood that exceeds the memory limit, and a refusal that does not name the full queue', async () => {
     const { problems } = await flood(
       { ...target, memory: () => Promise.resolve(2 ** 31) },
       { ...LINKS, full: /another queue/ },

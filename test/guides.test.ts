@@ -1,9 +1,10 @@
-// Tests the guides: each is served and found by the search, and its commands work unchanged.
+// Tests the guides: the API serves each guide, the search finds each guide, and the commands in the guides work
+// unchanged.
 import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { ERRORS } from '#core/errors.ts'
 import { registry } from '#core/metrics.ts'
@@ -19,8 +20,8 @@ import { FAULT_NAMES } from '#emulators/shared/faults.ts'
 import { PHASES } from '#emulators/smtp/emulator.ts'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
-import { makeFolder } from '#test/folders.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const FOLDER = new URL('../docs/guides/', import.meta.url)
 const GUIDES = (await readdir(FOLDER))
@@ -51,34 +52,32 @@ for (const name of ORDERED_NAMES) {
   if (commands.length > 0) GUIDE_COMMANDS.set(name, commands)
 }
 
-let world: World
 let reader: Client
-/** The folder in which commands run, with the programs that the guides let a reader save. */
-let folder: Awaited<ReturnType<typeof makeFolder>>
-beforeAll(async () => {
-  // The same networks as under `npm start`.
-  world = await createWorld({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128' } })
+/** The folder in which the commands run, with the programs that the guides ask a reader to save. */
+let folder: Awaited<ReturnType<typeof createTemporaryFolder>>
+// The same networks as under `npm start`.
+const test = testIn({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128' } })
+test.beforeAll(async ({ world }) => {
   reader = createClient(world.client.url, '')
-  folder = await makeFolder()
+  folder = await createTemporaryFolder()
   for (const [, code, name] of (await guide('receiving-events')).matchAll(
     /^```js\n(\/\/ (\S+)\n[^]*?)^```/gm,
   ))
     await writeFile(join(folder.path, name!), code!)
 })
 afterAll(async () => {
-  await world?.close()
   await folder?.remove()
 })
 
-/** The shell function that the quickstart defines for all guides. */
+/** The shell function that the quickstart defines and all guides use. */
 const POLL = GUIDE_COMMANDS.get('quickstart')!.find(({ command }) => command.startsWith('poll()'))!.command
 
 /** Runs the commands of a guide as the first tenant of the world. */
-async function follow(name: string, { options = '-eu', before = '' } = {}) {
+async function follow(world: World, name: string, { options = '-eu', before = '' } = {}) {
   const script = GUIDE_COMMANDS.get(name)!.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`)
   const { key } = world.client
   const port = await freePort('127.0.0.1')
-  // Processes that a guide starts end with its script.
+  // Processes that a guide starts end with the script of the guide.
   const begin = `trap 'jobs -p | xargs -r kill 2> /dev/null || true' EXIT\n${POLL}`
   return await promisify(execFile)('bash', [options, '-c', [begin, before, ...script].join('\n')], {
     cwd: folder.path,
@@ -97,9 +96,9 @@ async function follow(name: string, { options = '-eu', before = '' } = {}) {
   })
 }
 
-describe('the commands of a guide return the responses it shows, also after those of all other guides', () => {
-  test.each([...GUIDE_COMMANDS])('%s', async (name, commands) => {
-    const { stdout } = await follow(name)
+describe('the commands of a guide return the responses that the guide shows, even after the commands of all other guides', () => {
+  test.for([...GUIDE_COMMANDS])('%s', async ([name, commands], { world }) => {
+    const { stdout } = await follow(world, name)
     const outputs = stdout.split(SEPARATOR)
     for (const [index, { command, answer }] of commands.entries()) {
       const output = outputs[index]!.trim()
@@ -111,28 +110,30 @@ describe('the commands of a guide return the responses it shows, also after thos
   })
 })
 
-test('the guide to events waits for the next event after all earlier events, also if there are many', async () => {
+test('the guide to events waits for the next event after all earlier events, even if there are many events', async ({
+  world,
+}) => {
   const requests = Array.from({ length: 101 }, (_, nth) =>
     world.client.post('/v1/customers', { idempotency_key: `guide-many-events-${nth}` }),
   )
   await Promise.all(requests)
   const last = await world.client.get('/v1/events?after=100', { prefer: 'wait=20' })
   expect(last.body).not.toEqual([])
-  const { stdout } = await follow('events')
+  const { stdout } = await follow(world, 'events')
   const new_events = JSON.parse(stdout.split(SEPARATOR).at(-2)!) as { sequence: number }[]
   expect(new_events.filter(({ sequence }) => sequence <= 101)).toEqual([])
 })
 
-test('a guide that is followed a second time ends', async () => {
+test('the commands of a guide end when the guide is followed a second time', async ({ world }) => {
   const guides = ['wallet', 'payouts', 'kyc', 'disputes']
-  // Two polls are enough: all events have arrived.
+  // Two polls are enough, because all events have arrived.
   const before = 'sleep() { :; }; seq() { echo 1 2; }'
-  const followed = guides.map((name) => follow(name, { options: '-u', before }))
+  const followed = guides.map((name) => follow(world, name, { options: '-u', before }))
   const stuck = (await Promise.all(followed)).map(({ stderr }) => stderr.includes('has not come'))
   expect(stuck).toEqual([false, false, true, true])
 })
 
-describe('each guide is a page that begins with its purpose, and its links work', () => {
+describe("each guide is a page that begins with the guide's purpose, and the links of the page work", () => {
   test.each(GUIDES)('%s', async (name) => {
     const page = await reader.get(`/docs/guides/${name}`)
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
@@ -151,12 +152,12 @@ describe('each guide is a page that begins with its purpose, and its links work'
   })
 })
 
-test('the index lists every guide, and an unknown guide is 404', async () => {
+test('the index lists every guide, and the path of an unknown guide is 404', async () => {
   const index = await reader.get('/docs/guides')
   const reference = await reader.get('/openapi.json')
   for (const name of GUIDES) {
     expect(index.text).toContain(`<li><a href="/docs/guides/${name}"`)
-    // The search of the reference finds headings.
+    // The search of the API reference finds headings.
     expect(reference.body.info.description).toMatch(
       new RegExp(`^### .+\n\n\\[.+\\]\\(/docs/guides/${name}\\): `, 'm'),
     )
@@ -248,7 +249,7 @@ test('the search finds sections by words, and escapes the query', async () => {
   }
 })
 
-test('the search uses the first eight different words', async () => {
+test('the search uses the first eight different words of the query', async () => {
   const found = async (query: string) => {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(query)}`)
     return page.text.includes('<mark>')
@@ -258,9 +259,9 @@ test('the search uses the first eight different words', async () => {
   expect(await found('a e i o u t n s no-such-word')).toBe(true)
 })
 
-test('common search words lead to the right guide, here and in the reference', async () => {
+test('common search words lead to the right guide, in the search of the guides and of the API reference', async () => {
   const { description } = (await reader.get('/openapi.json')).body.info
-  // The search of the reference finds the headings of its description.
+  // The search of the API reference finds the headings of its description.
   const sections = Array.from((description as string).matchAll(/^#+ (.+)$([^]*?)(?=^#|$(?![^]))/gm))
   for (const [query, ...names] of [
     ['3ds', 'three-d-secure'],
@@ -309,12 +310,12 @@ test('common search words lead to the right guide, here and in the reference', a
   }
 })
 
-test('the doc_url of an error leads to its paragraph, and every code has one', async () => {
+test('the doc_url of an error leads to the paragraph of its code, and every code has a paragraph', async () => {
   const page = await reader.get('/docs/guides/errors')
   for (const [code, [status]] of Object.entries(ERRORS))
     expect(page.text).toMatch(new RegExp(`id="${code}"[^]{1,120}<p><strong>${status}\\.</strong> `))
   const { doc_url } = (await reader.get('/v1/customers')).body.error
-  // The API has no public address here.
+  // This API has no public address.
   expect(doc_url).toBe(`${reader.url}/docs/guides/errors#unauthorized`)
 })
 
@@ -348,7 +349,7 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
   ])
   await expectNames('operations', [...QUEUES, ...DRIFT_STATES, ...proposalState.options])
   const alerts = (await guide('operations')).split('\n## ').find((part) => part.startsWith('Alerts'))!
-  // Some metrics have no value at first, so their definitions are compared.
+  // Some metrics have no value at first, so the test compares the definitions of the metrics.
   const measured = registry.getMetricsAsArray().map(({ name }) => name)
   for (const [, name] of alerts.matchAll(/`(sluice_\w+)/g)) expect(measured).toContain(name)
   expect(alerts).toContain('`sluice_log_lines_lost_total`')

@@ -1,4 +1,5 @@
-// The table of variables matches `--help`, docs/configuration.md and the variables that processes read; commands refuse wrong arguments.
+// The table of variables matches `--help`, docs/configuration.md and the variables that processes read; commands refuse
+// invalid arguments.
 import { execFile } from 'node:child_process'
 import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -32,7 +33,8 @@ test.for([
     const read = variables().filter((variable) => isReadBy(variable.name, name))
     expect(listed).toEqual(read.map((variable) => variable.name))
     expect(stdout).not.toContain('[object')
-    // A process requires its variables, so its help promises no default of `npm start`.
+    // The help of a process does not mention the defaults of `npm start`, because the process itself has no such
+    // defaults.
     expect(stdout).not.toMatch(/Unset, `npm start`/)
     for (const { name: variable, example } of read)
       expect(stdout).toContain(`Example: ${variable}=${example}`)
@@ -57,7 +59,7 @@ test.for([
   },
 )
 
-test('npm run stripe prints the event types that its endpoint needs, and the API version', async () => {
+test('npm run stripe prints the event types that the webhook endpoint at Stripe needs, and the API version', async () => {
   const stripe = (...args: string[]) => runCommand('src/commands/stripe.ts', args)
   expect(await stripe('events')).toMatchObject({ code: 0, stdout: `${EVENT_TYPES.join('\n')}\n` })
   expect(await stripe('events', '--comma')).toMatchObject({ code: 0, stdout: `${EVENT_TYPES.join()}\n` })
@@ -75,7 +77,7 @@ test.each(['jobs', 'queues', 'users'])('npm run %s refuses an unknown command', 
   })
 })
 
-test('a command with a closed output pipe ends without an error', async () => {
+test('a command whose output pipe is closed ends without an error', async () => {
   const command = 'node src/commands/jobs.ts --help | true'
   const { stderr } = await promisify(execFile)('sh', ['-c', command], { cwd: new URL('..', import.meta.url) })
   expect(stderr).toBe('')

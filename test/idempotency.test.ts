@@ -48,7 +48,9 @@ test('a replay answers 201 with the bytes of the first response', async ({ world
   expect(await count(world, 'customers', body.idempotency_key)).toBe(1)
 })
 
-test('a replay in the same process executes no accepting statement', async ({ world }) => {
+test('a replay in the same process does not run the statement that accepts the request', async ({
+  world,
+}) => {
   const statementCount = async (step: string) => {
     const { values } = await metrics.statement.get()
     const ofStep = ({ metricName, labels }: (typeof values)[number]) =>
@@ -67,7 +69,7 @@ test('a replay in the same process executes no accepting statement', async ({ wo
   }
 })
 
-test('another process replays accepted customers and payments, and refuses their keys with other content', async ({
+test('another process replays the requests for customers and payments, and refuses their keys with other content', async ({
   world,
 }) => {
   const { secret } = await createKey(world.sql, 'acme')
@@ -115,7 +117,9 @@ test('a repeated key with other content is refused and changes nothing', async (
   expect((await world.client.get(`/v1/customers/${first.body.id}`)).body).toEqual(first.body)
 })
 
-test('the header is sufficient, and a field next to it must be equal', async ({ world }) => {
+test('the key in the header is sufficient, and a key in the body must be equal to the key in the header', async ({
+  world,
+}) => {
   const key = freshKey()
   const first = await world.client.post('/v1/customers', { name: 'Ada' }, { 'idempotency-key': key })
   expect([first.status, first.body.idempotency_key]).toEqual([201, key])
@@ -153,7 +157,7 @@ test('a key has 1 to 255 visible characters, in the header and in the field', as
   }
 })
 
-test('quotes around a key, as in the standard, are not part of it', async ({ world }) => {
+test('quotes around a key, which the standard prescribes, are not part of the key', async ({ world }) => {
   const key = `${freshKey()}"\\`
   const quoted = `"${key.replaceAll(/["\\]/g, String.raw`\$&`)}"`
   const first = await world.client.post('/v1/customers', {}, { 'idempotency-key': quoted })
@@ -180,7 +184,7 @@ test('200 concurrent requests with one key create one customer and 199 replays',
   expect(await count(world, 'customers', body.idempotency_key)).toBe(1)
 })
 
-test('one of four contents in 200 concurrent requests owns the key, and the others are refused', async ({
+test('of 200 concurrent requests with one key and four different bodies, one body is accepted, and the other bodies are refused', async ({
   world,
 }) => {
   const key = freshKey()
@@ -215,7 +219,9 @@ test('200 concurrent requests with one key create one payment at the processor a
   expect(effects.map(({ effect }: { effect: string }) => effect)).toEqual(['authorize'])
 })
 
-test('a replay during the first request waits for its outcome, or answers 202', async ({ world }) => {
+test('a replay during the first request waits for the outcome of the first request, or answers 202', async ({
+  world,
+}) => {
   const hold = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
@@ -238,7 +244,9 @@ test('a replay during the first request waits for its outcome, or answers 202', 
   expect(responses.map(replayed)).toEqual([false, true])
 })
 
-test('a replay of a declined payment is declined without a request to the processor', async ({ world }) => {
+test('a replay of a declined payment returns the decline without a request to the processor', async ({
+  world,
+}) => {
   const body = { ...payment, payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
   const first = await world.client.post('/v1/payments', body)
   expect([first.status, first.body.error.code]).toEqual([402, 'payment_declined'])
@@ -253,7 +261,7 @@ test('a replay of a declined payment is declined without a request to the proces
   )
 })
 
-test('a refused request does not use its key', async ({ world }) => {
+test('a refused request leaves its key unused', async ({ world }) => {
   const idempotency_key = freshKey()
   for (const invalid of [{ name: 1 }, { nope: true }, { name: 'x'.repeat(257) }])
     expect((await world.client.post('/v1/customers', { idempotency_key, ...invalid })).status).toBe(400)
@@ -264,7 +272,7 @@ test('a refused request does not use its key', async ({ world }) => {
   expect((await world.client.post('/v1/payments', { ...payment, idempotency_key })).status).toBe(201)
 })
 
-test('a key is independent on another route, for another payment and for another tenant', async ({
+test('the same key is independent on another route, for another payment and for another tenant', async ({
   world,
 }) => {
   const idempotency_key = freshKey()
@@ -314,7 +322,7 @@ test('a key is independent on another route, for another payment and for another
   )
 })
 
-test('the requests of a key are paginated, with requests of one moment on the same page', async ({
+test('the requests of a key are paginated, and requests of the same moment are on the same page', async ({
   world,
 }) => {
   const key = freshKey()
@@ -347,7 +355,7 @@ test('the requests of a key are paginated, with requests of one moment on the sa
   expect((await world.client.get(`/v1/idempotency_keys/${key}?limit=101`)).body.error.param).toBe('limit')
 })
 
-test('a key older than 30 days is deleted and does not create a second resource', async ({ world }) => {
+test('a key older than 30 days is deleted, and its reuse is refused', async ({ world }) => {
   const customer = { idempotency_key: freshKey(), name: 'Ada' }
   const charge = { ...payment, idempotency_key: freshKey() }
   await world.client.post('/v1/customers', customer)
@@ -369,7 +377,7 @@ test('a key older than 30 days is deleted and does not create a second resource'
   expect(await count(world, 'payments', charge.idempotency_key)).toBe(1)
 })
 
-test('the request of a disconnected client finishes, and its key has the outcome', async ({ world }) => {
+test('the request of a disconnected client finishes, and its key returns the outcome', async ({ world }) => {
   const hold = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
@@ -395,7 +403,7 @@ test('the request of a disconnected client finishes, and its key has the outcome
   expect([response.status, response.body.status, replayed(response)]).toEqual([201, 'authorized', true])
 })
 
-test('a null field equals an absent field, and the order of fields is irrelevant', async ({ world }) => {
+test('a null field equals an absent field, and the order of fields does not matter', async ({ world }) => {
   const { id } = await capturedPayment(world.client)
   const idempotency_key = freshKey()
   const first = await refund(world.client, id, {
@@ -436,7 +444,7 @@ test('a null field equals an absent field, and the order of fields is irrelevant
   expect(canceled.map(({ status }) => status)).toEqual([200, 200])
 })
 
-test('a replay does not roll back requests accepted in the same batch', async ({ world }) => {
+test('a replay does not roll back other requests that are accepted in the same batch', async ({ world }) => {
   const { id: captured } = await capturedPayment(world.client, { amount_minor: 5000 })
   const creates: [path: string, body: Record<string, unknown>][] = [
     ['/v1/customers', { name: 'Ada' }],
@@ -452,7 +460,7 @@ test('a replay does not roll back requests accepted in the same batch', async ({
     const before = await sequenceValue(world)
     const responses = await Promise.all(existing_keys.flatMap((key) => [send(key), send(freshKey())]))
     expect(responses.map(replayed)).toEqual(existing_keys.flatMap(() => [true, false]))
-    // Each insert uses a value of this sequence, also an insert that is rolled back.
+    // Each insert uses a value of this sequence, even an insert that is rolled back.
     expect([path, ((await sequenceValue(world)) - before + 1000) % 1000]).toEqual([
       path,
       existing_keys.length,

@@ -1,32 +1,17 @@
 // Invalid bodies and values are refused with a 4xx, and nothing is written.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { freshKey, type Client } from '#test/client.ts'
+import { expect } from 'vitest'
+import { freshKey } from '#test/client.ts'
 import { MERCHANT } from '#test/parties.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import {
-  CREATE_CUSTOMER,
-  CREATE_PAYMENT,
-  CREATES,
-  createRefusingWorld,
-  jsonHeaders,
-  type RefusingWorld,
-} from '#test/refusals.ts'
-import type { World } from '#test/world.ts'
+import { CREATE_CUSTOMER, CREATE_PAYMENT, CREATES, jsonHeaders, testRefusals } from '#test/refusals.ts'
 
-let world: World
-let client: Client
-let accepted: RefusingWorld['accepted']
-
-beforeAll(async () => {
-  ;({ world, client, accepted } = await createRefusingWorld())
-})
-afterAll(async () => await world?.close())
+const test = testRefusals()
 
 function withKey(fields: string): string {
   return `{"idempotency_key":"${freshKey()}",${fields}}`
 }
 
-test('a body that is not JSON is refused', async () => {
+test('a body that is not JSON is refused', async ({ accepted }) => {
   const broken = [
     '{',
     '{"a":}',
@@ -42,12 +27,12 @@ test('a body that is not JSON is refused', async () => {
   expect(await accepted([''], { routes: CREATES })).toEqual([])
 })
 
-test('a body that is not an object is refused', async () => {
+test('a body that is not an object is refused', async ({ accepted }) => {
   const others = ['null', '[]', '"text"', '17', 'true', '[{"idempotency_key":"x"}]']
   expect(await accepted(others, { routes: CREATES })).toEqual([])
 })
 
-test('bytes that are not UTF-8 are refused', async () => {
+test('bytes that are not UTF-8 are refused', async ({ accepted }) => {
   const withNameBytes = (...bytes: number[]) =>
     Buffer.concat([Buffer.from('{"idempotency_key":"x","name":"'), Buffer.from(bytes), Buffer.from('"}')])
   const bodies = [
@@ -59,7 +44,10 @@ test('bytes that are not UTF-8 are refused', async () => {
   expect(await accepted([...bodies, Buffer.from('{"idempotency_key":"x"}', 'utf16le')])).toEqual([])
 })
 
-test('a body that is nested too deeply is refused, also at a depth that would overflow the stack', async () => {
+test('a body that is nested too deeply is refused, even at a depth that would overflow the stack', async ({
+  accepted,
+  client,
+}) => {
   const lists = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
   const objects = `${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}`
   const bodies = [33, 1000, 100_000].flatMap((depth) => [lists(depth), withKey(`"metadata":${lists(depth)}`)])
@@ -71,7 +59,7 @@ test('a body that is nested too deeply is refused, also at a depth that would ov
   expect(fits.status).toBe(201)
 })
 
-test('a body with too many values of any kind is refused', async () => {
+test('a body with too many values is refused, whatever their kind', async ({ client }) => {
   const many = (value: string) => `[${Array(30_000).fill(value).join(',')}]`
   const keys = Array.from({ length: 5_000 }, (_, n) => `"${n}":"${'x'.repeat(n % 40)}"`).join(',')
   for (const fields of [
@@ -94,7 +82,7 @@ test('a body with too many values of any kind is refused', async () => {
   expect([fine.status, fine.body.metadata]).toEqual([201, commas])
 })
 
-test('a body with a duplicate key is refused', async () => {
+test('a body with a duplicate key is refused', async ({ accepted, client }) => {
   const bodies = [
     withKey('"name":"a","name":"b"'),
     withKey('"name":"a","n\\u0061me":"a"'),
@@ -108,7 +96,7 @@ test('a body with a duplicate key is refused', async () => {
   expect([fine.status, fine.body.metadata]).toEqual([201, innocent])
 })
 
-test('keys such as __proto__ and constructor are refused and change nothing', async () => {
+test('keys such as __proto__ and constructor are refused and change nothing', async ({ accepted }) => {
   const fields = [
     '"__proto__":{"name":"x"}',
     '"metadata":{"__proto__":{"polluted":true}}',
@@ -119,7 +107,7 @@ test('keys such as __proto__ and constructor are refused and change nothing', as
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
 })
 
-test('fields of a wrong type are refused, and the error names them', async () => {
+test('a field of a wrong type is refused, and the error names the field', async ({ accepted, client }) => {
   for (const param of ['name', 'email', 'phone', 'external_id', 'idempotency_key']) {
     const values = ['17', 'true', '[]', '{}', '["x"]', '{"$ne":null}']
     const bodies = values.map((value) => `{"${param}":${value}}`)
@@ -129,7 +117,11 @@ test('fields of a wrong type are refused, and the error names them', async () =>
   expect(both.body.error.details.map(({ param }: { param: string }) => param)).toEqual(['name', 'email'])
 })
 
-test('NUL characters and lone surrogates are refused in every field, key, path and query', async () => {
+test('NUL characters and lone surrogates are refused in every field, key, path and query', async ({
+  world,
+  accepted,
+  client,
+}) => {
   const bad = ['\\u0000', 'a\\u0000b', '\\ud800', 'x\\udfff', '\\ude00\\ud83d']
   const bodies = bad.flatMap((text) => [
     withKey(`"name":"${text}"`),
@@ -161,7 +153,7 @@ function payment(amount: string, currency: string, more = '"method":"card"'): st
   return withKey(`"amount_minor":${amount},"currency":${currency},${more}`)
 }
 
-test('invalid amounts are refused', async () => {
+test('invalid amounts are refused', async ({ accepted }) => {
   const amounts = [
     '0',
     '-1',
@@ -181,8 +173,12 @@ test('invalid amounts are refused', async () => {
   expect(await accepted([payment('1000000000000', '"USD"')], large)).toEqual([])
 })
 
-test('unknown currencies are refused, and supported ones are accepted in upper and lower case', async () => {
-  // The last one is USD in upper case: ſ is a long s.
+test('unknown currencies are refused, and supported currencies are accepted in upper and lower case', async ({
+  world,
+  accepted,
+  client,
+}) => {
+  // The last text is USD in upper case: ſ is a long s.
   const texts = ['XXX', 'EURO', 'US', '', '840', ' USD', 'U$D', 'uſd'].map((text) => JSON.stringify(text))
   const bodies = [...texts, 'null', '840', '["USD"]'].map((currency) => payment('1000', currency))
   expect(await accepted(bodies, { routes: CREATE_PAYMENT, param: 'currency' })).toEqual([])
@@ -196,7 +192,7 @@ const UUID_EXPECTED = `must be a UUID, such as ${EXAMPLE_ID}`
 const ID_HINT = `${UUID_EXPECTED}; it is the \`id\` in our answers, not a name, a slug or an id of a provider`
 const REFERENCE_HINT = `${UUID_EXPECTED}; this is the id at the processor, by which lists of payments and refunds are filtered: \`?processor_reference=\``
 
-/** URLs that parsers read differently, as JSON. */
+/** URLs that parsers read differently, as JSON texts. */
 const AMBIGUOUS_URLS = [
   'https://shop.example/\na',
   '\thttps://shop.example/',
@@ -210,7 +206,9 @@ const AMBIGUOUS_URLS = [
   'https://xn--/',
 ].map((text) => JSON.stringify(text))
 
-test('URLs with control characters, invisible characters, blanks or a user are refused in every field', async () => {
+test('URLs with control characters, invisible characters, blanks or a user are refused in every field', async ({
+  client,
+}) => {
   const post = async (path: string, body: object) => {
     const { status, body: response } = await client.post(path, { idempotency_key: freshKey(), ...body })
     return [status, response.error?.param]
@@ -235,7 +233,7 @@ test('URLs with control characters, invisible characters, blanks or a user are r
   }
 })
 
-test('invalid values in other fields of a payment are refused', async () => {
+test('invalid values in other fields of a payment are refused', async ({ accepted }) => {
   for (const [param, values] of [
     ['method', ['"sepa"', 'null', '"CARD"']],
     ['return_url', ['"javascript:alert(1)"', '"/x"', '"ftp://example.com"', ...AMBIGUOUS_URLS]],
@@ -248,12 +246,16 @@ test('invalid values in other fields of a payment are refused', async () => {
   }
 })
 
-test('numbers that lose precision in JSON are refused', async () => {
+test('numbers that lose precision in JSON are refused', async ({ accepted }) => {
   const numbers = ['9007199254740993', '12345678901234567890', '-9007199254740992', '1e400']
   expect(await accepted(numbers.map((number) => withKey(`"metadata":{"n":${number}}`)))).toEqual([])
 })
 
-test('numbers that grow in storage are refused, and other metadata stays small in storage', async () => {
+test('numbers whose stored form is much longer are refused, and the stored form of other metadata stays small', async ({
+  world,
+  accepted,
+  client,
+}) => {
   const numbers = ['5e-324', '-1e-16', '1.5e-200']
   expect(await accepted(numbers.map((number) => withKey(`"metadata":{"n":[1,${number}]}`)))).toEqual([])
   const fills = ['1e-15,', '1.2345678901234567e-15,', '0.1,', '1,', '"",', '[],', '{},', 'null,']
@@ -268,12 +270,14 @@ test('numbers that grow in storage are refused, and other metadata stays small i
   }
 })
 
-test('metadata of more than 16 KiB in bytes is refused', async () => {
+test('metadata of more than 16 KiB in bytes is refused', async ({ accepted }) => {
   const bodies = ['x'.repeat(16_400), '名'.repeat(5_500)].map((text) => withKey(`"metadata":"${text}"`))
   expect(await accepted(bodies, { routes: CREATE_CUSTOMER, param: 'metadata' })).toEqual([])
 })
 
-test('metadata of more than 1,000 values is refused; lists and objects count as one each', async () => {
+test('metadata of more than 1,000 values is refused; lists and objects count as one value each', async ({
+  client,
+}) => {
   const lists = (count: number) => Array.from({ length: count }, (_, n) => (n % 2 === 0 ? [] : [{ a: 'b' }]))
   const create = async (metadata: unknown) =>
     await client.post('/v1/customers', { idempotency_key: freshKey(), metadata })
@@ -286,7 +290,7 @@ test('metadata of more than 1,000 values is refused; lists and objects count as 
   ])
 })
 
-test('SQL in a value is stored as text', async () => {
+test('SQL in a value is stored as text', async ({ client }) => {
   for (const text of [
     "'; drop table customers; --",
     "' or '1'='1",
@@ -308,7 +312,9 @@ test('SQL in a value is stored as text', async () => {
   }
 })
 
-test('error messages are plain, and the length and number of the names in them are limited', async () => {
+test('error messages are in plain words, and the length and number of the names in them are limited', async ({
+  client,
+}) => {
   const messagesOf = async (body: unknown, path = '/v1/payments') => {
     const { status, body: response } = await client.post(path, body)
     expect(status).toBe(400)
@@ -339,7 +345,7 @@ test('error messages are plain, and the length and number of the names in them a
   expect(await detailsOf({}, '/v1/merchants', key)).toContain(
     'Idempotency-Key must be 1 to 255 visible characters',
   )
-  // These errors do not depend on the kind.
+  // These errors do not depend on the kind of the task.
   for (const [kind, reported] of [
     [undefined, 'is required'],
     ['summarize', 'must be one of generate, classify, extract'],
@@ -379,7 +385,9 @@ test('error messages are plain, and the length and number of the names in them a
   ])
 })
 
-test('a value that is not an id is refused with an example of an id, without a copy of the value', async () => {
+test('a value that is not an id is refused, and the error has an example of an id and does not repeat the value', async ({
+  client,
+}) => {
   const at_processor = 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg'
   const elsewhere = ['acme', 'ada@example.com', 'cus_NffrFeUfNV2Hib', '17', EXAMPLE_ID.slice(0, -1)]
   for (const path of ['payments', 'customers', 'payouts', 'refunds', 'webhook_endpoints', 'events'])
@@ -397,7 +405,9 @@ test('a value that is not an id is refused with an example of an id, without a c
   expect(filtered.body.error).toMatchObject({ param: 'customer_id', message: `customer_id ${ID_HINT}.` })
 })
 
-test('a repeated parameter is reported as such, and a field that fails several checks once', async () => {
+test('the error of a repeated parameter says that the parameter is repeated, and a field that fails several checks is reported once', async ({
+  client,
+}) => {
   for (const [query, ...reported] of [
     ['limit=5&limit=6', 'limit comes more than once'],
     ['status=captured&status=failed&status=x', 'status comes more than once'],
@@ -412,7 +422,7 @@ test('a repeated parameter is reported as such, and a field that fails several c
   }
 })
 
-test('error messages contain no terms of the validator or the programming language', async () => {
+test('error messages use no terms of the validator or the programming language', async ({ client }) => {
   const values = [undefined, null, '', 'x', -1, 1.5, true, [], {}, [{}], { a: undefined }]
   const reported: string[] = []
   const add = ({ status, text }: { status: number; text: string }) =>

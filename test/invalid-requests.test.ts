@@ -1,37 +1,35 @@
 // The API refuses invalid HTTP requests: too large, of another content type, unfinished or ambiguous.
 import { gzipSync } from 'node:zlib'
 import { pino } from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { BODY_LIMIT_BYTES } from '#api/body.ts'
 import { startApi } from '#api/main.ts'
 import { MAX_BUFFERED_BODY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
-import { createClient, freshKey, type Client } from '#test/client.ts'
+import { createClient, freshKey } from '#test/client.ts'
 import { startProcess, until } from '#test/process.ts'
 import { sendAndReset, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
-import { createRefusingWorld, jsonHeaders, stored, type RefusingWorld } from '#test/refusals.ts'
-import type { World } from '#test/world.ts'
+import { jsonHeaders, stored, testRefusals } from '#test/refusals.ts'
 
-let world: World
-let client: Client
-let customer_id: string
-let accepted: RefusingWorld['accepted']
 /** The headers of a valid request, one line each. */
 let valid_headers: string
 
-beforeAll(async () => {
-  ;({ world, client, customer_id, accepted } = await createRefusingWorld())
+const test = testRefusals()
+test.beforeAll(async ({ world }) => {
   valid_headers = Object.entries(jsonHeaders(world))
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join('')
 })
-afterAll(async () => await world?.close())
 
 function customer(): string {
   return JSON.stringify({ idempotency_key: freshKey(), name: 'x' })
 }
 
-test('a body that is too large is refused by its content-length or while it is read', async () => {
+test('a body that is too large is refused because of its content-length or while the body is read', async ({
+  world,
+  accepted,
+  client,
+}) => {
   const large = JSON.stringify({ idempotency_key: freshKey(), name: 'x'.repeat(300 * 1024) })
   expect(await accepted([large], { status: 413 })).toEqual([])
   const before = await stored(world)
@@ -43,7 +41,7 @@ test('a body that is too large is refused by its content-length or while it is r
   expect(await stored(world)).toBe(before)
 })
 
-test('a body that is not application/json is refused', async () => {
+test('a body that is not application/json is refused', async ({ world, accepted, client }) => {
   for (const type of [
     'text/plain',
     'application/x-www-form-urlencoded',
@@ -60,7 +58,7 @@ test('a body that is not application/json is refused', async () => {
   expect((await client.send('POST', '/v1/customers', { headers, body: customer() })).status).toBe(201)
 })
 
-test('a compressed body is refused with any content', async () => {
+test('a compressed body is refused, whatever its content', async ({ accepted }) => {
   for (const encoding of ['gzip', 'br', 'deflate', 'zstd', 'gzip, identity']) {
     const bodies = [gzipSync(customer()), customer()]
     expect(await accepted(bodies, { status: 415, headers: { 'content-encoding': encoding } })).toEqual([])
@@ -68,7 +66,7 @@ test('a compressed body is refused with any content', async () => {
   expect(await accepted([gzipSync(customer())])).toEqual([])
 })
 
-test('an unfinished request gets the response 408 and is disconnected', async () => {
+test('an unfinished request gets a response with 408, and its connection is closed', async ({ world }) => {
   const before = await stored(world)
   const api = await startApi({ ...world.config, REQUEST_TIMEOUT_MS: 601 }, createLog('silent', 'test'))
   const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${valid_headers}`
@@ -91,7 +89,10 @@ test('an unfinished request gets the response 408 and is disconnected', async ()
   expect(await stored(world)).toBe(before)
 })
 
-test('unfinished bodies are refused with 503 when the buffer has no room for new ones', async () => {
+test('unfinished bodies are refused with 503 when the buffer has no room for further bodies', async ({
+  world,
+  client,
+}) => {
   const max_bodies = MAX_BUFFERED_BODY_BYTES / BODY_LIMIT_BYTES
   const head = `POST /v1/customers HTTP/1.1\r\nhost: x\r\n${valid_headers}`
   const announced = openUnfinished(
@@ -115,7 +116,10 @@ test('unfinished bodies are refused with 503 when the buffer has no room for new
   await chunked.reset()
 })
 
-test('callers that disconnect within a body or before the response cause no warning', async () => {
+test('callers that disconnect within a body or before the response cause no warning', async ({
+  world,
+  client,
+}) => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   const api = await startApi(world.config, log)
@@ -137,7 +141,7 @@ test('callers that disconnect within a body or before the response cause no warn
   }
 })
 
-test('requests with an ambiguous length are refused', async () => {
+test('requests with an ambiguous length are refused', async ({ world, client }) => {
   const before = await stored(world)
   const body = customer()
   for (const headers of [
@@ -154,13 +158,15 @@ test('requests with an ambiguous length are refused', async () => {
   expect(await stored(world)).toBe(before)
 })
 
-test('an unknown Expect header is ignored', async () => {
+test('an unknown Expect header is ignored', async ({ world, client }) => {
   const expecting = { ...jsonHeaders(world), expect: 'the unexpected' }
   const passed = await sendBytes(client.url, requestBytes('POST', '/v1/customers', expecting, customer()))
   expect(passed.status).toBe(201)
 })
 
-test('an HTTP/1.1 request without a Host header is refused with an error body; HTTP/1.0 needs no Host', async () => {
+test('an HTTP/1.1 request without a Host header is refused with an error body; HTTP/1.0 needs no Host', async ({
+  client,
+}) => {
   const hostless = `GET /v1/customers HTTP/1.1\r\nconnection: close\r\n${valid_headers}\r\n`
   const refused = await sendBytes(client.url, hostless)
   expect([refused.status, refused.body.error]).toMatchObject([
@@ -171,7 +177,7 @@ test('an HTTP/1.1 request without a Host header is refused with an error body; H
   expect((await sendBytes(client.url, hostless.replace('HTTP/1.1', 'HTTP/1.0'))).status).toBe(200)
 })
 
-test('a request with two hosts is refused', async () => {
+test('a request with two hosts is refused', async ({ client }) => {
   for (const path of ['/v1/customers', '/healthz']) {
     const twice = `GET ${path} HTTP/1.1\r\nhost: a\r\nHOST: a\r\nconnection: close\r\n${valid_headers}\r\n`
     const refused = await sendBytes(client.url, twice)
@@ -179,7 +185,7 @@ test('a request with two hosts is refused', async () => {
   }
 })
 
-test('control characters are refused in all parts of a URL', async () => {
+test('control characters are refused in all parts of a URL', async ({ world, client }) => {
   for (const path of [
     '/v1/customers/a%0ab',
     '/v1/nope%1B[31m',
@@ -201,7 +207,10 @@ test('control characters are refused in all parts of a URL', async () => {
   expect([valid.status, valid.headers.get('cache-control')]).toEqual([200, 'no-store'])
 })
 
-test('line breaks in a request cannot add headers to the request or its response', async () => {
+test('line breaks in a request cannot add headers to the request or its response', async ({
+  world,
+  client,
+}) => {
   const answer = await client.get('/v1/customers?limit=1&email=a%0D%0Aset-cookie:%20stolen=1')
   expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null])
   const before = await stored(world)
@@ -218,7 +227,11 @@ test('line breaks in a request cannot add headers to the request or its response
   expect(await stored(world)).toBe(before)
 })
 
-test('paths with dots, slashes or encoded separators reach no other route', async () => {
+test('paths with dots, slashes or encoded separators reach no other route', async ({
+  world,
+  customer_id,
+  client,
+}) => {
   for (const path of [
     '/v1/customers/..%2f..%2fhealthz',
     '/v1/customers/%2e%2e',
@@ -239,7 +252,10 @@ test('paths with dots, slashes or encoded separators reach no other route', asyn
   }
 })
 
-test('a log has one JSON line for each message, without secrets', async () => {
+test('the log has one JSON line for each message, without secrets and without lines that a request forges', async ({
+  world,
+  client,
+}) => {
   const api = await startProcess('src/api/main.ts', {
     env: { ...world.env, LOG_LEVEL: 'trace' },
     ready: 'the API listens',

@@ -1,4 +1,4 @@
-// Finished jobs move to the history, stay readable there, and are dropped with their partition.
+// Finished jobs move to the history, can be read there, and are dropped with the history's partition.
 import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -19,8 +19,15 @@ import { listAiTasks } from '#domain/ai-tasks/find.ts'
 import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
 import { listVerifications } from '#domain/verifications/find.ts'
 import { freshKey } from '#test/client.ts'
-import { sequenceAll } from '#test/feed.ts'
-import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import { sequenceAllEvents } from '#test/feed.ts'
+import {
+  capturedPayment,
+  createPayment,
+  eventually,
+  authorizedPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import { deliver, listEvents, fabricatedEvent, notificationId } from '#test/stripe-events.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
@@ -28,7 +35,7 @@ import { createWorld, testIn, type World } from '#test/world.ts'
 
 const LONG_AGO = '2020-01-01T00:00:00Z'
 
-/** A connection as the worker's database user. */
+/** A connection with the worker's database user. */
 let worker: Sql
 const test = testIn()
 test.beforeAll(async ({ world }) => {
@@ -38,11 +45,11 @@ afterAll(async () => {
   await worker?.end()
 })
 
-/** Dates the end of finished jobs and of notifications back by two hours, each only once. */
+/** Moves the end of finished jobs and notifications two hours into the past, once for each row. */
 async function ageFinished(world: World): Promise<void> {
   await world.sql`
     update jobs set finished_at = finished_at - interval '2 hours' where finished_at > now() - interval '1 hour'`
-  // Notifications without a job are moved by their own times.
+  // Notifications without a job are dated back by their own times.
   await world.sql`
     update notifications n
     set applied_at = applied_at - interval '2 hours',
@@ -62,7 +69,7 @@ async function awaitMove(world: World): Promise<void> {
   })
 }
 
-test('moved jobs stay in timelines, replays and audits, and repeated notifications are not stored', async ({
+test('timelines, replays and audits include jobs in the history, and repeated notifications are not stored again', async ({
   world,
 }) => {
   const body = {
@@ -84,7 +91,7 @@ test('moved jobs stay in timelines, replays and audits, and repeated notificatio
     return events
   })
   await world.drain()
-  // The test dates jobs and notifications back, so the end of an attempt is not compared.
+  // The end of an attempt is not compared, because the test moves the times of jobs and notifications into the past.
   await ageFinished(world)
   const readAll = async () => [
     JSON.parse((await world.client.get(`/v1/payments/${payment.id}/timeline`)).text, (name, value) =>
@@ -109,10 +116,10 @@ test('moved jobs stay in timelines, replays and audits, and repeated notificatio
   expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
 })
 
-test('jobs are not moved while they are open, discarded, just finished or without an applied notification', async ({
+test('jobs are not moved to the history while they are open, discarded, just finished or without an applied notification', async ({
   world,
 }) => {
-  await heldPayment(world.client)
+  await authorizedPayment(world.client)
   const parked = fabricatedEvent('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' })
   const lost = fabricatedEvent('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
   for (const event of [parked, lost]) await deliver(world, event)
@@ -123,10 +130,10 @@ test('jobs are not moved while they are open, discarded, just finished or withou
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
     values (gen_random_uuid(), ${world.tenant_id}, 'nobody', 'payment.capture', '{}', 1, 'discarded', now() - interval '2 hours')`
-  const recent = await heldPayment(world.client)
+  const recent = await authorizedPayment(world.client)
   expect((await moveFinishedJobs(worker, HISTORY_START, 1000)).next).toBeNull()
   const unmoved = await world.sql<{ state: string }[]>`
-    select state from jobs where id in (${notificationId(parked)}, ${notificationId(lost)}) or queue = 'nobody' or subject_id = ${recent.id}
+    select state from jobs where id in (${notificationId(parked)}, ${notificationId(lost)}) or queue = 'nobody' or resource_id = ${recent.id}
     order by state`
   expect(unmoved.map(({ state }) => state)).toEqual(['discarded', 'ready', 'succeeded', 'succeeded'])
   const ids = [notificationId(parked), notificationId(lost)]
@@ -153,7 +160,7 @@ test.for([
   },
 )
 
-test('every column has the small statistics target', async ({ world }) => {
+test('every column has the small statistics target 10', async ({ world }) => {
   const columns = await world.sql<{ name: string }[]>`
     select c.relname || '.' || a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
@@ -191,7 +198,7 @@ describe('partitions', () => {
     })
   }
 
-  test('partitions are created for the coming weeks, and a row outside of them is stored and counted', async ({
+  test('partitions exist for the coming weeks, and a row outside of all partitions is stored and counted', async ({
     world,
   }) => {
     await eventually(async () => {
@@ -213,12 +220,12 @@ describe('partitions', () => {
   }) => {
     const { id } = await capturedPayment(world.client)
     await world.drain()
-    await sequenceAll(world.sql)
+    await sequenceAllEvents(world.sql)
     await world.sql`update payments set created_at = created_at - interval '60 days'`
     await agePartition(world, 'sequenced_events', 40, 'events_before')
     await world.sql`update events set created_at = created_at - interval '60 days'`
-    await heldPayment(world.client)
-    await sequenceAll(world.sql)
+    await authorizedPayment(world.client)
+    await sequenceAllEvents(world.sql)
     await awaitMove(world)
     await agePartition(world, 'job_history', 40)
     await agePartition(world, 'job_attempt_history', 40)
@@ -239,7 +246,7 @@ describe('partitions', () => {
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('partitions of events and their deliveries are dropped together, and unsequenced events stay', async ({
+  test('partitions of events and of their deliveries are dropped together, and events without a sequence stay', async ({
     world,
   }) => {
     const sequencer = await world.sql.reserve()
@@ -274,7 +281,7 @@ describe('partitions', () => {
     expect(await dropNextPartition(worker, 'notifications', 31)).toBe('notification_history_before')
   })
 
-  test('partitions cannot be dropped before their retention, by other users or by other statements', async ({
+  test('partitions cannot be dropped before their retention ends, by other users or by other statements', async ({
     world,
   }) => {
     await expect(dropNextPartition(worker, 'events', 30)).rejects.toMatchObject({ code: '22023' })
@@ -293,7 +300,7 @@ describe('partitions', () => {
   })
 })
 
-test('workers delete many old idempotency keys in a short time', async ({ world }) => {
+test('workers delete many old idempotency keys within seconds', async ({ world }) => {
   await world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
     select ${world.tenant_id}, 'old-' || n, 'x', 'x', 'customer', gen_random_uuid(), now() - interval '31 days'
@@ -303,7 +310,7 @@ test('workers delete many old idempotency keys in a short time', async ({ world 
   )
 })
 
-test('a payment without an action of its buyer is canceled at the processor as abandoned', async ({
+test('a payment that waits too long for an action of its buyer is canceled at the processor as abandoned', async ({
   world,
 }) => {
   const createWaiting = async () => {
@@ -328,7 +335,7 @@ test('a payment without an action of its buyer is canceled at the processor as a
     expect((await world.client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'requires_action' })
 })
 
-test('sweeps and lists of rare rows read only matching rows of large tables', async () => {
+test('sweeps and lists of rare rows read only the matching rows of large tables', async () => {
   const large = await createWorld({ parts: [] })
   onTestFinished(() => large.close())
   const { sql, tenant_id } = large

@@ -1,5 +1,6 @@
-// Operators list, retry, discard and resolve unknown and parked jobs by command; each act has an author, a reason and an audit entry.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+// Operators list, retry, discard and resolve unknown and parked jobs with the command; each act has an author, a reason
+// and an audit entry.
+import { expect } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { findJob, type ListedJob, type JobDetail } from '#domain/interventions/find.ts'
@@ -18,93 +19,90 @@ import {
   effectsOf,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
   unknownRefund,
 } from '#test/payments.ts'
 import { accountOf } from '#test/payouts.ts'
 import { deliver, listEvents } from '#test/stripe-events.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn({ notifications: false })
 
 const BY = ['--by', 'ada', '--reason', 'as support told']
 
-async function jobs(...args: string[]) {
+async function jobs(world: World, ...args: string[]) {
   return await runCommand('src/commands/jobs.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
 /** The audit entries of a command, newest first. */
-async function auditEntriesOf(command: string, limit: number): Promise<AuditEntry[]> {
+async function auditEntriesOf(world: World, command: string, limit: number): Promise<AuditEntry[]> {
   const { actor } = commandActor(command, null)
   return (await findAuditEntries(world.sql, { tenant_id: null, actor: actor!, limit })).entries
 }
 
-async function findDetail(id: string): Promise<JobDetail> {
+async function findDetail(world: World, id: string): Promise<JobDetail> {
   return (await findJob(world.sql, id))!
 }
 
-async function listJobs(...args: string[]): Promise<ListedJob[]> {
-  const { code, stdout, stderr } = await jobs('list', '--json', ...args)
+async function listJobs(world: World, ...args: string[]): Promise<ListedJob[]> {
+  const { code, stdout, stderr } = await jobs(world, 'list', '--json', ...args)
   expect([code, stderr]).toEqual([0, ''])
   return JSON.parse(stdout)
 }
 
-async function awaitRefundStatus(id: string, status: string): Promise<void> {
+async function awaitRefundStatus(client: Client, id: string, status: string): Promise<void> {
   await eventually(async () => expect((await client.get(`/v1/refunds/${id}`)).body).toMatchObject({ status }))
 }
 
 /** A parked capture of a payment. Its call was first sent the given number of hours ago; null: never. */
-async function parkedCapture(sent_hours_ago: number | null = null) {
-  const payment = await heldPayment(client)
+async function parkedCapture(world: World, sent_hours_ago: number | null = null) {
+  const payment = await authorizedPayment(world.client)
   await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
-  await client.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 400 }, ASYNC)
+  await world.client.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 400 }, ASYNC)
   const [job] = await world.sql<{ id: string }[]>`
     update jobs set state = 'unknown', unknown_since = now(), run_at = 'infinity', attempt = 30,
       first_sent_at = now() - ${sent_hours_ago} * interval '1 hour'
-    where subject_id = ${payment.id} and name = 'payment.capture' returning id`
+    where resource_id = ${payment.id} and name = 'payment.capture' returning id`
   await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
   return { payment, job_id: job!.id }
 }
 
-test('a refund without effect is resolved as failed, which releases its reservation', async () => {
+test('a refund without an effect is resolved as failed, and its reserved amount is freed', async ({
+  world,
+  client,
+}) => {
   const { payment, refund_id, job_id } = await unknownRefund(world)
-  const of_payment = { name: 'refund.create', tenant: 'acme', subject: 'payment', subject_id: payment.id }
-  expect(await listJobs('--subject', payment.id, '--state', 'unknown')).toMatchObject([
+  const of_payment = { name: 'refund.create', tenant: 'acme', resource: 'payment', resource_id: payment.id }
+  expect(await listJobs(world, '--resource', payment.id, '--state', 'unknown')).toMatchObject([
     { id: job_id, ...of_payment },
   ])
-  const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  const done = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
   expect([done.code, done.stderr]).toEqual([0, ''])
-  await awaitRefundStatus(refund_id, 'failed')
+  await awaitRefundStatus(client, refund_id, 'failed')
   expect((await refund(client, payment.id, { amount_minor: 1000 })).status).toBe(201)
-  expect(await findDetail(job_id)).toMatchObject({
+  expect(await findDetail(world, job_id)).toMatchObject({
     state: 'failed',
     calls: [{ outcome: 'declined' }],
     interventions: [
       { who: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' },
     ],
   })
-  const { stdout } = await jobs('show', job_id)
+  const { stdout } = await jobs(world, 'show', job_id)
   expect(stdout).toMatch(/operator acts\n.* who=ada {2}act=resolve {2}reason=as support told/)
-  const repeated = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  const repeated = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
   expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('failed')])
   await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
 })
 
-/** A new tenant with two refunds whose effect is unknown, and with a capture that waits for the end of a pause. */
-async function createUnknownRefunds() {
+/** A new tenant with two refunds with an unknown effect, and a capture that waits for the end of a pause. */
+async function createUnknownRefunds(world: World) {
   const tenant = `unknown-${freshKey()}`
   const shop = await world.clientOf({ tenant })
   const shop_world = { ...world, client: shop }
   const refunds = [await unknownRefund(shop_world), await unknownRefund(shop_world)]
-  const { id } = await heldPayment(shop)
+  const { id } = await authorizedPayment(shop)
   await world.sql`insert into pauses (tenant_id) values (${shop.tenant_id})`
   await shop.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
   const statuses = async () =>
@@ -119,35 +117,39 @@ async function createUnknownRefunds() {
   return { shop, tenant, refunds, statuses, capture, resume }
 }
 
-test('one command resolves all unknown jobs of a tenant and no others, each with an intervention', async () => {
-  const { tenant, refunds, statuses, capture, resume } = await createUnknownRefunds()
+test('one command resolves all unknown jobs of a tenant and no other jobs, and records an intervention for each job', async ({
+  world,
+}) => {
+  const { tenant, refunds, statuses, capture, resume } = await createUnknownRefunds(world)
   const other = await unknownRefund(world)
   const filter = ['--state', 'unknown', '--tenant', tenant]
-  // Each job needs its own reference.
-  const done = await jobs('resolve', ...filter, '--as', 'done', ...BY)
+  // Each job needs a reference of its own.
+  const done = await jobs(world, 'resolve', ...filter, '--as', 'done', ...BY)
   expect(done.stdout).toContain('0 jobs are resolved.')
   expect(done.stdout).toContain('The reference is required')
   expect(await statuses()).toEqual(['pending', 'pending'])
-  const { code, stdout, stderr } = await jobs('resolve', ...filter, '--as', 'failed', ...BY)
+  const { code, stdout, stderr } = await jobs(world, 'resolve', ...filter, '--as', 'failed', ...BY)
   expect([code, stderr, stdout]).toEqual([0, '', '2 jobs are resolved.\n'])
   expect(await statuses()).toEqual(['failed', 'failed'])
   expect(await capture()).toBe('capturing')
   for (const { job_id } of refunds)
-    expect(await findDetail(job_id)).toMatchObject({
+    expect(await findDetail(world, job_id)).toMatchObject({
       state: 'failed',
       interventions: [{ who: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
     })
-  expect(await findDetail(other.job_id)).toMatchObject({ state: 'unknown' })
-  await jobs('resolve', other.job_id, '--as', 'failed', ...BY)
+  expect(await findDetail(world, other.job_id)).toMatchObject({ state: 'unknown' })
+  await jobs(world, 'resolve', other.job_id, '--as', 'failed', ...BY)
   await resume()
-  expect((await jobs('resolve', '--as', 'failed', ...BY)).stderr).toContain('--state unknown')
-  expect((await jobs('resolve', ...filter, '--as', 'done', '--reference', 're_1', ...BY)).stderr).toContain(
-    'one job',
-  )
+  expect((await jobs(world, 'resolve', '--as', 'failed', ...BY)).stderr).toContain('--state unknown')
+  expect(
+    (await jobs(world, 'resolve', ...filter, '--as', 'done', '--reference', 're_1', ...BY)).stderr,
+  ).toContain('one job')
 })
 
-test('an act resolves the unknown jobs of its filter, and acts on other jobs cannot resolve', async () => {
-  const { shop, refunds, statuses, capture, resume } = await createUnknownRefunds()
+test('an act resolves the unknown jobs that match its filter, and no act can resolve jobs in other states', async ({
+  world,
+}) => {
+  const { shop, refunds, statuses, capture, resume } = await createUnknownRefunds(world)
   const filter = { state: 'unknown', tenant_id: shop.tenant_id } as const
   const request = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
   const id = await requestAct(world.sql, request, { who: 'ada@example.com', matched: 2 })
@@ -159,7 +161,7 @@ test('an act resolves the unknown jobs of its filter, and acts on other jobs can
   expect(act).toMatchObject({ found: 2, done: 2, refused: 0 })
   expect(await statuses()).toEqual(['failed', 'failed'])
   expect(await capture()).toBe('capturing')
-  expect(await findDetail(refunds[0]!.job_id)).toMatchObject({ state: 'failed' })
+  expect(await findDetail(world, refunds[0]!.job_id)).toMatchObject({ state: 'failed' })
   const refused = [
     { ...request, filter: { ...filter, state: 'open' } },
     { ...request, filter: { ...filter, state: 'parked' } },
@@ -169,28 +171,29 @@ test('an act resolves the unknown jobs of its filter, and acts on other jobs can
   for (const body of refused) expect(requestedActSchema.safeParse(body).success).toBe(false)
   await resume()
 })
-test.each([
-  ['immediately', async (_payment: any, work: () => Promise<void>) => await work()],
-  [
-    'after another refund releases the amount',
-    async (payment: any, work: () => Promise<void>) => {
-      const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
-      const hold = await fault(world, { match, fault: { hold: 'before' } })
-      const { body } = await refund(client, payment.id, {}, ASYNC)
-      await hold.hit()
-      await work()
-      expect((await client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor).toBe(0)
-      await hold.release()
-      await awaitRefundStatus(body.id, 'failed')
-    },
-  ],
-])(
-  'a refund that is resolved as failed but exists at the processor is posted %s, with a drift',
-  async (_when, meanwhile) => {
+
+/** Does the work while another refund, which the processor refuses, reserves the amount. */
+async function releaseAnotherRefund(world: World, payment: any, work: () => Promise<void>): Promise<void> {
+  const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
+  const hold = await fault(world, { match, fault: { hold: 'before' } })
+  const { body } = await refund(world.client, payment.id, {}, ASYNC)
+  await hold.hit()
+  await work()
+  expect((await world.client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor).toBe(0)
+  await hold.release()
+  await awaitRefundStatus(world.client, body.id, 'failed')
+}
+
+test.for([
+  ['immediately', async (_world: World, _payment: any, work: () => Promise<void>) => await work()],
+  ['after another refund releases the amount', releaseAnotherRefund],
+] as const)(
+  'a refund that is resolved as failed but exists at the processor is posted %s, and opens a drift',
+  async ([_when, meanwhile], { world, client }) => {
     const { payment, refund_id, job_id } = await unknownRefund(world)
-    const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+    const done = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
     expect(done.code).toBe(0)
-    await awaitRefundStatus(refund_id, 'failed')
+    await awaitRefundStatus(client, refund_id, 'failed')
     const amounts = async () => (await client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor
     const account = async () => await accountOf(world, world.tenant_id)
     const before = await account()
@@ -207,15 +210,15 @@ test.each([
     const deliverEvents = async () => {
       for (const event of await listEvents(world, payment.processor_reference)) await deliver(world, event)
     }
-    // In one case another refund, which the processor refuses, reserves the amount.
-    await meanwhile(payment, async () => {
+    // In one case a second refund, which the processor refuses, reserves the amount.
+    await meanwhile(world, payment, async () => {
       await deliverEvents()
       await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: refund_id }]))
     })
-    const lookup = requestLookup('stripe', { subject: 'refund', reference }, 'later')
+    const lookup = requestLookup('stripe', { resource: 'refund', reference }, 'later')
     await storeNotifications(world.sql, [lookup])
     await eventually(async () => expect(await amounts()).toBe(300))
-    await awaitRefundStatus(refund_id, 'failed')
+    await awaitRefundStatus(client, refund_id, 'failed')
     const [row] = await world.sql`
     select r.processor_reference, r.out_minor, p.amount_refund_reserved_minor as reserved_minor
     from refunds r join payments p on p.id = r.payment_id where r.id = ${refund_id}`
@@ -234,7 +237,7 @@ test.each([
       'refund_exceeds_captured',
     )
     const { problems } = await auditEverything(world.sql)
-    expect(problems.filter(({ subject_id }) => subject_id === payment.id)).toEqual([])
+    expect(problems.filter(({ resource_id }) => resource_id === payment.id)).toEqual([])
 
     // The refund fails at the processor later.
     await world.provider('stripe').control('POST', `/refunds/${reference}/settle`, { status: 'failed' })
@@ -245,26 +248,26 @@ test.each([
   },
 )
 
-/** A refund that the processor has made, without a response until the fault is removed. */
-async function unansweredRefund() {
-  const payment = await capturedPayment(client)
+/** A refund that the processor has made, and whose response is lost until the fault is removed. */
+async function unansweredRefund(world: World) {
+  const payment = await capturedPayment(world.client)
   const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
   const lost = await fault(world, { match, fault: 'drop_after' })
   const failing = await fault(world, { match, times: 1000, fault: 'error_500_unstored' })
-  const { body } = await refund(client, payment.id, {}, ASYNC)
+  const { body } = await refund(world.client, payment.id, {}, ASYNC)
   await lost.hit()
   await failing.hit()
-  const [job] = await listJobs('--payment', payment.id, '--state', 'open')
+  const [job] = await listJobs(world, '--payment', payment.id, '--state', 'open')
   return { payment, refund_id: body.id as string, job_id: job!.id, failing }
 }
 
-test('a refund that a notification has settled cannot be resolved as failed', async () => {
-  const { payment, refund_id, job_id, failing } = await unansweredRefund()
+test('a refund that a notification has settled cannot be resolved as failed', async ({ world, client }) => {
+  const { payment, refund_id, job_id, failing } = await unansweredRefund(world)
   const events = await listEvents(world, payment.processor_reference)
   for (const event of events) await deliver(world, event)
-  await awaitRefundStatus(refund_id, 'succeeded')
+  await awaitRefundStatus(client, refund_id, 'succeeded')
   const refused = await eventually(async () => {
-    const answer = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+    const answer = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
     // A running job cannot be resolved.
     expect(answer.stderr).not.toContain('running')
     return answer
@@ -273,77 +276,94 @@ test('a refund that a notification has settled cannot be resolved as failed', as
     1,
     expect.stringContaining('the refund has the status succeeded; there is nothing to resolve'),
   ])
-  await awaitRefundStatus(refund_id, 'succeeded')
+  await awaitRefundStatus(client, refund_id, 'succeeded')
   expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({ amount_refunded_minor: 1000 })
   await failing.remove()
-  await jobs('retry', job_id, ...BY)
+  await jobs(world, 'retry', job_id, ...BY)
   await eventually(async () =>
-    expect(await findDetail(job_id)).toMatchObject({ state: 'succeeded', calls: [{ outcome: 'done' }] }),
+    expect(await findDetail(world, job_id)).toMatchObject({
+      state: 'succeeded',
+      calls: [{ outcome: 'done' }],
+    }),
   )
 })
 
-test('a refund that was made manually is resolved only by its own reference', async () => {
+test("a refund that was made manually is resolved with the refund's own reference only", async ({
+  world,
+  client,
+}) => {
   const { payment, refund_id, job_id } = await unknownRefund(world)
   const { body: another } = await refund(client, (await capturedPayment(client)).id, { amount_minor: 300 })
   const right = await world.provider('stripe').control('POST', '/refunds', {
     payment_intent: payment.processor_reference,
     amount: 300,
   })
-  expect((await jobs('resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('--reference')
-  await jobs('resolve', job_id, '--as', 'done', '--reference', another.processor_reference, ...BY)
-  await eventually(async () => expect((await findDetail(job_id)).error).toContain('another refund'))
-  await awaitRefundStatus(refund_id, 'pending')
-  const { stdout } = await jobs('resolve', job_id, '--as', 'done', '--reference', right.id, ...BY)
+  expect((await jobs(world, 'resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('--reference')
+  await jobs(world, 'resolve', job_id, '--as', 'done', '--reference', another.processor_reference, ...BY)
+  await eventually(async () => expect((await findDetail(world, job_id)).error).toContain('another refund'))
+  await awaitRefundStatus(client, refund_id, 'pending')
+  const { stdout } = await jobs(world, 'resolve', job_id, '--as', 'done', '--reference', right.id, ...BY)
   expect(stdout).toContain('looked up')
-  await awaitRefundStatus(refund_id, 'succeeded')
+  await awaitRefundStatus(client, refund_id, 'succeeded')
   expect((await client.get(`/v1/refunds/${refund_id}`)).body).toMatchObject({ processor_reference: right.id })
-  expect((await findDetail(job_id)).interventions).toHaveLength(2)
+  expect((await findDetail(world, job_id)).interventions).toHaveLength(2)
 })
 
-test('a parked job is listed as parked, and a retry performs it with its old key', async () => {
-  const { payment, job_id } = await parkedCapture()
-  expect((await listJobs('--state', 'parked', '--tenant', 'acme')).map(({ id }) => id)).toEqual([job_id])
-  const done = await jobs('retry', job_id, ...BY)
+test("a parked job is listed as parked, and a retry repeats the job's call with its old key", async ({
+  world,
+  client,
+}) => {
+  const { payment, job_id } = await parkedCapture(world)
+  expect((await listJobs(world, '--state', 'parked', '--tenant', 'acme')).map(({ id }) => id)).toEqual([
+    job_id,
+  ])
+  const done = await jobs(world, 'retry', job_id, ...BY)
   expect([done.code, done.stdout]).toEqual([0, expect.stringContaining('due now')])
   expect(await paymentIn(client, payment.id, 'captured')).toMatchObject({ amount_captured_minor: 400 })
-  expect((await findDetail(job_id)).calls).toMatchObject([{ key: `${job_id}:1`, outcome: 'done' }])
-  const repeated = await jobs('retry', job_id, ...BY)
+  expect((await findDetail(world, job_id)).calls).toMatchObject([{ key: `${job_id}:1`, outcome: 'done' }])
+  const repeated = await jobs(world, 'retry', job_id, ...BY)
   expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('succeeded')])
 })
 
-test('a retry of a call with an expired key looks the call up and sends nothing', async () => {
+test('a retry of a call whose key has expired looks the call up and sends nothing', async ({
+  world,
+  client,
+}) => {
   const { payment, refund_id, job_id } = await unknownRefund(world)
   await world.sql`update jobs set first_sent_at = now() - interval '24 hours' where id = ${job_id}`
-  const { attempt } = await findDetail(job_id)
-  const { stdout } = await jobs('retry', job_id, ...BY)
+  const { attempt } = await findDetail(world, job_id)
+  const { stdout } = await jobs(world, 'retry', job_id, ...BY)
   expect(stdout).toContain('not sent')
   await eventually(async () =>
-    expect(await findDetail(job_id)).toMatchObject({ state: 'unknown', attempt: attempt + 1 }),
+    expect(await findDetail(world, job_id)).toMatchObject({ state: 'unknown', attempt: attempt + 1 }),
   )
   expect((await effectsOf(world, payment.processor_reference)).map(({ effect }) => effect)).toEqual([
     'authorize',
     'capture',
   ])
-  await jobs('resolve', job_id, '--as', 'failed', ...BY)
-  await awaitRefundStatus(refund_id, 'failed')
+  await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
+  await awaitRefundStatus(client, refund_id, 'failed')
 })
 
-test('a capture without effect is resolved as failed, and the payment can be captured', async () => {
-  const { payment, job_id } = await parkedCapture(30)
-  const refused = await jobs('discard', job_id, ...BY)
+test('a capture without an effect is resolved as failed, and the payment can be captured again', async ({
+  world,
+  client,
+}) => {
+  const { payment, job_id } = await parkedCapture(world, 30)
+  const refused = await jobs(world, 'discard', job_id, ...BY)
   expect([refused.code, refused.stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^Not possible: the job is .+ unknown .+\nIts row waits for the call: resolve the call instead/,
+      /^Not possible: the job is .+ unknown .+\nThe resource waits for the call of the job: resolve the call instead/,
     ),
   ])
   await world.sql`update jobs set request = '{}' where id = ${job_id}`
-  expect((await jobs('resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('cannot be read')
-  await jobs('resolve', job_id, '--as', 'failed', ...BY)
+  expect((await jobs(world, 'resolve', job_id, '--as', 'done', ...BY)).stderr).toContain('cannot be read')
+  await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
   expect(await paymentIn(client, payment.id, 'authorized')).toMatchObject({
     amount_capturable_minor: 1000,
     capture_before: payment.capture_before,
-    failure: { code: 'processor_error', message: 'It did not take effect at the provider.' },
+    failure: { code: 'processor_error', message: 'The call did not take effect at the provider.' },
   })
   const [event] =
     await world.sql`select type from events where subject_id = ${payment.id} order by created_at desc limit 1`
@@ -351,7 +371,7 @@ test('a capture without effect is resolved as failed, and the payment can be cap
   expect((await client.post(`/v1/payments/${payment.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a job without a call can be discarded and retried', async () => {
+test('a job without a provider call can be discarded, and then retried', async ({ world }) => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -361,12 +381,16 @@ test('a job without a call can be discarded and retried', async () => {
     ['retry', 'ready'],
     ['discard', 'discarded'],
   ] as const) {
-    expect(await jobs(act, id, ...BY)).toMatchObject({ code: 0, stderr: '' })
-    expect(await findDetail(id)).toMatchObject({ state })
+    expect(await jobs(world, act, id, ...BY)).toMatchObject({ code: 0, stderr: '' })
+    expect(await findDetail(world, id)).toMatchObject({ state })
   }
-  expect((await findDetail(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
+  expect((await findDetail(world, id)).interventions.map(({ act }) => act)).toEqual([
+    'discard',
+    'retry',
+    'discard',
+  ])
   const acts = ['jobs.discard', 'jobs.retry', 'jobs.discard']
-  expect(await auditEntriesOf('npm run jobs', 3)).toMatchObject(
+  expect(await auditEntriesOf(world, 'npm run jobs', 3)).toMatchObject(
     acts.map((action) => ({
       action,
       subject: 'job',
@@ -376,7 +400,7 @@ test('a job without a call can be discarded and retried', async () => {
   )
 })
 
-test('an operator without a user name is recorded by user id', async () => {
+test('an operator account without a name is recorded by its user id', async ({ world }) => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -386,10 +410,12 @@ test('an operator without a user name is recorded by user id', async () => {
     ...WITHOUT_USER_NAME,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
-  expect((await findDetail(id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
+  expect((await findDetail(world, id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
 })
 
-test('a notification with a discarded job is ignored, and a job in the history can be found', async () => {
+test('a notification whose job was discarded is ignored, and a job in the history can be found', async ({
+  world,
+}) => {
   const id = newId()
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
@@ -397,7 +423,7 @@ test('a notification with a discarded job is ignored, and a job in the history c
   await world.sql`
     insert into notifications (id, provider, event_id, kind, payload, state, reason, waits_for, parked_at)
     values (${id}, 'stripe', ${id}, 'refund.updated', '{}', 'parked', 'poison', 're_1', now())`
-  expect(await jobs('discard', id, ...BY)).toMatchObject({ code: 0, stderr: '' })
+  expect(await jobs(world, 'discard', id, ...BY)).toMatchObject({ code: 0, stderr: '' })
   const [notification] =
     await world.sql`select state, reason, waits_for, parked_at from notifications where id = ${id}`
   expect(notification).toEqual({ state: 'ignored', reason: 'poison', waits_for: null, parked_at: null })
@@ -407,11 +433,14 @@ test('a notification with a discarded job is ignored, and a job in the history c
   expect([...(await world.sql`select state from notification_history where id = ${id}`)]).toEqual([
     { state: 'ignored' },
   ])
-  expect(await findDetail(id)).toMatchObject({ state: 'discarded', interventions: [{ act: 'discard' }] })
+  expect(await findDetail(world, id)).toMatchObject({
+    state: 'discarded',
+    interventions: [{ act: 'discard' }],
+  })
 })
 
-test('jobs are listed newest first in every state and for all ids', async () => {
-  // Ids of notifications are in no order of time. One of the two jobs moves to the history.
+test('jobs are listed newest first, in every state and with any ids', async ({ world }) => {
+  // The ids of notifications are not in the order of time. One of the two jobs moves to the history.
   const [older, newer] = ['ffffffff-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000001']
   for (const [id, hours] of [
     [older, 3],
@@ -424,14 +453,14 @@ test('jobs are listed newest first in every state and for all ids', async () => 
   for (const moved of [0, 1000]) {
     await world.sql`select move_finished_jobs('-infinity', ${older}, ${moved})`
     for (const state of ['all', 'succeeded'])
-      expect((await listJobs('--state', state, '--queue', 'compliance')).map(({ id }) => id)).toEqual([
+      expect((await listJobs(world, '--state', state, '--queue', 'compliance')).map(({ id }) => id)).toEqual([
         newer,
         older,
       ])
   }
 })
 
-test('a wrong command and an act without a reason are refused with one line', async () => {
+test('a wrong command and an act without a reason are refused with a one-line error', async ({ world }) => {
   const commands: [args: string[], text: string][] = [
     [['--help'], '--queue: one of payments, payouts, compliance, messages, notifications, deliveries, ai.'],
     [['list', '--state', 'lost'], '--state must be one of'],
@@ -443,23 +472,29 @@ test('a wrong command and an act without a reason are refused with one line', as
     [['retry', newId(), ...BY], 'There is no such job.'],
     [['resolve', newId(), ...BY], '--as must be one of done, failed'],
   ]
-  const answers = await Promise.all(commands.map(async ([args]) => await jobs(...args)))
+  const answers = await Promise.all(commands.map(async ([args]) => await jobs(world, ...args)))
   for (const [index, { stdout, stderr }] of answers.entries())
     expect(stdout + stderr).toContain(commands[index]![1])
 })
 
-test('after all scenarios the ledger balances and matches the processor', async () => {
+test('after all scenarios the ledger balances and matches the processor', async ({ world }) => {
   await world.drain()
   expect(await findRemainingProblems(world)).toEqual([])
 })
 
 // This test leaves the ledger different from the processor, so it comes after the check.
-test('a refund that is resolved as failed but exists at the processor is a drift', async () => {
-  const { payment, refund_id, job_id } = await unansweredRefund()
+test('a refund that is resolved as failed but exists at the processor is a drift', async ({
+  world,
+  client,
+}) => {
+  const { payment, refund_id, job_id } = await unansweredRefund(world)
   await eventually(async () =>
-    expect(await jobs('resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({ code: 0, stderr: '' }),
+    expect(await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)).toMatchObject({
+      code: 0,
+      stderr: '',
+    }),
   )
-  await awaitRefundStatus(refund_id, 'failed')
+  await awaitRefundStatus(client, refund_id, 'failed')
   await eventually(async () =>
     expect((await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body).toMatchObject([
       { subject: 'payment', state: 'differs', theirs: { amount_refunded_minor: 1000 } },
@@ -467,7 +502,7 @@ test('a refund that is resolved as failed but exists at the processor is a drift
   )
 })
 
-test('a queue is paused for a tenant, and continues after the resume', async () => {
+test('a queue that is paused for a tenant continues after the resume', async ({ world, client }) => {
   const queues = async (...args: string[]) =>
     await runCommand('src/commands/queues.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
   const other = await world.clientOf()
@@ -499,7 +534,7 @@ test('a queue is paused for a tenant, and continues after the resume', async () 
   )
   expect((await queues('resume', ...target)).stdout).toContain('no such pause')
   const entry = { tenant: tenant!.slug, subject: 'queue', subject_id: 'payments' }
-  expect(await auditEntriesOf('npm run queues', 10)).toMatchObject([
+  expect(await auditEntriesOf(world, 'npm run queues', 10)).toMatchObject([
     { ...entry, action: 'jobs.resume' },
     { ...entry, action: 'jobs.pause', details: { reason: 'they asked' } },
   ])

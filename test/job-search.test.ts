@@ -1,11 +1,11 @@
-// Tests the search for jobs: its filters, and pages that are stable while jobs arrive, also over many jobs.
+// Tests the search for jobs: its filters, and pages that stay stable while jobs arrive, even with many jobs.
 import { afterAll, expect } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { findJob } from '#domain/interventions/find.ts'
 import { countJobs, searchJobs, type JobSearch } from '#domain/interventions/search.ts'
-import { findTimelineData, timelineDataSchema } from '#domain/operations/payment-timeline.ts'
+import { findTimelineData, timelineDataSchema } from '#domain/operations/timeline-data.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
@@ -34,7 +34,7 @@ test('a job is found by each of its ids, references and keys', async ({ world })
   const { body } = await refund(client, payment.id, { amount_minor: 300, idempotency_key: key })
   await world.drain()
   const [job, capture] = (
-    await searchJobs(dashboard, { state: 'all', subject_id: payment.id }, { limit: 10 })
+    await searchJobs(dashboard, { state: 'all', resource_id: payment.id }, { limit: 10 })
   ).items
   expect([job!.name, capture!.name]).toEqual(['refund.create', 'payment.capture'])
   const { id } = job!
@@ -86,7 +86,7 @@ async function createJobs(world: World, name: string, count: number, is_final = 
     from generate_series(1, ${count}) n`
 }
 
-test('pages lead forward and back over open jobs, final jobs and their history, while jobs arrive', async ({
+test('pages lead forward and back through open jobs, final jobs and their history while jobs arrive', async ({
   world,
 }) => {
   await createJobs(world, 'some.work', 25)
@@ -107,7 +107,7 @@ test('pages lead forward and back over open jobs, final jobs and their history, 
     expect(pages.length).toBeLessThan(10)
   }
   expect(pages.flatMap(({ items }) => items.map(({ id }) => id))).toEqual(all)
-  // The way back ends with the jobs that arrived meanwhile.
+  // The last page on the way back has the jobs that have arrived since the first page was read.
   const back: string[] = []
   let before = pages.at(-1)!.previous
   while (before !== null) {
@@ -121,7 +121,7 @@ test('pages lead forward and back over open jobs, final jobs and their history, 
   expect(back).toHaveLength(before_last.length + pages.length)
 })
 
-test('the count for an action has only the jobs that it changes, and an empty page has a link to the previous page', async ({
+test('the count for an act has only the jobs that the act would change, and an empty page has a link to the previous page', async ({
   world,
 }) => {
   await createJobs(world, 'old.work', 9, true)
@@ -155,7 +155,7 @@ test('the count for an action has only the jobs that it changes, and an empty pa
   expect(back).toEqual(pages.slice(0, empty).flatMap(({ items }) => items.map(({ id }) => id)))
 })
 
-test('a search for a rare job scans a part at a time, returns how far it has scanned, and finds the job', async ({
+test('a search for a rare job scans a part of the jobs at a time, returns how far the scan has come, and finds the job', async ({
   world,
 }) => {
   await world.sql`
@@ -212,14 +212,16 @@ test('the timeline of a payment has only its own jobs and the deliveries of its 
   expect([foreign.jobs, foreign.events, foreign.deliveries]).toEqual([[], [], []])
 })
 
-test('waiting jobs are in the latest period of a timeline, also if there are many', async ({ world }) => {
+test('waiting jobs are in the latest period of a timeline, even if there are many waiting jobs', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const { id } = await capturedPayment(shop)
   await world.sql`
-    insert into jobs (id, tenant_id, queue, name, payload, subject_id, max_attempts, run_at, created_at)
-    select gen_random_uuid(), tenant_id, queue, name, payload, subject_id, 1, now() + interval '1 day',
+    insert into jobs (id, tenant_id, queue, name, payload, resource_id, max_attempts, run_at, created_at)
+    select gen_random_uuid(), tenant_id, queue, name, payload, resource_id, 1, now() + interval '1 day',
       now() - interval '1 day'
-    from (select * from all_jobs where tenant_id = ${shop.tenant_id} and subject_id = ${id} limit 1) one
+    from (select * from all_jobs where tenant_id = ${shop.tenant_id} and resource_id = ${id} limit 1) one
     cross join generate_series(1, 230)`
   const countWaiting = async (period: object) => {
     const { jobs } = await findTimelineData(dashboard, shop.tenant_id, id, period)

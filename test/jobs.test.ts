@@ -1,6 +1,6 @@
 // Tests the execution of jobs: lost wake-ups, expired leases, paused queues, and fair shares of tenants.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
@@ -32,7 +32,7 @@ import { neverSent } from '#workers/handlers/calls.ts'
 import { settlementOf } from '#workers/decision.ts'
 import { checkInvariants } from '#test/books.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
-import { freshKey, type Client } from '#test/client.ts'
+import { freshKey } from '#test/client.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import {
   ASYNC,
@@ -40,18 +40,20 @@ import {
   effectsOf,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
 } from '#test/payments.ts'
 import { listEvents, stateOf } from '#test/stripe-events.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, describeIn, testIn, type World } from '#test/world.ts'
 
 const settlement = (job: ClaimedJob, decision: Decision) => settlementOf(job, capturePayment, decision)
 const succeeded = (job: ClaimedJob) => settlement(job, done())
 const claimOptions = (worker: string) => ({ worker, names: JOB_NAMES })
 
-/** A request as `POST /v1/payments` accepts it. No wake-up is sent; `will_wake` pretends one. */
+/**
+ * A request as `POST /v1/payments` accepts it. The test sends no wake-up; `will_wake` claims that a wake-up follows.
+ */
 function request(
   { config, tenant_id: first }: World,
   { will_wake, tenant_id = first }: { will_wake: boolean; tenant_id?: string },
@@ -101,16 +103,12 @@ async function allRows({ sql }: World): Promise<unknown> {
   )
 }
 
+const testByQueue = { redis: testIn({ queue: 'redis' }), postgres: testIn({ queue: 'postgres' }) }
 describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => {
-  let world: World
-  let client: Client
-  beforeAll(async () => {
-    world = await createWorld({ queue })
-    client = world.client
-  })
-  afterAll(async () => await world?.close())
+  const test = testByQueue[queue]
+  test.afterAll(({ world }) => world.close())
 
-  test('a job with a lost wake-up is claimed from the database', async () => {
+  test('a job whose wake-up is lost is claimed from the database', async ({ world, client }) => {
     const requests = Array.from({ length: 20 }, () => request(world, { will_wake: true }))
     await createPayments(world.sql, requests)
     for (const { payment_id } of requests)
@@ -119,7 +117,7 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
       })
   })
 
-  test('a job without a wake-up is claimed from the database', async () => {
+  test('a job without a wake-up is claimed from the database', async ({ world, client }) => {
     const requests = Array.from({ length: 20 }, () => request(world, { will_wake: false }))
     await createPayments(world.sql, requests)
     for (const { payment_id } of requests)
@@ -128,7 +126,10 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
       })
   })
 
-  test('a paused queue starts no provider call, and all calls start after the pause', async () => {
+  test('a paused queue starts no provider call, and all waiting calls start after the pause', async ({
+    world,
+    client,
+  }) => {
     const expected: string[] = []
     const stop = new AbortController()
     const stream = (async () => {
@@ -143,7 +144,7 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
     const [paused] = await world.sql<{ at_ms: number }[]>`
       select extract(epoch from created_at)::float8 * 1000 as at_ms from pauses where queue = 'payments'`
     const before = expected.length
-    // New jobs arrive until the limit of one second has long passed.
+    // New jobs arrive until the limit of one second has passed by far.
     await eventually(async () => expect(Date.now()).toBeGreaterThan(paused!.at_ms + 2500))
     await eventually(async () => expect(expected.length).toBeGreaterThan(before + 30))
     stop.abort()
@@ -160,22 +161,23 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
     expect(rows).toHaveLength(expected.length)
   })
 
-  test('jobs of a paused tenant wait, and jobs of other tenants are performed', async () => {
+  test('jobs of a paused tenant wait, and jobs of other tenants are performed', async ({ world, client }) => {
     const other = await world.clientOf()
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
-    await heldPayment(other)
-    await heldPayment(other)
+    await authorizedPayment(other)
+    await authorizedPayment(other)
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
-    const [job] = await world.sql`select attempt, state from jobs where subject_id = ${body.id}`
+    const [job] = await world.sql`select attempt, state from jobs where resource_id = ${body.id}`
     expect(job).toEqual({ attempt: 0, state: 'ready' })
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     await paymentIn(client, body.id, 'authorized')
   })
 
-  test('a worker that lost its lease to another changes nothing', async () => {
-    const { id, processor_reference } = await heldPayment(client)
-    // Notifications would settle the capture too, also late ones of the authorization.
+  test('a worker whose lease another worker has claimed changes nothing', async ({ world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
+    // The test stores all notifications first, because even late notifications of the authorization would settle the
+    // capture.
     for (const event of await listEvents(world, processor_reference))
       await eventually(async () => expect(await stateOf(world, event)).toMatch(/applied|ignored/))
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
@@ -185,17 +187,17 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
     })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
     await hold.hit()
-    // Another worker has the lease for a minute.
+    // Another worker claims the lease for a minute.
     const other_token = newId()
     await world.sql`
       update jobs set lease_token = ${other_token}, lease_until = now() + interval '1 minute', attempt = attempt + 1
-      where subject_id = ${id} and name = 'payment.capture'`
+      where resource_id = ${id} and name = 'payment.capture'`
     const before = await fencedSoFar()
     await hold.remove()
     await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
     const [job] = await world.sql`
       select id, state, attempt, lease_token, outcome, last_error from jobs
-      where subject_id = ${id} and name = 'payment.capture'`
+      where resource_id = ${id} and name = 'payment.capture'`
     expect(job).toMatchObject({
       state: 'running',
       attempt: 2,
@@ -208,7 +210,7 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
       amount_captured_minor: 0,
     })
     expect(await world.sql`select from ledger_transfers where subject_id = ${id}`).toHaveLength(0)
-    // The second worker dies; the next one finds the effect by the same key.
+    // The second worker dies; the next worker finds the effect by the same key.
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     await paymentIn(client, id, 'captured')
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
@@ -218,22 +220,16 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
     ])
   })
 
-  test('after all scenarios the books balance and agree with the processor', async () => {
+  test('after all scenarios the books balance and agree with the processor', async ({ world }) => {
     await world.drain()
     expect(await findRemainingProblems(world)).toEqual([])
   })
 })
 
-describe('the fence', () => {
-  let world: World
-  beforeAll(async () => {
-    // No worker runs; the test claims the jobs.
-    world = await createWorld({ parts: ['api'], notifications: false })
-  })
-  afterAll(async () => await world?.close())
-
+// No worker runs; the test claims the jobs.
+describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
   /** Two claims of the job: the first is expired, the second is current. */
-  async function claimedTwice(job_id: string): Promise<[ClaimedJob, ClaimedJob]> {
+  async function claimedTwice(world: World, job_id: string): Promise<[ClaimedJob, ClaimedJob]> {
     const [first] = await claimJobs(world.sql, [job_id], claimOptions('first'))
     expect(await claimJobs(world.sql, [job_id], claimOptions('too early'))).toEqual([])
     await world.sql`update jobs set lease_until = now() where id = ${job_id}`
@@ -257,19 +253,25 @@ describe('the fence', () => {
     cancellation_reason: null,
     failure: null,
   })
-  const settlePayment = (job: ClaimedJob, settlement: Settlement, status: 'authorized' | 'captured') =>
-    settlePayments(world.sql, [{ ...settlement, update: update(job, status), notification_id: null }])
+  const settlePayment = (
+    world: World,
+    job: ClaimedJob,
+    settlement: Settlement,
+    status: 'authorized' | 'captured',
+  ) => settlePayments(world.sql, [{ ...settlement, update: update(job, status), notification_id: null }])
 
-  async function jobOf(payment_id: string, name: string): Promise<string> {
+  async function jobOf(world: World, payment_id: string, name: string): Promise<string> {
     const [job] = await world.sql<{ id: string }[]>`
-      select id from jobs where subject_id = ${payment_id} and name = ${name}`
+      select id from jobs where resource_id = ${payment_id} and name = ${name}`
     return job!.id
   }
 
-  test('only the last of two claims of a job can settle it, and the other writes nothing', async () => {
+  test('only the later of two claims of a job can settle the job, and the earlier claim writes nothing', async ({
+    world,
+  }) => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
-    const [first, second] = await claimedTwice(await jobOf(body.id, 'payment.authorize'))
+    const [first, second] = await claimedTwice(world, await jobOf(world, body.id, 'payment.authorize'))
     const attempts =
       await sql`select attempt, worker, outcome from all_job_attempts where job_id = ${first.id} order by attempt`
     expect([...attempts]).toEqual([
@@ -288,41 +290,47 @@ describe('the fence', () => {
     ]) {
       const late = settlement(first, decision)
       expect(await settleJobs(sql, [late])).toEqual(new Set())
-      expect(await settlePayment(first, late, 'authorized')).toEqual(new Set())
+      expect(await settlePayment(world, first, late, 'authorized')).toEqual(new Set())
     }
     expect(await renewLeases(sql, [first])).toEqual(new Set())
     expect(await allRows(world)).toEqual(before)
 
     expect(await renewLeases(sql, [second, first])).toEqual(new Set([second.id]))
-    expect(await settlePayment(second, succeeded(second), 'authorized')).toEqual(new Set([second.id]))
+    expect(await settlePayment(world, second, succeeded(second), 'authorized')).toEqual(new Set([second.id]))
     const settled = await allRows(world)
-    expect(await settlePayment(second, succeeded(second), 'authorized')).toEqual(new Set())
-    expect(await settlePayment(first, succeeded(first), 'authorized')).toEqual(new Set())
+    expect(await settlePayment(world, second, succeeded(second), 'authorized')).toEqual(new Set())
+    expect(await settlePayment(world, first, succeeded(first), 'authorized')).toEqual(new Set())
     expect(await allRows(world)).toEqual(settled)
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a worker with an expired lease settles nothing, even without another claim of the job', async () => {
+  test('a worker whose lease has expired settles nothing, even if no other worker has claimed the job', async ({
+    world,
+  }) => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     const [job] = await claimJobs(
       world.sql,
-      [await jobOf(body.id, 'payment.authorize')],
+      [await jobOf(world, body.id, 'payment.authorize')],
       claimOptions('slow'),
     )
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     const before = await allRows(world)
-    expect(await settlePayment(job!, succeeded(job!), 'authorized')).toEqual(new Set())
+    expect(await settlePayment(world, job!, succeeded(job!), 'authorized')).toEqual(new Set())
     expect(await settleJobs(world.sql, [settlement(job!, retry('later'))])).toEqual(new Set())
     expect(await renewLeases(world.sql, [job!])).toEqual(new Set())
     expect(await allRows(world)).toEqual(before)
   })
 
-  test('each settlement of a batch has its own fence', async () => {
+  test('each settlement of a batch is fenced separately', async ({ world }) => {
     const { client, sql } = world
     const payments = await Promise.all([createPayment(client, {}, ASYNC), createPayment(client, {}, ASYNC)])
     const [one, other] = payments.map(({ body }) => body.id)
-    const [late] = await claimedTwice(await jobOf(one, 'payment.authorize'))
-    const [timely] = await claimJobs(sql, [await jobOf(other, 'payment.authorize')], claimOptions('timely'))
+    const [late] = await claimedTwice(world, await jobOf(world, one, 'payment.authorize'))
+    const [timely] = await claimJobs(
+      sql,
+      [await jobOf(world, other, 'payment.authorize')],
+      claimOptions('timely'),
+    )
     const settled = await settlePayments(
       sql,
       [late, timely!].map((job) => ({
@@ -336,24 +344,28 @@ describe('the fence', () => {
     expect((await client.get(`/v1/payments/${other}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a capture and a refund are posted once, by the worker with the lease', async () => {
+  test('a capture and a refund are posted once, by the worker that has the lease', async ({ world }) => {
     const { client, sql } = world
     const { body } = await createPayment(client, {}, ASYNC)
-    const [authorizing] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], claimOptions('w'))
-    await settlePayment(authorizing!, succeeded(authorizing!), 'authorized')
+    const [authorizing] = await claimJobs(
+      sql,
+      [await jobOf(world, body.id, 'payment.authorize')],
+      claimOptions('w'),
+    )
+    await settlePayment(world, authorizing!, succeeded(authorizing!), 'authorized')
     await client.post(`/v1/payments/${body.id}/capture`, undefined, ASYNC)
-    const [late, timely] = await claimedTwice(await jobOf(body.id, 'payment.capture'))
+    const [late, timely] = await claimedTwice(world, await jobOf(world, body.id, 'payment.capture'))
     const before = await allRows(world)
-    expect(await settlePayment(late, succeeded(late), 'captured')).toEqual(new Set())
+    expect(await settlePayment(world, late, succeeded(late), 'captured')).toEqual(new Set())
     expect(await allRows(world)).toEqual(before)
     const settlements = await Promise.all(
-      [late, timely, timely, late].map((job) => settlePayment(job, succeeded(job), 'captured')),
+      [late, timely, timely, late].map((job) => settlePayment(world, job, succeeded(job), 'captured')),
     )
     expect(settlements.filter((ids) => ids.size === 1)).toHaveLength(1)
     expect(await sql`select from ledger_transfers where subject_id = ${body.id}`).toHaveLength(1)
 
     const { body: refunded } = await refund(client, body.id, { amount_minor: 400 }, ASYNC)
-    const [slow, quick] = await claimedTwice(await jobOf(body.id, 'refund.create'))
+    const [slow, quick] = await claimedTwice(world, await jobOf(world, body.id, 'refund.create'))
     const settle = (job: ClaimedJob) =>
       settleRefunds(sql, [
         {
@@ -377,16 +389,18 @@ describe('the fence', () => {
     expect(await sql`select from ledger_transfers where subject_id = ${refunded.id}`).toHaveLength(1)
   })
 
-  test('a call counts as never sent only if every attempt recorded that it sent nothing', async () => {
+  test('a call counts as never sent only if each attempt has recorded that it sent nothing', async ({
+    world,
+  }) => {
     const { sql, client } = world
     const { body } = await createPayment(client, {}, ASYNC)
-    const id = await jobOf(body.id, 'payment.authorize')
+    const id = await jobOf(world, body.id, 'payment.authorize')
     const claimAgain = async () => {
       await sql`update jobs set run_at = now(), lease_until = now() where id = ${id}`
       return (await claimJobs(sql, [id], claimOptions('w')))[0]!
     }
     const sentAt = async () => (await sql`select first_sent_at from jobs where id = ${id}`)[0]!
-    // A released or refused attempt leaves no mark of a sent call.
+    // An attempt that was returned or refused does not record that it sent the call.
     const refusedBeforeEffect = retryUndone({ kind: 'retry', reason: '429' })
     for (const decision of [giveBack('the worker is stopping'), refusedBeforeEffect]) {
       const job = await claimAgain()
@@ -397,11 +411,11 @@ describe('the fence', () => {
     const waited = await claimAgain()
     expect(waited.call).toMatchObject({ in_doubt: false, refused_ms: expect.any(Number) })
     await settleJobs(sql, [settlement(waited, refusedBeforeEffect)])
-    // The pause does not count as a refusal.
+    // The pause does not count as time in which the call was refused.
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
     const [resumed] = await claimJobs(sql, [id], claimOptions('w'))
     expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
-    // This attempt died. No later attempt can remove its mark.
+    // This attempt died. Later attempts cannot remove the time at which it may have sent the call.
     const first = await sentAt()
     for (const decision of [retryUndone({ kind: 'misconfigured', reason: '401' }), refusedBeforeEffect]) {
       const next = await claimAgain()
@@ -413,12 +427,12 @@ describe('the fence', () => {
       expect(recorded).toEqual({ in_doubt: true })
       await sql`delete from job_attempts where job_id = ${id}`
     }
-    // A call refused for a day does not count as never sent.
+    // A call that is refused for a day does not count as never sent.
     await sql`update jobs set refused_since = now() - interval '25 hours', run_at = now() where id = ${id}`
     const [refused] = await claimJobs(sql, [id], claimOptions('w'))
     expect(refused).toMatchObject({ failures: 4, call: { in_doubt: true, refused_ms: expect.any(Number) } })
     expect(neverSent(refused!.call!, { kind: 'retry', reason: '429' })).toBe(false)
-    // A new key has no unresolved call.
+    // No call with a new key is unresolved.
     await settleJobs(sql, [settlement(refused!, rotate('new key'))])
     await sql`update jobs set run_at = now() where id = ${id}`
     const [rotated] = await claimJobs(sql, [id], claimOptions('w'))
@@ -426,7 +440,7 @@ describe('the fence', () => {
     const attempts = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
     expect([...attempts]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
     await settleJobs(sql, [settlement(rotated!, retry('the lookup failed'))])
-    // A day later the call is only looked up, and a released lookup does not remove the mark.
+    // A day later the call is only looked up, and a returned lookup does not remove the time of the sending.
     await sql`
       update jobs set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where id = ${id}`
     const aged = await sentAt()
@@ -438,10 +452,10 @@ describe('the fence', () => {
     }
   })
 
-  test('a lookup without an answer waits for as long as the provider asks', async () => {
+  test('a lookup without an answer waits for as long as the provider asks', async ({ world }) => {
     const { sql, client } = world
     const { body } = await createPayment(client, {}, ASYNC)
-    const [job] = await claimJobs(sql, [await jobOf(body.id, 'payment.authorize')], claimOptions('w'))
+    const [job] = await claimJobs(sql, [await jobOf(world, body.id, 'payment.authorize')], claimOptions('w'))
     const after_ms = 3_600_000
     for (const lookup of [
       { kind: 'retry', reason: '429', after_ms },
@@ -450,23 +464,25 @@ describe('the fence', () => {
       expect(settlement(job!, unanswered(lookup)).delay_ms).toBe(after_ms)
   })
 
-  test('a renewal skips a lease with a locked row and renews the others', async () => {
+  test('a renewal skips a lease whose row is locked and renews the other leases', async ({ world }) => {
     const { client, sql } = world
     const ids = await Promise.all(
-      [1, 2].map(async () => jobOf((await createPayment(client, {}, ASYNC)).body.id, 'payment.authorize')),
+      [1, 2].map(async () =>
+        jobOf(world, (await createPayment(client, {}, ASYNC)).body.id, 'payment.authorize'),
+      ),
     )
     const [one, other] = await claimJobs(sql, ids, claimOptions('w'))
     await sql.begin(async (tx) => {
-      // A settlement that waits for the balance of a busy account locks the row.
+      // A settlement that waits for the balance of a busy account has locked the row.
       await tx`select from jobs where id = ${one!.id} for update`
       expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([other!.id]))
     })
     expect(await renewLeases(sql, [one!, other!])).toEqual(new Set([one!.id, other!.id]))
   })
 
-  test('one of 50 concurrent claims of a job succeeds', async () => {
+  test('exactly one of 50 concurrent claims of a job succeeds', async ({ world }) => {
     const { body } = await createPayment(world.client, {}, ASYNC)
-    const id = await jobOf(body.id, 'payment.authorize')
+    const id = await jobOf(world, body.id, 'payment.authorize')
     const claims = await Promise.all(
       Array.from({ length: 50 }, (_, index) => claimJobs(world.sql, [id], claimOptions(`worker ${index}`))),
     )
@@ -475,18 +491,13 @@ describe('the fence', () => {
   })
 })
 
-describe('attempts', () => {
-  let world: World
-  let client: Client
-  beforeAll(async () => {
-    world = await createWorld({ notifications: false })
-    client = world.client
-  })
-  afterAll(async () => await world?.close())
-
-  // These four tests run concurrently, because each waits for seconds.
-  test.concurrent('a retry repeats the call with the same key and parameters, even after a change of the payment', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+describeIn('attempts', { notifications: false }, (test) => {
+  // These four tests run concurrently, because each test waits for seconds.
+  test.concurrent('a retry repeats the call with the same key and parameters, even after a change of the payment', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       times: 3,
@@ -496,7 +507,7 @@ describe('attempts', () => {
     await busy.hit()
     // The request comes from the stored call and not from the payment.
     await world.sql`update payments set amount_minor = 2000, amount_capturable_minor = 2000 where id = ${id}`
-    await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'ready'`
+    await world.sql`update jobs set run_at = now() where resource_id = ${id} and state = 'ready'`
     await paymentIn(client, id, 'captured')
     await world.sql`update payments set amount_minor = 1000 where id = ${id}`
     const requests = await world.provider('stripe').requests({ path: `${processor_reference}/capture` })
@@ -510,7 +521,7 @@ describe('attempts', () => {
     })
     const attempts = await world.sql`
       select a.outcome from jobs j join all_job_attempts a on a.job_id = j.id
-      where j.subject_id = ${id} and j.name = 'payment.capture' order by a.attempt`
+      where j.resource_id = ${id} and j.name = 'payment.capture' order by a.attempt`
     expect(attempts.map(({ outcome }) => outcome)).toEqual(['retry', 'retry', 'retry', 'done'])
   })
 
@@ -523,7 +534,7 @@ describe('attempts', () => {
       const { body } = await createPayment(unreachable.client, {}, ASYNC)
       await eventually(async () => {
         const rows = await unreachable.sql`
-          select a.outcome from jobs j join job_attempts a on a.job_id = j.id where j.subject_id = ${body.id} and a.ended_at is not null`
+          select a.outcome from jobs j join job_attempts a on a.job_id = j.id where j.resource_id = ${body.id} and a.ended_at is not null`
         expect(rows.length).toBeGreaterThan(1)
         expect(new Set(rows.map(({ outcome }) => outcome))).toEqual(new Set(['retry']))
       })
@@ -537,8 +548,8 @@ describe('attempts', () => {
     }
   })
 
-  test.concurrent('a lease is renewed while its handler runs', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test.concurrent('a lease is renewed while the handler of its job runs', async ({ world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const hold = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
     await hold.hit()
@@ -546,7 +557,7 @@ describe('attempts', () => {
       (
         await world.sql`
         select lease_token, attempt, state, lease_until > now() as ours, extract(epoch from now() - started_at)::float8 as age_s
-        from jobs where subject_id = ${id} and name = 'payment.capture'`
+        from jobs where resource_id = ${id} and name = 'payment.capture'`
       )[0]!
     const { age_s: _, ...first } = await job()
     await eventually(async () => {
@@ -560,8 +571,11 @@ describe('attempts', () => {
     expect(requests).toHaveLength(1)
   })
 
-  test.concurrent('a lost lease aborts the call, and the next worker finds its outcome', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test.concurrent('the loss of a lease aborts the call, and the next worker finds the outcome of the call', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const hold = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       fault: { hold: 'after' },
@@ -571,60 +585,63 @@ describe('attempts', () => {
     const before = await fencedSoFar()
     await world.sql`
       update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute'
-      where subject_id = ${id} and name = 'payment.capture'`
+      where resource_id = ${id} and name = 'payment.capture'`
     // The processor has not answered yet.
     await eventually(async () => expect(await fencedSoFar()).toBe(before + 1))
     await hold.remove()
-    await world.sql`update jobs set lease_until = now() where subject_id = ${id} and state = 'running'`
+    await world.sql`update jobs set lease_until = now() where resource_id = ${id} and state = 'running'`
     await paymentIn(client, id, 'captured')
   })
 
-  /** Sets the job as if the process died in each attempt. */
-  async function poison(job_id: string): Promise<void> {
+  /** Sets the state of the job to that after its process died in each attempt. */
+  async function poison(world: World, job_id: string): Promise<void> {
     await world.sql`
       update jobs set state = 'running', attempt = max_attempts, worker = 'dead worker', started_at = now(),
         run_at = now(), lease_token = gen_random_uuid(), lease_until = now()
       where id = ${job_id}`
   }
 
-  test('a job that kills every worker becomes unknown without another call, and other jobs continue', async () => {
+  test('a job that kills every worker becomes unknown without another call, and other jobs continue', async ({
+    world,
+    client,
+  }) => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
-    const [job] = await world.sql`select id, max_attempts from jobs where subject_id = ${body.id}`
-    await poison(job!.id)
+    const [job] = await world.sql`select id, max_attempts from jobs where resource_id = ${body.id}`
+    await poison(world, job!.id)
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     await eventually(async () => {
       const [now] = await world.sql`select state, last_error from jobs where id = ${job!.id}`
       expect(now).toMatchObject({
         state: 'unknown',
-        last_error: { message: expect.stringContaining('died or threw') },
+        last_error: { message: expect.stringContaining('crashed or threw') },
       })
     })
     const requests = await world.provider('stripe').requests({ idempotency_key: `${job!.id}:1` })
     expect(requests).toEqual([])
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
-    await heldPayment(client)
+    await authorizedPayment(client)
   })
 
-  test('a job with a lookup that kills every worker is parked', async () => {
+  test('a job whose lookup kills every worker is parked', async ({ world, client }) => {
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     const { body } = await createPayment(client, {}, ASYNC)
-    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
-    await poison(job!.id)
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${body.id}`
+    await poison(world, job!.id)
     await world.sql`update jobs set unknown_since = now() where id = ${job!.id}`
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     const stateOfJob = async () =>
       (await world.sql`select state, run_at = 'infinity' as parked from jobs where id = ${job!.id}`)[0]
-    // One more worker may die: the attempts permit one lookup.
+    // The attempts permit one lookup, in which one more worker may die.
     await eventually(async () => expect((await stateOfJob())!.state).toBe('unknown'))
-    await poison(job!.id)
+    await poison(world, job!.id)
     await world.sql`update jobs set attempt = attempt + 1 where id = ${job!.id}`
     await eventually(async () => expect(await stateOfJob()).toEqual({ state: 'unknown', parked: true }))
     expect((await client.get(`/v1/reconciliation?payment_id=${body.id}`)).status).toBe(200)
-    await heldPayment(client)
+    await authorizedPayment(client)
   })
 
-  test('a job without a provider call that kills every worker is discarded', async () => {
+  test('a job without a provider call that kills every worker is discarded', async ({ world }) => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, worker, started_at, lease_token, lease_until)
@@ -636,15 +653,18 @@ describe('attempts', () => {
     })
   })
 
-  test('a job with an unknown name stays ready for a worker of another version', async () => {
-    const { id } = await heldPayment(client)
+  test('a job with a name that no worker of this version has stays ready for a worker of another version', async ({
+    world,
+    client,
+  }) => {
+    const { id } = await authorizedPayment(client)
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
     const [job] = await world.sql<{ id: string }[]>`
-      update jobs set name = 'payment.take' where subject_id = ${id} and name = 'payment.capture' returning id`
+      update jobs set name = 'payment.take' where resource_id = ${id} and name = 'payment.capture' returning id`
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
-    // Other jobs are claimed meanwhile, with and without wake-ups.
-    await heldPayment(client)
+    // Other jobs are claimed in the meantime, with and without wake-ups.
+    await authorizedPayment(client)
     const later = request(world, { will_wake: true })
     await createPayments(world.sql, [later])
     await paymentIn(client, later.payment_id, 'authorized')
@@ -661,7 +681,10 @@ describe('attempts', () => {
     await paymentIn(client, id, 'captured')
   })
 
-  test('a job with an invalid payload is discarded at its first attempt, and other jobs continue', async () => {
+  test('a job with an invalid payload is discarded at its first attempt, and other jobs continue', async ({
+    world,
+    client,
+  }) => {
     const id = newId()
     await world.sql`
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
@@ -672,15 +695,18 @@ describe('attempts', () => {
       expect(job).toMatchObject({ state: 'discarded', attempt: 1 })
       expect(job!.reason).toContain('cannot be read: notification_id')
     })
-    await heldPayment(client)
+    await authorizedPayment(client)
   })
 
-  test('a call with an invalid request is never sent, and its job is parked until an operator retries it', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a call with an invalid request is never sent, and its job is parked until an operator retries the job', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     await pauseJobs(world.sql, { tenant_id: world.tenant_id })
     await client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
     const [capture] = await world.sql<{ job_id: string; request: { amount_minor: number } }[]>`
-      select id as job_id, request from jobs where subject_id = ${id} and name = 'payment.capture'`
+      select id as job_id, request from jobs where resource_id = ${id} and name = 'payment.capture'`
     const { job_id, request } = capture!
     const write = async (stored: Record<string, unknown>) =>
       await world.sql`update jobs set request = ${world.sql.json(stored as never)} where id = ${job_id}`
@@ -701,18 +727,12 @@ describe('attempts', () => {
   })
 })
 
-describe('shares', () => {
-  const CONCURRENCY = 4
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({
-      notifications: false,
-      env: { WORKER_CONCURRENCY: String(CONCURRENCY) },
-    })
-  })
-  afterAll(async () => await world?.close())
-
-  test('a tenant with thousands of waiting jobs does not delay the next job of another tenant', async () => {
+const CONCURRENCY = 4
+const FEW_SLOTS = { notifications: false, env: { WORKER_CONCURRENCY: String(CONCURRENCY) } }
+describeIn('shares', FEW_SLOTS, (test) => {
+  test('a tenant with thousands of waiting jobs does not delay the next job of another tenant', async ({
+    world,
+  }) => {
     const { sql } = world
     const noisy = await world.clientOf({ tenant: 'noisy' })
     const quiet = await world.clientOf({ tenant: 'quiet' })
@@ -734,13 +754,14 @@ describe('shares', () => {
     }
     await eventually(async () => expect((await countJobs()).done).toBeGreaterThan(20))
     for (let iteration = 0; iteration < 5; iteration += 1) {
-      await heldPayment(quiet)
+      await authorizedPayment(quiet)
       await countJobs()
     }
     const { waiting } = await countJobs()
     expect(waiting).toBeGreaterThan(1000)
     expect(max_running).toBeLessThanOrEqual(CONCURRENCY)
-    // The noisy tenant's jobs that started between the request and the start of a job of the quiet tenant.
+    // The count of the noisy tenant's jobs that start between a request of the quiet tenant and the start of the
+    // request's job.
     const started_before = await sql<{ before: number }[]>`
       select (select count(*) from jobs n where n.tenant_id = ${noisy.tenant_id}
         and n.started_at >= q.created_at and n.started_at <= q.started_at) as before
@@ -750,7 +771,9 @@ describe('shares', () => {
     await pauseJobs(sql, { tenant_id: noisy.tenant_id })
   })
 
-  test('a scan finds overdue jobs round robin: the first of each tenant before the second of any', async () => {
+  test('a scan finds overdue jobs round robin: the first job of each tenant before the second job of any tenant', async ({
+    world,
+  }) => {
     const { sql } = world
     const tenants = await Promise.all(
       ['tenant-a', 'tenant-b', 'tenant-c'].map((tenant) => world.clientOf({ tenant })),
@@ -780,7 +803,7 @@ describe('shares', () => {
       expect(new Set(owners.slice(0, 3))).toEqual(new Set([0, 1, 2]))
       expect(new Set(owners.slice(3, 5))).toEqual(new Set([0, 1]))
       expect(owners.slice(5)).toEqual([0])
-      // With room for two jobs per scan, the second scan starts with the third tenant.
+      // With room for two jobs per scan, the second scan begins with the third tenant.
       const first = await scan(tx as never, null, 2)
       const second = await scan(tx as never, first!.after, 2)
       const two_scans = await ownersOf([...first!.ids, ...second!.ids])

@@ -1,4 +1,4 @@
-// API keys are created by a command, rotated with a grace period, and revoked in all processes within a second.
+// API keys are created with a command, rotated with a grace period, and revoked in all processes within a second.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect } from 'vitest'
 import { startApi } from '#api/main.ts'
@@ -70,13 +70,13 @@ test('a revoked key is refused by every process within a second', async ({ world
   for (const url of urls) expect(await statusOf(world, client.key, url)).toBe(401)
 })
 
-test('an expired key is refused, also while it is in use', async ({ world }) => {
+test('an expired key is refused, even while it is in use', async ({ world }) => {
   const tenant = await ensureTenant(world.sql, 'expiring')
   const by = testActor(tenant.id)
   const expired_key = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
   const past = await createApiKey(world.sql, tenant, expired_key, by)
   expect(await statusOf(world, past.secret)).toBe(401)
-  // The lookup is so close to the expiry that a fixed cache lifetime would accept the key for too long.
+  // The lookup is so close to the expiry that a cache with a fixed lifetime would accept the key for too long.
   let soon: { secret: string; ends: number }
   do {
     const ends = Date.now() + 700
@@ -88,13 +88,15 @@ test('an expired key is refused, also while it is in use', async ({ world }) => 
     )
     soon = { secret, ends }
     await sleep(ends - 400 - Date.now())
-    // On a busy machine the key is already expired: retry with a new key.
+    // On a busy machine the key may already be expired: retry with a new key.
   } while ((await statusOf(world, soon.secret)) !== 200)
   await sleep(soon.ends + 200 - Date.now())
   expect(await statusOf(world, soon.secret)).toBe(401)
 })
 
-test('a rotated key works for its grace period, and the new key has its scopes', async ({ world }) => {
+test('a rotated key works until the end of its grace period, and the new key has the scopes of the rotated key', async ({
+  world,
+}) => {
   const tenant = await ensureTenant(world.sql, 'rotating')
   const by = testActor(tenant.id)
   const properties = { name: 'shop', scopes: ['customer:write' as const], expires_at: null }
@@ -112,7 +114,7 @@ test('a rotated key works for its grace period, and the new key has its scopes',
   expect(await statusOf(world, old.secret)).toBe(200)
 })
 
-test('a new key keeps the expiry of the rotated key, and an expired key cannot be rotated', async ({
+test('the successor of a rotated key has the same expiry, and an expired key cannot be rotated', async ({
   world,
 }) => {
   const tenant = await ensureTenant(world.sql, 'ending')
@@ -138,7 +140,7 @@ test('a new key keeps the expiry of the rotated key, and an expired key cannot b
   expect(await listApiKeys(world.sql, tenant.id)).toHaveLength(3)
 })
 
-test('the command creates a key that works at once and is shown once', async ({ world }) => {
+test('the command creates a key that works at once, and shows the key once', async ({ world }) => {
   const { id, secret } = await createKey(world, 'customer:write,payments:read', 'front-shop')
   expect(secret.startsWith('sk_live_front-shop_')).toBe(true)
   const client = createClient(world.client.url, secret)
@@ -199,7 +201,9 @@ test('the command rotates and revokes keys', async ({ world }) => {
   expect((await runKeys(world, 'rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
 })
 
-test('the audit log of a tenant has the changes of the command and omits refused ones', async ({ world }) => {
+test('the audit log of a tenant has the changes that the command makes, and omits refused changes', async ({
+  world,
+}) => {
   const { id } = await createKey(world, 'customer:write', 'audited')
   const fresh = parseKey(await runKeys(world, 'rotate', '--tenant', 'audited', '--id', id, '--grace', '0'))
   for (const code of [0, 1])
@@ -344,7 +348,10 @@ test('the command names missing and invalid options', async ({ world }) => {
   const mistakes: [string[], string][] = [
     [['create'], '--tenant is missing'],
     [['create', '--tenant', 'shop'], '--scopes is missing'],
-    [['create', '--tenant', 'Not A Slug', '--scopes', 'all'], '--tenant must be 1 to 40 of a-z, 0-9 and -'],
+    [
+      ['create', '--tenant', 'Not A Slug', '--scopes', 'all'],
+      '--tenant must be 1 to 40 characters: a-z, 0-9 and -',
+    ],
     [['create', '--tenant', 'shop', '--scopes', 'customer:wirte'], 'there is no scope "customer:wirte"'],
     [['create', '--tenant', 'shop', '--scopes', ''], '--scopes: name at least one'],
     ...['soon', '2027', '2099-02-30', '2099-01-01T00:00'].map((expires): [string[], string] => [

@@ -3,8 +3,8 @@ import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
-import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
-import { agreeOnAllCorrections } from '#test/proposals.ts'
+import { capturedPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
+import { confirmAllCorrections } from '#test/proposals.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -16,7 +16,7 @@ type LedgerTransfer = {
   created_at: string
 }
 
-/** The transfers of a resource: kind, debited account, credited account, currency, amount. */
+/** The transfers of a resource, each with kind, debited account, credited account, currency and amount. */
 async function transfersOf(world: World, subject_id: string): Promise<unknown[][]> {
   const rows = await world.sql`
     select kind, debit_account, credit_account, currency, amount_minor from ledger_transfers
@@ -41,7 +41,7 @@ async function balancesOf(world: World, tenant_id: string): Promise<unknown[][]>
 
 test('a capture, a refund and a failed refund are posted and change the balances', async ({ world }) => {
   const shop = await world.clientOf()
-  const { id } = await heldPayment(shop, { currency: 'eur', payment_method: 'pm_card_refundFail' })
+  const { id } = await authorizedPayment(shop, { currency: 'eur', payment_method: 'pm_card_refundFail' })
   expect(await transfersOf(world, id)).toEqual([])
   expect(await balancesOf(world, shop.tenant_id)).toEqual([])
 
@@ -77,13 +77,13 @@ test('a capture, a refund and a failed refund are posted and change the balances
   ])
 })
 
-test('a capture of one tenant leaves the accounts of another unchanged', async ({ world }) => {
+test('a capture of one tenant leaves the accounts of other tenants unchanged', async ({ world }) => {
   const [one, other] = [await world.clientOf(), await world.clientOf()]
   await capturedPayment(one)
   expect(await listBalances(world.sql, other.tenant_id)).toEqual([])
 })
 
-test('forty concurrent first captures add up to the balance, and each running balance is correct', async ({
+test('forty concurrent first captures add up to the balance, and the balance after each transfer is correct', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -121,7 +121,10 @@ test('transfers cannot be changed, deleted or truncated', async ({ world }) => {
 describe('one statement with several transfers', () => {
   type Transfer = { kind: string; subject_id: string; from: string; to: string; amount_minor: number }
 
-  /** Posts transfers in one statement, as a settling step does. Each reservation is a change of an account's reserved amount. */
+  /**
+   * Posts transfers in one statement, as the settlement of a job does. Each reservation is a change of an account's
+   * reserved amount.
+   */
   async function post(
     world: World,
     tenant_id: string,
@@ -167,7 +170,7 @@ describe('one statement with several transfers', () => {
     return tenant_id
   }
 
-  test('updates each account once, and each running balance follows from the previous transfer', async ({
+  test('updates each account once, and each balance follows from the balance after the previous transfer', async ({
     world,
   }) => {
     const tenant_id = await shopWith(world, 'USD')
@@ -191,7 +194,7 @@ describe('one statement with several transfers', () => {
     ])
   })
 
-  test('leaves reserved amounts unchanged, also if a debit exceeds the balance', async ({ world }) => {
+  test('leaves reserved amounts unchanged, even if a debit exceeds the balance', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await post(world, tenant_id, [{ amount_minor: 500 }])
     const reserve = (amount_minor: number) => world.sql`
@@ -218,7 +221,7 @@ describe('one statement with several transfers', () => {
     expect(
       await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`,
     ).toContainEqual(before)
-    // Two payouts: one is paid, the reservation of the other is released.
+    // Two payouts: one is paid, and the reserved amount of the other is freed.
     await post(world, tenant_id, [refundOf(120), { amount_minor: 5 }], 'USD', [
       ['available', -120],
       ['available', -200],
@@ -231,7 +234,7 @@ describe('one statement with several transfers', () => {
     ])
   })
 
-  test('is rolled back if it releases more than the reserved amount', async ({ world }) => {
+  test('is rolled back if it frees more than the reserved amount', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await post(world, tenant_id, [{}], 'USD', [['available', 50]])
     const excess = post(world, tenant_id, [refundOf(60)], 'USD', [['available', -60]])
@@ -243,7 +246,7 @@ describe('one statement with several transfers', () => {
     await post(world, tenant_id, [], 'USD', [['available', -50]])
   })
 
-  test('is rolled back if it reserves on a missing account', async ({ world }) => {
+  test('is rolled back if it reserves an amount on a missing account', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     for (const transfers of [[], [{}]])
       await expect(post(world, tenant_id, transfers, 'USD', [['fees', 5]])).rejects.toMatchObject({
@@ -255,7 +258,7 @@ describe('one statement with several transfers', () => {
     expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('adds up reservations of thirty concurrent statements', async ({ world }) => {
+  test('adds its reservations to those of thirty concurrent statements', async ({ world }) => {
     const tenant_id = await shopWith(world, 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) => {
@@ -299,7 +302,9 @@ describe('one statement with several transfers', () => {
     expect([await transfersOf(world, id), await balancesOf(world, world.tenant_id)]).toEqual(posted)
   })
 
-  test('adds up with thirty concurrent statements on the same accounts', async ({ world }) => {
+  test('adds its amounts to those of thirty concurrent statements on the same accounts', async ({
+    world,
+  }) => {
     const tenant_id = await shopWith(world, 'EUR', 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) =>
@@ -324,6 +329,6 @@ describe('one statement with several transfers', () => {
 
 test('after all tests of this file the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
-  await agreeOnAllCorrections(world)
+  await confirmAllCorrections(world)
   expect(await findRemainingProblems(world)).toEqual([])
 })

@@ -1,4 +1,4 @@
-// `npm run listen`: the command follows the feed of events and posts each event to a receiver like a delivery.
+// `npm run listen` follows the feed of events and posts each event to a receiver, as a delivery does.
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +10,7 @@ import { expect, test, type TestContext } from 'vitest'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { matchEventTypes } from '#domain/events.ts'
 import { runCommand } from '#test/commands.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
 
 const FILE = 'src/commands/listen.ts'
@@ -36,10 +36,10 @@ function eventOf(sequence: number, type = 'payment.captured', more: object = {})
 const eventsUpTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, at) => eventOf(first + at))
 
-/** The test whose end stops its servers and processes. */
+/** The test at whose end the servers and processes are stopped. */
 type TestEnd = Pick<TestContext, 'onTestFinished'>
 
-/** A local HTTP server whose handler gets the body of each request. */
+/** A local HTTP server. Its handler receives the body of each request. */
 async function serve(
   { onTestFinished }: TestEnd,
   answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
@@ -111,7 +111,7 @@ async function serveFeed(test_end: TestEnd, first: Event[] = [], port = 0) {
   }
 }
 
-/** A receiver with a status per sequence. Default: 200. */
+/** A receiver. The response to an event has the status that `status` returns for the event's sequence. Default: 200. */
 async function serveReceiver(test_end: TestEnd, status: (sequence: number) => number = () => 200) {
   const received: { body: string; headers: Record<string, string>; method: string | undefined }[] = []
   const server = await serve(test_end, (request, response, body) => {
@@ -134,7 +134,7 @@ async function listen({ onTestFinished }: TestEnd, args: string[], env: Record<s
   return { ...running, secret: running.ready.replace('Signing secret: ', '') }
 }
 
-// Concurrent: each test has servers and processes of its own.
+// The tests run concurrently: each test has its own servers and processes.
 test.concurrent('new events are posted with the signature of a delivery; Ctrl-C ends the command', async (test_end) => {
   const feed = await serveFeed(test_end, eventsUpTo(3))
   const receiver = await serveReceiver(test_end)
@@ -161,7 +161,7 @@ test.concurrent('new events are posted with the signature of a delivery; Ctrl-C 
   expect(await running.end('SIGINT')).toEqual({ code: 0, signal: null })
 })
 
-test.concurrent('--after starts after an event, and the command filters several types', async (test_end) => {
+test.concurrent('with --after the command starts after the given event, and the command itself filters several types', async (test_end) => {
   const feed = await serveFeed(test_end, [
     eventOf(1, 'payment.created'),
     eventOf(2, 'payment.created'),
@@ -187,7 +187,7 @@ test.concurrent('--after starts after an event, and the command filters several 
   await running.end('SIGTERM')
 })
 
-test.concurrent('the API filters a single type', async (test_end) => {
+test.concurrent('the API does the filtering if the command filters a single type', async (test_end) => {
   const feed = await serveFeed(test_end, [eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
   const receiver = await serveReceiver(test_end)
   await listen(test_end, [
@@ -210,17 +210,20 @@ test.concurrent.for<[string, number, Event[]]>([
   ['a feed of one event', 1, eventsUpTo(1)],
   ['a long feed', LONG_FEED_LENGTH, eventsUpTo(LONG_FEED_LENGTH)],
   ['a feed whose old events are erased', 777, eventsUpTo(777, 300)],
-])('the newest event of %s is found with few requests', async ([_name, newest, events], test_end) => {
-  const feed = await serveFeed(test_end, events)
-  const running = await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
-  expect(running.output()).toContain(
-    `The events of ${feed.url} after ${newest} go to http://127.0.0.1:9/hook`,
-  )
-  await feed.awaitRequestAfter(newest)
-  expect(feed.requests.length).toBeLessThan(25)
-})
+])(
+  'the command finds the newest event of %s with few requests',
+  async ([_name, newest, events], test_end) => {
+    const feed = await serveFeed(test_end, events)
+    const running = await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
+    expect(running.output()).toContain(
+      `The events of ${feed.url} after ${newest} go to http://127.0.0.1:9/hook`,
+    )
+    await feed.awaitRequestAfter(newest)
+    expect(feed.requests.length).toBeLessThan(25)
+  },
+)
 
-test.concurrent('all events of a long feed are posted once and in order', async (test_end) => {
+test.concurrent('the command posts all events of a long feed once and in order', async (test_end) => {
   const feed = await serveFeed(test_end, eventsUpTo(250))
   const receiver = await serveReceiver(test_end)
   const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
@@ -229,7 +232,7 @@ test.concurrent('all events of a long feed are posted once and in order', async 
   expect(receiver.sequences()).toEqual(eventsUpTo(250).map(({ sequence }) => sequence))
 })
 
-test.concurrent('a refused, redirected or unanswered event is shown and not resent, and the next event follows', async (test_end) => {
+test.concurrent('a refused, redirected or unanswered event is shown and not sent again, and the next event follows', async (test_end) => {
   const feed = await serveFeed(test_end, eventsUpTo(3))
   const receiver = await serveReceiver(test_end, (sequence) => [500, 302, 200][sequence - 1]!)
   const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
@@ -243,7 +246,7 @@ test.concurrent('a refused, redirected or unanswered event is shown and not rese
   await feed.awaitRequestAfter(4)
 })
 
-test.concurrent('an unavailable API is queried again, and each event is posted once', async (test_end) => {
+test.concurrent('the command requests again while the API is unavailable, and each event is posted once', async (test_end) => {
   const feed = await serveFeed(test_end, eventsUpTo(2))
   const receiver = await serveReceiver(test_end)
   const running = await listen(test_end, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
@@ -259,7 +262,7 @@ test.concurrent('an unavailable API is queried again, and each event is posted o
   expect(receiver.sequences()).toEqual([1, 2, 3, 4, 5])
 })
 
-test.concurrent('an API that does not wait is queried a few times', async (test_end) => {
+test.concurrent('an API that answers without waiting receives only a few requests', async (test_end) => {
   let request_count = 0
   const api = await serve(test_end, (_request, response) => {
     request_count += 1
@@ -271,7 +274,7 @@ test.concurrent('an API that does not wait is queried a few times', async (test_
   expect(request_count).toBeLessThan(5)
 })
 
-test.concurrent('a large event is truncated to its id', async (test_end) => {
+test.concurrent('the command truncates a large event to its id', async (test_end) => {
   const large = eventOf(1, 'ai_task.succeeded', { output: 'é'.repeat(10_000) })
   const feed = await serveFeed(test_end, [large])
   const receiver = await serveReceiver(test_end)
@@ -281,7 +284,7 @@ test.concurrent('a large event is truncated to its id', async (test_end) => {
   expect([data, tenant_id]).toEqual([{ id: large.data.id, truncated: true }, TENANT])
 })
 
-test.concurrent('the signing secret is the value of --secret, or depends only on the API key', async (test_end) => {
+test.concurrent('the signing secret is the value of --secret, or depends on the API key alone', async (test_end) => {
   const feed = await serveFeed(test_end)
   const args = ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url]
   const given = newWebhookSecret()
@@ -296,8 +299,8 @@ test.concurrent('the signing secret is the value of --secret, or depends only on
   expect(other_key.secret).not.toBe(first.secret)
 })
 
-test.concurrent('the defaults of --url and --key are in the data folder of the local start', async (test_end) => {
-  const folder = await makeFolder()
+test.concurrent('--url and --key default to the values in the data folder of the local start', async (test_end) => {
+  const folder = await createTemporaryFolder()
   test_end.onTestFinished(folder.remove)
   const feed = await serveFeed(test_end)
   await mkdir(join(folder.path, '.data'))
@@ -344,7 +347,7 @@ test.concurrent.each([
   expect(result).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(message) })
 })
 
-test.concurrent('a missing API key is refused with the sources of a key', async () => {
+test.concurrent('a missing API key is refused, and the error names the places where a key can be set', async () => {
   const result = await runCommand(FILE, TO, { DATA_DIR: '/nowhere' })
   expect([result.code, result.stderr]).toEqual([
     2,
@@ -361,7 +364,7 @@ test.concurrent.for<[number, string, string]>([
     'misconfigured_gateway',
     'has no events: the area is switched off there (500 misconfigured_gateway: ',
   ],
-])('a %i %s ends the command with exit code 1', async ([status, code, message], test_end) => {
+])('the response %i %s ends the command with exit code 1', async ([status, code, message], test_end) => {
   const api = await serve(test_end, (_request, response) => {
     response.writeHead(status).end(JSON.stringify({ error: { code, message: 'Because.\u001B[2J' } }))
   })
@@ -370,7 +373,7 @@ test.concurrent.for<[number, string, string]>([
   expect(result.stderr).not.toContain('\u001B')
 })
 
-test.concurrent('the offered types are types with events', async () => {
+test.concurrent('each type that the error of --types offers matches event types', async () => {
   const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
   const offered = stderr.split('There are ')[1]!.trim().split(', ')
   expect(offered.filter((type) => matchEventTypes(type).length === 0)).toEqual([])

@@ -1,4 +1,4 @@
-// Lost log lines: work continues, losses are counted and logged, and processes stop on SIGTERM.
+// Lost log lines: work continues, lost lines are counted and logged, and processes stop on SIGTERM.
 import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
@@ -10,12 +10,12 @@ import { freePort } from '#start/ports.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { HOST } from '#test/environment.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { eventually } from '#test/payments.ts'
 import { COMPILE_CACHE } from '#test/process.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
-/** Logs one line of a few hundred characters per request. */
+/** Logs one line of a few hundred characters for each request. */
 const REQUEST_LOGGING = { LOG_LEVEL: 'info', LOG_REQUESTS: '1' }
 
 let deployment: Deployment
@@ -26,7 +26,9 @@ afterAll(async () => await deployment?.close())
 
 type RunningApi = { child: ChildProcess; client: Client; metrics: () => Promise<string> }
 
-/** Starts the API with this standard output and waits for its health check, because the output may be unreadable. */
+/**
+ * Starts the API with this standard output, and waits for the API's health check, because the output may be unreadable.
+ */
 async function startApi(stdio: StdioOptions, shell?: string): Promise<RunningApi> {
   const [api, metrics] = [await freePort(HOST), await freePort(HOST)]
   const env = {
@@ -46,7 +48,7 @@ async function startApi(stdio: StdioOptions, shell?: string): Promise<RunningApi
   return { child, client, metrics: async () => (await fetch(`http://${HOST}:${metrics}/metrics`)).text() }
 }
 
-/** Sends so many requests that their log exceeds the buffer of a pipe. */
+/** Sends so many requests that their log lines exceed the buffer of a pipe. */
 async function sendRequests({ client }: RunningApi, requests = 600): Promise<void> {
   for (let batch = 0; batch < requests / 50; batch++) {
     const responses = Array.from({ length: 50 }, () =>
@@ -75,8 +77,8 @@ describe('lost log lines never stop work', () => {
     await expectCleanExit(api)
   })
 
-  test('on a disk that is full for a while, and the next written line counts the lost ones', async () => {
-    const folder = await makeFolder()
+  test('on a disk that is full for a while, and the next written line has the count of lost lines', async () => {
+    const folder = await createTemporaryFolder()
     onTestFinished(() => folder.remove())
     const path = join(folder.path, 'api.log')
     await writeFile(path, '')
@@ -96,14 +98,14 @@ describe('lost log lines never stop work', () => {
         reason: 'EFBIG',
         lines: expect.any(Number),
       })
-      // Only the first line may be cut off.
+      // Only the first line may be incomplete.
       for (const line of lines.slice(1)) JSON.parse(line)
     })
     await expectCleanExit(api)
   })
 
   test('while the reader of a pipe does not read, and after it has closed the pipe', async () => {
-    const folder = await makeFolder()
+    const folder = await createTemporaryFolder()
     onTestFinished(() => folder.remove())
     const path = join(folder.path, 'pipe')
     await once(spawn('mkfifo', [path]), 'exit')
@@ -121,7 +123,7 @@ describe('lost log lines never stop work', () => {
     await expectCleanExit(api)
   })
 
-  test('in the common log of the parts of `npm start`', async () => {
+  test('in the common log of the processes of `npm start`', async () => {
     const full = await open('/dev/full', 'w')
     const metrics_port = await freePort(HOST)
     const child = spawn(process.execPath, ['src/workers/main.ts'], {
@@ -154,7 +156,7 @@ describe('lost log lines never stop work', () => {
 })
 
 test('an emulator continues on a full disk and writes its journal when the disk has space again', async () => {
-  const folder = await makeFolder()
+  const folder = await createTemporaryFolder()
   onTestFinished(() => folder.remove())
   async function startEmulator(limit: string) {
     const program = [

@@ -1,4 +1,5 @@
-// The log has one line for each request and step, found by the id of a request, payment, notification or message.
+// The log has one line for each request and step; the lines are found by the id of a request, payment, notification or
+// message.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -31,13 +32,13 @@ function linesWith(text: string): Line[] {
     .map((line) => JSON.parse(line) as Line)
 }
 
-/** Sends an event to the webhooks host, properly signed. */
+/** Sends an event with a valid signature to the webhooks host. */
 async function deliver(event: object): Promise<Answer> {
   const signature = signStripe(JSON.stringify(event), deployment.provider('stripe').webhook_secret)
   return await deployment.webhooks.post('/stripe', event, { 'stripe-signature': signature })
 }
 
-test('a request has one line, and the lines of its job have the same request id', async () => {
+test('a request causes one log line, and the lines of its job have the same request id', async () => {
   const { client, tenant_id } = deployment
   const created = await client.post(
     '/v1/payments',
@@ -60,7 +61,7 @@ test('a request has one line, and the lines of its job have the same request id'
       bytes: Buffer.byteLength(created.text),
       tenant_id,
       key_id: expect.any(String),
-      subject_id: payment_id,
+      resource_id: payment_id,
     },
   ])
   expect(lines.filter(({ msg }) => msg === 'the provider answered')).toMatchObject([
@@ -78,7 +79,7 @@ test('a request has one line, and the lines of its job have the same request id'
   expect(lines.map((line) => JSON.stringify(line)).join()).not.toContain('pm_card_visa')
 })
 
-test('all steps of a payment, also notifications, are found by its id', async () => {
+test("all steps of a payment, including its notifications, are found by the payment's id", async () => {
   const { client } = deployment
   const { body } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
   await client.post(`/v1/payments/${body.id}/capture`)
@@ -111,11 +112,11 @@ test('all steps of a payment, also notifications, are found by its id', async ()
   )
 })
 
-test('a notification is found by its request, its event and its payment, also if it waits or is redundant', async () => {
+test('a notification is found by its request, its event and its payment, even if it waits or is redundant', async () => {
   const { client } = deployment
   const stripe = deployment.provider('stripe')
   const { body } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
-  // A notification during the capture waits for it, and gets a job when the capture takes long.
+  // A notification during the capture waits for the capture, and gets a job if the capture takes long.
   const hold = await stripe.fault({
     match: { method: 'POST', path: `/v1/payment_intents/${body.processor_reference}/capture$` },
     fault: { hold: 'after' },
@@ -162,7 +163,7 @@ test('a notification is found by its request, its event and its payment, also if
   }
 })
 
-test('line breaks in a request do not end a log line', async () => {
+test('line breaks in a request do not split a log line', async () => {
   const key = freshKey()
   const breaks = '\u2028\u2029\u0085\u009b'
   await deployment.client.get(`/v1/customers/${key}${encodeURIComponent(breaks)}`)
@@ -170,7 +171,7 @@ test('line breaks in a request do not end a log line', async () => {
     const found = linesWith(key)
     return found.length > 0 && found
   })
-  expect(line).toMatchObject({ status: 400, subject_id: `${key}${breaks}` })
+  expect(line).toMatchObject({ status: 400, resource_id: `${key}${breaks}` })
   expect(deployment.output()).not.toMatch(/[\u0080-\u009f\u2028\u2029]/)
 })
 
@@ -190,7 +191,7 @@ test('responses of the webhooks host have a request id', async () => {
   expect((await host.get('/%zz')).headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('a sample is always the same fraction of the ids', () => {
+test('the sampler selects the same ids each time, and a fixed fraction of them', () => {
   const ids = Array.from({ length: 10_000 }, (_, index) => `request-${index}`)
   const [none, tenth, all] = [0, 0.1, 1].map((part) => ids.filter(createSampler(part)))
   expect([none!.length, all!.length]).toEqual([0, ids.length])
@@ -201,7 +202,7 @@ test('a sample is always the same fraction of the ids', () => {
   expect(tenth!.every((id) => half.has(id))).toBe(true)
 })
 
-test('an internal response text of a provider is logged for each job, also outside of the sample', async () => {
+test("the internal text of a provider's response is logged for each job, even outside of the sample", async () => {
   const lines: string[] = []
   const job_log = createJobLog(pino({}, { write: (line: string) => void lines.push(line) }), 0)
   const call = { operation: 'send_email', outcome: 'retry', duration_ms: 1 }
@@ -214,7 +215,7 @@ test('an internal response text of a provider is logged for each job, also outsi
   ])
 })
 
-test('a refused email is found by its id and is not logged as a failed request', async () => {
+test('an email that is refused by a recipient is found by its id and is not logged as a failed request', async () => {
   const { client } = deployment
   const refused = await client.post(
     '/v1/messages/email',
@@ -233,7 +234,7 @@ test('a refused email is found by its id and is not logged as a failed request',
   expect(linesWith('shop-4712').filter(({ msg }) => msg === 'a request failed')).toEqual([])
 })
 
-test('a process with an unread log ends', async () => {
+test('a process whose log is not read can end', async () => {
   const program = `
     import { createLog } from ${JSON.stringify(fileURLToPath(new URL('../src/core/log.ts', import.meta.url)))}
     process.stdin.once('data', (lines) => {

@@ -1,7 +1,7 @@
 // Tests the acceptance, display and cancellation of messages by the API, without a worker.
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createMemoryLimiter } from '#api/routes/messages/requester.ts'
 import { bareAddress, createAddressHash } from '#core/addresses.ts'
@@ -14,56 +14,69 @@ import { memoryInUse } from '#test/raw.ts'
 import { testActor } from '#test/environment.ts'
 import { eventually } from '#test/payments.ts'
 import { setEmailDomains, setSmsSenders } from '#domain/tenants.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const ASYNC = { prefer: 'respond-async' }
 const EMAIL = { to: ['Ada <ada@example.com>'], subject: 'Shipped', text: 'It is on its way.' }
 const SMS = { to: '+4915112345678', body: 'It is on its way.' }
 const FILE = { filename: 'a.txt', content_type: 'text/plain', content: 'aGVsbG8=' }
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'], env: MESSAGE_SENDERS })
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'], env: MESSAGE_SENDERS })
 
 type Fields = Record<string, unknown>
-async function email(fields: Fields = {}, headers: Record<string, string> = ASYNC, by = client) {
+async function email(
+  client: Client,
+  fields: Fields = {},
+  headers: Record<string, string> = ASYNC,
+  by = client,
+) {
   return await by.post('/v1/messages/email', { idempotency_key: freshKey(), ...EMAIL, ...fields }, headers)
 }
-async function sms(fields: Fields = {}, headers: Record<string, string> = ASYNC, by = client) {
+async function sms(
+  client: Client,
+  fields: Fields = {},
+  headers: Record<string, string> = ASYNC,
+  by = client,
+) {
   return await by.post('/v1/messages/sms', { idempotency_key: freshKey(), ...SMS, ...fields }, headers)
 }
-const jobOf = async (id: string) => {
-  const [job] = await world.sql`select * from jobs where subject_id = ${id}`
+const jobOf = async (world: World, id: string) => {
+  const [job] = await world.sql`select * from jobs where resource_id = ${id}`
   return job
 }
 const later = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
 /** The counts of messages and of all rows that are written with them. */
-async function countRows(): Promise<unknown> {
+async function countRows(world: World): Promise<unknown> {
   const [row] = await world.sql`
     select (select count(*) from messages) as messages, (select count(*) from jobs) as jobs,
       (select count(*) from events) as events, (select count(*) from idempotency_keys) as keys,
       (select count(*) from message_attachments) as files, (select sum(used) from message_limits) as used`
   return row
 }
-/** Another API of this world. */
-async function apiWith(changes: Partial<World['config']>, key = client.key): Promise<Client> {
+/** A client of another API of this world, with changed settings. */
+async function apiWith(
+  world: World,
+  changes: Partial<World['config']>,
+  key = world.client.key,
+): Promise<Client> {
   const api = await startApi({ ...world.config, ...changes }, createLog('silent', 'test'))
   onTestFinished(() => api.close())
   return createClient(api.url, key)
 }
 /** Suppresses an address of a tenant. */
-async function suppress(channel: 'email' | 'sms', address: string, tenant_id = world.tenant_id) {
+async function suppress(
+  world: World,
+  channel: 'email' | 'sms',
+  address: string,
+  tenant_id = world.tenant_id,
+) {
   const hash = createAddressHash(world.env['ADDRESS_KEY']!)(channel, address)
   await world.sql`
     insert into suppressions (tenant_id, id, channel, address, sealed, reason)
     values (${tenant_id}, gen_random_uuid(), ${channel}, ${hash}, 'sealed', 'manual')`
 }
 
-test('an accepted email is shown, and its content is stored only encrypted', async () => {
+test('an accepted email is shown, and its content is stored only encrypted', async ({ world, client }) => {
   const secret = randomBytes(6).toString('hex')
   const name = `Ada-${secret}`
   const fields = {
@@ -79,7 +92,7 @@ test('an accepted email is shown, and its content is stored only encrypted', asy
     list_unsubscribe_url: `https://example.com/${secret}`,
     attachments: [{ ...FILE, filename: `${secret}.txt` }],
   }
-  const { status, body, headers } = await email({
+  const { status, body, headers } = await email(client, {
     ...fields,
     tags: ['one', 'two', 'one'],
     metadata: { a: 1 },
@@ -121,8 +134,8 @@ test('an accepted email is shown, and its content is stored only encrypted', asy
   }
 })
 
-test('an accepted SMS is shown', async () => {
-  const { status, body } = await sms({ from: 'Shop', validity_s: 60 })
+test('an accepted SMS is shown', async ({ world, client }) => {
+  const { status, body } = await sms(client, { from: 'Shop', validity_s: 60 })
   expect([status, body]).toMatchObject([
     202,
     {
@@ -140,7 +153,7 @@ test('an accepted SMS is shown', async () => {
       text: null,
     },
   ])
-  expect((await sms()).body.from).toBe(MESSAGE_SENDERS.TWILIO_FROM)
+  expect((await sms(client)).body.from).toBe(MESSAGE_SENDERS.TWILIO_FROM)
   const [row] = await world.sql`select sender from messages where id = ${body.id}`
   expect(row!['sender']).toBe(createAddressHash(world.env['ADDRESS_KEY']!)('sms', 'Shop'))
 })
@@ -152,23 +165,26 @@ test.each([
   ['a', 307, 'GSM-7', 3],
   ['€', 80, 'GSM-7', 1],
   ['€', 81, 'GSM-7', 2],
-  // 76 pairs fit into a part of 153.
+  // 76 characters of two units each fit into a part of 153 units.
   ['€', 152, 'GSM-7', 2],
   ['€', 153, 'GSM-7', 3],
   ['名', 70, 'UCS-2', 1],
   ['名', 71, 'UCS-2', 2],
   ['😀', 35, 'UCS-2', 1],
   ['😀', 36, 'UCS-2', 2],
-  // 33 pairs fit into a part of 67.
+  // 33 surrogate pairs fit into a part of 67 units.
   ['😀', 66, 'UCS-2', 2],
   ['😀', 67, 'UCS-2', 3],
   ['ç', 1, 'UCS-2', 1],
   ['Ç', 160, 'GSM-7', 1],
-] as const)('a text of %s repeated %i times is %s in %i parts', (character, times, encoding, segments) => {
-  expect(segmentsOf(character.repeat(times))).toEqual({ encoding, segments })
-})
+] as const)(
+  'a text of %s repeated %i times is encoded as %s in %i parts',
+  (character, times, encoding, segments) => {
+    expect(segmentsOf(character.repeat(times))).toEqual({ encoding, segments })
+  },
+)
 
-test('a pair at the end of a part moves to the next part', () => {
+test('a character of two units that does not fit at the end of a part moves to the next part', () => {
   expect(segmentsOf(`${'a'.repeat(159)}€`)).toEqual({ encoding: 'GSM-7', segments: 2 })
   expect(segmentsOf(`${'a'.repeat(152)}€${'a'.repeat(152)}`)).toEqual({ encoding: 'GSM-7', segments: 3 })
   expect(segmentsOf(`${'名'.repeat(66)}😀${'名'.repeat(66)}`)).toEqual({ encoding: 'UCS-2', segments: 3 })
@@ -226,7 +242,7 @@ const INVALID = [
   ['+4915112345678'],
 ]
 
-test('phone numbers are validated by the rules of their country', async () => {
+test('phone numbers are validated by the numbering plan of their country', async ({ client }) => {
   expect([VALID.length, INVALID.length]).toEqual([56, 41])
   const send = async (numbers: unknown[]) => {
     const messages = numbers.map((to) => ({ ...SMS, to, idempotency_key: freshKey() }))
@@ -262,7 +278,7 @@ const addresses = (field: string, list = false): [string, unknown[]] => [
 ]
 
 describe('an email with an invalid field is refused, and nothing is stored', () => {
-  test.each<[string, unknown[]]>([
+  test.for<[string, unknown[]]>([
     addresses('to', true),
     addresses('cc', true),
     addresses('bcc', true),
@@ -350,11 +366,11 @@ describe('an email with an invalid field is refused, and nothing is stored', () 
     ],
     ['send_at', ['tomorrow', '2026-02-30T00:00:00Z', later(-1), later(31), 17]],
     ['nope', [1]],
-  ])('%s', async (param, values) => {
+  ])('%s', async ([param, values], { world, client }) => {
     const [field] = param.split('.') as [string]
-    const before = await countRows()
+    const before = await countRows(world)
     for (const value of values) {
-      const { status, body } = await email({ [field]: value })
+      const { status, body } = await email(client, { [field]: value })
       expect([value, status, body.error?.code, body.error?.param]).toEqual([
         value,
         400,
@@ -362,11 +378,11 @@ describe('an email with an invalid field is refused, and nothing is stored', () 
         param.slice(0, 100),
       ])
     }
-    expect(await countRows()).toEqual(before)
+    expect(await countRows(world)).toEqual(before)
   })
 })
 
-test('an error in 14 MB of a message is found in linear time', async () => {
+test('an invalid field in a message of 14 MB is found in linear time', async ({ client }) => {
   const mib = 1024 * 1024
   const lines = (last: number) =>
     Buffer.from(`${`${'x'.repeat(998)}\n`.repeat(10 * 1024)}${'x'.repeat(last)}\r`).toString('base64')
@@ -378,19 +394,22 @@ test('an error in 14 MB of a message is found in linear time', async () => {
     ['headers.X-A', { headers: { 'X-A': folded.repeat((14 * mib) / folded.length) } }],
     ['attachments.0.content', attached(999)],
   ] as const) {
-    const { status, body } = await email(fields)
+    const { status, body } = await email(client, fields)
     expect([status, body.error.param]).toEqual([400, param])
   }
-  expect((await email(attached(998))).status).toBe(202)
-  const word = (length: number) => email({ headers: { 'X-A': `a ${'b'.repeat(length)}` } })
+  expect((await email(client, attached(998))).status).toBe(202)
+  const word = (length: number) => email(client, { headers: { 'X-A': `a ${'b'.repeat(length)}` } })
   expect([(await word(990)).status, (await word(991)).status]).toEqual([202, 400])
 })
 
-test('unread responses with large messages limit only their tenant, until the connections close', async () => {
+test('unread responses with large messages limit only their own tenant, until the connections close', async ({
+  world,
+  client,
+}) => {
   const own = await world.clientOf()
   const large = '\u20ac'.repeat(1_000_000)
-  const { id } = (await email({ text: large, html: large, send_at: later(5) }, ASYNC, own)).body
-  const api = await apiWith({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 1_000_000 }, own.key)
+  const { id } = (await email(client, { text: large, html: large, send_at: later(5) }, ASYNC, own)).body
+  const api = await apiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 1_000_000 }, own.key)
   const { hostname, port } = new URL(api.url)
   const request = `GET /v1/messages/${id} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${own.key}\r\n\r\n`
   const before = memoryInUse()
@@ -417,7 +436,7 @@ test('unread responses with large messages limit only their tenant, until the co
   )
 })
 
-test('an SMS with an invalid field is refused', async () => {
+test('an SMS with an invalid field is refused', async ({ client }) => {
   for (const [param, values] of Object.entries({
     body: [undefined, '', 'x'.repeat(1601), '😀'.repeat(801), 17],
     from: ['', '+0', '15005550006', 'MG_', 'much too long', '12345', ' Shop', 'Shop\n', 'Shöp'],
@@ -427,13 +446,13 @@ test('an SMS with an invalid field is refused', async () => {
     subject: ['x'],
   }))
     for (const value of values) {
-      const { status, body } = await sms({ [param]: value })
+      const { status, body } = await sms(client, { [param]: value })
       expect([param, value, status, body.error?.param]).toEqual([param, value, 400, param])
     }
-  expect((await sms({ body: '😀'.repeat(800), from: `MG${'0'.repeat(32)}` })).status).toBe(202)
+  expect((await sms(client, { body: '😀'.repeat(800), from: `MG${'0'.repeat(32)}` })).status).toBe(202)
 })
 
-test('unusual valid fields are accepted', async () => {
+test('unusual valid fields are accepted', async ({ client }) => {
   const recipients = [
     '"Lovelace, Ada" <ada@example.com>',
     "o'neil+x@example.co.uk",
@@ -447,7 +466,7 @@ test('unusual valid fields are accepted', async () => {
       content: '',
     },
   ]
-  const { status, body } = await email({
+  const { status, body } = await email(client, {
     to: recipients,
     bcc: ['ada@例え.テスト'],
     attachments,
@@ -455,7 +474,7 @@ test('unusual valid fields are accepted', async () => {
     subject: 'Grüße 👋',
   })
   expect([status, body.to, body.attachments[0].size]).toEqual([202, recipients, 0])
-  const both = await email({
+  const both = await email(client, {
     text: undefined,
     html: '<p>x</p>',
     to: Array.from({ length: 50 }, (_, n) => `a${n}@example.com`),
@@ -463,39 +482,45 @@ test('unusual valid fields are accepted', async () => {
   expect([both.status, both.body.recipients.length]).toEqual([202, 50])
 })
 
-test('an email is accepted only from allowed domains, and an SMS only to allowed countries', async () => {
+test('emails are accepted only from allowed domains, and SMS only to allowed countries', async ({
+  world,
+  client,
+}) => {
   const idempotency_key = freshKey()
-  const first = await email({ idempotency_key, from: 'x@other.example' })
+  const first = await email(client, { idempotency_key, from: 'x@other.example' })
   const call = { idempotency_key: freshKey() }
-  expect((await sms(call)).status).toBe(202)
-  const strict = await apiWith({
+  expect((await sms(client, call)).status).toBe(202)
+  const strict = await apiWith(world, {
     EMAIL_FROM_DOMAINS: ['Shop.example', 'xn--mnchen-3ya.example'],
     SMS_COUNTRIES: ['FR', 'US'],
   })
-  const refused = await email({ from: 'Ada <x@other.example>' }, ASYNC, strict)
+  const refused = await email(client, { from: 'Ada <x@other.example>' }, ASYNC, strict)
   expect([refused.status, refused.body.error]).toMatchObject([
     400,
     { code: 'invalid_request', param: 'from', message: 'Email may not be from addresses at other.example.' },
   ])
-  expect((await email({ from: 'x@sub.shop.example' }, ASYNC, strict)).status).toBe(400)
+  expect((await email(client, { from: 'x@sub.shop.example' }, ASYNC, strict)).status).toBe(400)
   for (const from of ['x@SHOP.example', 'Ada <x@münchen.example>', undefined])
-    expect([from, (await email({ from }, ASYNC, strict)).status]).toEqual([from, 202])
-  expect(await sms({}, ASYNC, strict)).toMatchObject({
+    expect([from, (await email(client, { from }, ASYNC, strict)).status]).toEqual([from, 202])
+  expect(await sms(client, {}, ASYNC, strict)).toMatchObject({
     status: 422,
     body: { error: { code: 'destination_not_allowed', param: 'to', context: { country: 'DE' } } },
   })
-  expect((await sms({ to: '+33612345678' }, ASYNC, strict)).status).toBe(202)
-  // Messages accepted before are replayed under the new rules.
-  const replayed = await email({ idempotency_key, from: 'x@other.example' }, ASYNC, strict)
+  expect((await sms(client, { to: '+33612345678' }, ASYNC, strict)).status).toBe(202)
+  // A replay of a message that was accepted before succeeds under the new rules.
+  const replayed = await email(client, { idempotency_key, from: 'x@other.example' }, ASYNC, strict)
   expect([replayed.status, replayed.body, replayed.headers.get('idempotent-replayed')]).toEqual([
     202,
     first.body,
     'true',
   ])
-  expect((await sms(call, ASYNC, strict)).headers.get('idempotent-replayed')).toBe('true')
+  expect((await sms(client, call, ASYNC, strict)).headers.get('idempotent-replayed')).toBe('true')
 })
 
-test('headers that control relays are refused unless allowed, and headers of the product always', async () => {
+test('headers that control relays are refused unless they are allowed, and headers that Sluice sets are always refused', async ({
+  world,
+  client,
+}) => {
   for (const name of [
     'X-SMTPAPI',
     'x-smtpapi',
@@ -520,7 +545,7 @@ test('headers that control relays are refused unless allowed, and headers of the
     'X-Cmail-GroupName',
     'X-Transactional-Template',
     'X-TM-TAGS',
-    // Names that resemble headers of unknown relays.
+    // Names that resemble the headers of unknown relays.
     'X-Profile',
     'X-Bcc',
     'X-Relay-AddBcc',
@@ -534,7 +559,7 @@ test('headers that control relays are refused unless allowed, and headers of the
     'X-Sluice-Message-ID',
     'X-Sluice-Anything',
   ]) {
-    const { status, body } = await email({ headers: { [name]: 'x' } })
+    const { status, body } = await email(client, { headers: { [name]: 'x' } })
     expect([name, status, body.error?.code, body.error?.param]).toEqual([
       name,
       400,
@@ -554,11 +579,14 @@ test('headers that control relays are refused unless allowed, and headers of the
     'X-Mailer',
     'References',
   ])
-    expect([name, (await email({ headers: { [name]: 'x' } })).status]).toEqual([name, 202])
-  const refusalOf = async (name: string) => (await email({ headers: { [name]: 'x' } })).body.error.message
+    expect([name, (await email(client, { headers: { [name]: 'x' } })).status]).toEqual([name, 202])
+  const refusalOf = async (name: string) =>
+    (await email(client, { headers: { [name]: 'x' } })).body.error.message
   expect(await refusalOf('X-PM-Tag')).toContain('EMAIL_HEADERS_ALLOWED=X-PM-Tag')
   expect(await refusalOf('X-Sluice-Message-ID')).not.toContain('EMAIL_HEADERS_ALLOWED')
-  const trusting = await apiWith({ EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Our-Tag', 'X-Sluice-*'] })
+  const trusting = await apiWith(world, {
+    EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Our-Tag', 'X-Sluice-*'],
+  })
   for (const [name, status] of [
     ['X-Pm-Tag', 202],
     ['X-Our-Tag', 202],
@@ -566,7 +594,7 @@ test('headers that control relays are refused unless allowed, and headers of the
     ['X-MJ-CustomID', 202],
     ['X-Sluice-Message-ID', 400],
   ] as const)
-    expect([name, (await email({ headers: { [name]: 'x' } }, ASYNC, trusting)).status]).toEqual([
+    expect([name, (await email(client, { headers: { [name]: 'x' } }, ASYNC, trusting)).status]).toEqual([
       name,
       status,
     ])
@@ -576,8 +604,8 @@ test('headers that control relays are refused unless allowed, and headers of the
   expect(batch.body).toMatchObject([{ status: 400, error: { param: 'headers.X-SMTPAPI' } }])
 })
 
-test('no tenant can send from the address of the system', async () => {
-  const guarded = await apiWith({ SYSTEM_EMAIL_FROM: 'Sluice <System@Sluice.example>' })
+test('no tenant can send from the address that the system uses', async ({ world, client }) => {
+  const guarded = await apiWith(world, { SYSTEM_EMAIL_FROM: 'Sluice <System@Sluice.example>' })
   for (const [param, address] of [
     ['from', 'system@sluice.example'],
     ['from', 'Shop <SYSTEM@SLUICE.EXAMPLE>'],
@@ -585,7 +613,8 @@ test('no tenant can send from the address of the system', async () => {
     ['from', '"system@sluice.example" <shop@shop.example>'],
     ['from', '"System @ Sluice.example" <shop@shop.example>'],
     ['from', '"sys\u200btem@sluice.example" <shop@shop.example>'],
-    // Grapheme joiners, Hangul fillers, variation selectors, tags, and a blank braille pattern.
+    // The invisible characters: grapheme joiners, Hangul fillers, variation selectors, tags, and a blank braille
+    // pattern.
     ...[
       '\u034f',
       '\u115f',
@@ -606,7 +635,7 @@ test('no tenant can send from the address of the system', async () => {
     ['reply_to', 'Help <system@sluice.example>'],
     ['reply_to', 'System+a+b@sluice.example'],
   ] as const) {
-    const { status, body } = await email({ [param]: address }, ASYNC, guarded)
+    const { status, body } = await email(client, { [param]: address }, ASYNC, guarded)
     expect([address, status, body.error?.param]).toEqual([address, 400, param])
   }
   for (const from of [
@@ -616,18 +645,21 @@ test('no tenant can send from the address of the system', async () => {
     '"A = B?" <shop@sluice.example>',
     undefined,
   ])
-    expect([from, (await email({ from }, ASYNC, guarded)).status]).toEqual([from, 202])
-  const named = await apiWith({ SYSTEM_EMAIL_FROM: 'system@xn--mnchen-3ya.example' })
+    expect([from, (await email(client, { from }, ASYNC, guarded)).status]).toEqual([from, 202])
+  const named = await apiWith(world, { SYSTEM_EMAIL_FROM: 'system@xn--mnchen-3ya.example' })
   for (const from of ['system@MÜNCHEN.example', '"system@münchen.example" <shop@shop.example>'])
-    expect([from, (await email({ from }, ASYNC, named)).status]).toEqual([from, 400])
-  // Default: the system sends from another address of the default domain.
-  expect((await email({ from: 'system@shop.example' })).body.error?.param).toBe('from')
+    expect([from, (await email(client, { from }, ASYNC, named)).status]).toEqual([from, 400])
+  // By default, the system sends from another address of the default domain.
+  expect((await email(client, { from: 'system@shop.example' })).body.error?.param).toBe('from')
 })
 
-test('a tenant with its own list of domains sends only from these domains', async () => {
+test('a tenant with its own list of sender domains sends only from these domains', async ({
+  world,
+  client,
+}) => {
   const other = await world.clientOf()
-  const limited = await apiWith({ EMAIL_FROM_DOMAINS: ['shop.example'] }, other.key)
-  const statusOf = async (from: string, by = limited) => (await email({ from }, ASYNC, by)).status
+  const limited = await apiWith(world, { EMAIL_FROM_DOMAINS: ['shop.example'] }, other.key)
+  const statusOf = async (from: string, by = limited) => (await email(client, { from }, ASYNC, by)).status
   const by = testActor(other.tenant_id)
   expect([await statusOf('a@shop.example'), await statusOf('a@own.example')]).toEqual([202, 400])
   await setEmailDomains(world.sql, other.tenant_id, ['own.example', 'xn--mnchen-3ya.example'], by)
@@ -644,7 +676,7 @@ test('a tenant with its own list of domains sends only from these domains', asyn
     [`Another shop <${bareAddress(world.config.EMAIL_FROM!)}>`, 400],
   ] as const)
     expect([from, await statusOf(from)]).toEqual([from, status])
-  expect((await email({}, ASYNC, limited)).status).toBe(202)
+  expect((await email(client, {}, ASYNC, limited)).status).toBe(202)
   await setEmailDomains(world.sql, other.tenant_id, [], by)
   await eventually(async () => expect(await statusOf('a@own.example')).toBe(400))
   await setEmailDomains(world.sql, other.tenant_id, null, by)
@@ -652,11 +684,14 @@ test('a tenant with its own list of domains sends only from these domains', asyn
   expect(await statusOf('a@own.example')).toBe(400)
 })
 
-test('a tenant with its own SMS senders uses only these, and by default the first', async () => {
+test('a tenant with its own SMS senders uses only these senders, and by default the first sender', async ({
+  world,
+  client,
+}) => {
   const other = await world.clientOf()
   const by = testActor(other.tenant_id)
   const fromOf = async (from?: string) => {
-    const { status, body } = await sms({ ...(from !== undefined && { from }) }, ASYNC, other)
+    const { status, body } = await sms(client, { ...(from !== undefined && { from }) }, ASYNC, other)
     return [status, body.from ?? body.error?.param]
   }
   const standard = world.config.TWILIO_FROM
@@ -677,20 +712,24 @@ test('a tenant with its own SMS senders uses only these, and by default the firs
   expect(await fromOf('Shop')).toEqual([400, 'from'])
 })
 
-test('a scheduled or suppressed message is answered 201 immediately', async () => {
+test('a scheduled or suppressed message is answered with 201 immediately', async ({ world, client }) => {
   const send_at = later(29)
-  const scheduled = await sms({ send_at }, {})
+  const scheduled = await sms(client, { send_at }, {})
   expect([scheduled.status, scheduled.body.status]).toEqual([201, 'scheduled'])
   expect(Date.parse(scheduled.body.send_at)).toBe(Date.parse(send_at))
-  expect(await jobOf(scheduled.body.id)).toMatchObject({
+  expect(await jobOf(world, scheduled.body.id)).toMatchObject({
     run_at: expect.stringContaining(send_at.slice(0, 10)),
     wakeup_sent_at: null,
     request: { retries: true },
   })
 
-  await suppress('email', 'gone@example.com')
-  await suppress('email', 'away@example.com')
-  const some = await email({ to: ['Gone <GONE@example.com>'], cc: ['ada@example.com'], attachments: [FILE] })
+  await suppress(world, 'email', 'gone@example.com')
+  await suppress(world, 'email', 'away@example.com')
+  const some = await email(client, {
+    to: ['Gone <GONE@example.com>'],
+    cc: ['ada@example.com'],
+    attachments: [FILE],
+  })
   expect(some.body).toMatchObject({
     status: 'queued',
     recipients: [
@@ -699,24 +738,28 @@ test('a scheduled or suppressed message is answered 201 immediately', async () =
     ],
   })
   const all = await email(
+    client,
     { to: ['gone@example.com'], bcc: ['away@example.com'], attachments: [FILE], send_at },
     {},
   )
   expect([all.status, all.body.status]).toEqual([201, 'suppressed'])
-  expect(await jobOf(all.body.id)).toBe(undefined)
+  expect(await jobOf(world, all.body.id)).toBe(undefined)
   const files =
     await world.sql`select message_id from message_attachments where message_id in (${some.body.id}, ${all.body.id})`
   expect(files.map(({ message_id }) => message_id)).toEqual([some.body.id])
 
   const other_tenant = await world.clientOf()
-  expect((await email({ to: ['gone@example.com'] }, ASYNC, other_tenant)).body.status).toBe('queued')
+  expect((await email(client, { to: ['gone@example.com'] }, ASYNC, other_tenant)).body.status).toBe('queued')
 })
 
 type Change = (id: string) => Promise<unknown>
-/** Sends an email with a waiting request, changes it, and returns the response. */
-async function responseAfter(change: Change): Promise<Answer & { id: string; idempotency_key: string }> {
+/** Sends an email with a request that waits, changes the email, and returns the response. */
+async function responseAfter(
+  world: World,
+  change: Change,
+): Promise<Answer & { id: string; idempotency_key: string }> {
   const idempotency_key = freshKey()
-  const waiting = email({ idempotency_key }, { prefer: 'wait=20' })
+  const waiting = email(world.client, { idempotency_key }, { prefer: 'wait=20' })
   const id = await until('the email is stored', async () => {
     const [row] = await world.sql<{ id: string }[]>`
       select id from messages where idempotency_key = ${idempotency_key}`
@@ -725,22 +768,30 @@ async function responseAfter(change: Change): Promise<Answer & { id: string; ide
   await change(id)
   return { ...(await waiting), id, idempotency_key }
 }
-const setJobState = async (id: string, state: string, error: Record<string, string> | null = null) =>
+const setJobState = async (
+  world: World,
+  id: string,
+  state: string,
+  error: Record<string, string> | null = null,
+) =>
   await world.sql`
     update jobs set state = ${state}, last_error = ${world.sql.json(error)},
       unknown_since = case when ${state} = 'unknown' then now() end,
       finished_at = case when ${state} <> 'unknown' then now() end
-    where subject_id = ${id}`
-const setSent = async (id: string) =>
+    where resource_id = ${id}`
+const setSent = async (world: World, id: string) =>
   await world.sql`update messages set status = 'sent', sent_at = now() where id = ${id}`
 
-test('a waiting request and its replay report a failed email, and the replay reports a later success', async () => {
+test('a waiting request and its replay report that an email has failed, and the replay later reports that the email was sent after all', async ({
+  world,
+  client,
+}) => {
   const provider_error = { provider_code: '550', provider_message: 'No.' }
   const message = 'No such mailbox.'
-  const response = await responseAfter(async (id) => {
+  const response = await responseAfter(world, async (id) => {
     const failure = { code: 'recipient_refused', message, provider_code: '550' }
     await world.sql`update messages set status = 'failed', failure = ${world.sql.json(failure)} where id = ${id}`
-    await setJobState(id, 'failed', { code: 'email_send_failed', message, ...provider_error })
+    await setJobState(world, id, 'failed', { code: 'email_send_failed', message, ...provider_error })
   })
   const { id, idempotency_key } = response
   const expected = {
@@ -748,43 +799,46 @@ test('a waiting request and its replay report a failed email, and the replay rep
     body: { error: { code: 'email_send_failed', message, context: { message_id: id, ...provider_error } } },
   }
   expect(response).toMatchObject(expected)
-  expect(await email({ idempotency_key }, {})).toMatchObject(expected)
-  expect(await jobOf(id)).toMatchObject({ request: { retries: false } })
-  await setSent(id)
-  const now = await email({ idempotency_key }, {})
+  expect(await email(client, { idempotency_key }, {})).toMatchObject(expected)
+  expect(await jobOf(world, id)).toMatchObject({ request: { retries: false } })
+  await setSent(world, id)
+  const now = await email(client, { idempotency_key }, {})
   expect([now.status, now.body.id, now.body.status]).toEqual([201, id, 'sent'])
 })
 
-test('a request waits a moment longer for an email with unknown outcome', async () => {
+test('a request waits a moment longer for an email with an unknown outcome', async ({ world }) => {
   const [unknown, resolved, discarded] = await Promise.all([
-    responseAfter(async (id) => {
+    responseAfter(world, async (id) => {
       await world.sql`update messages set status = 'unknown' where id = ${id}`
-      await setJobState(id, 'unknown')
+      await setJobState(world, id, 'unknown')
     }),
-    responseAfter(async (id) => {
-      await setJobState(id, 'unknown')
-      await setSent(id)
+    responseAfter(world, async (id) => {
+      await setJobState(world, id, 'unknown')
+      await setSent(world, id)
     }),
-    responseAfter(async (id) => await setJobState(id, 'discarded')),
+    responseAfter(world, async (id) => await setJobState(world, id, 'discarded')),
   ])
   expect(unknown).toMatchObject({ status: 202, body: { status: 'unknown' } })
   expect(resolved).toMatchObject({ status: 201, body: { status: 'sent' } })
   expect(discarded).toMatchObject({ status: 500, body: { error: { code: 'email_send_failed' } } })
 })
 
-test('200 requests with one key create one message, and the key is independent on the other route', async () => {
+test('200 requests with one key create one message, and the key can be used again on the other route', async ({
+  world,
+  client,
+}) => {
   const idempotency_key = freshKey()
   const responses = await Promise.all(
-    Array.from({ length: 200 }, () => email({ idempotency_key, attachments: [FILE] })),
+    Array.from({ length: 200 }, () => email(client, { idempotency_key, attachments: [FILE] })),
   )
   expect(new Set(responses.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
   expect(responses.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
   const rows = await world.sql`select id from messages where idempotency_key = ${idempotency_key}`
   expect(rows).toHaveLength(1)
-  expect((await email({ idempotency_key, attachments: [{ ...FILE, content: '' }] })).body.error.code).toBe(
-    'idempotency_key_reused',
-  )
-  expect((await sms({ idempotency_key })).status).toBe(202)
+  expect(
+    (await email(client, { idempotency_key, attachments: [{ ...FILE, content: '' }] })).body.error.code,
+  ).toBe('idempotency_key_reused')
+  expect((await sms(client, { idempotency_key })).status).toBe(202)
   const { body } = await client.get(`/v1/idempotency_keys/${idempotency_key}`)
   expect(body.map(({ route, resource, status }: any) => [route, resource, status])).toEqual([
     ['POST /v1/messages/sms', 'message', 'under_way'],
@@ -792,10 +846,13 @@ test('200 requests with one key create one message, and the key is independent o
   ])
 })
 
-test('each message of a batch is accepted or refused independently, in order', async () => {
-  await suppress('email', 'quiet@example.com')
+test('each message of a batch is accepted or refused independently, and the responses are in order', async ({
+  world,
+  client,
+}) => {
+  await suppress(world, 'email', 'quiet@example.com')
   const duplicate = { ...EMAIL, idempotency_key: freshKey() }
-  const before = await email({ idempotency_key: freshKey() })
+  const before = await email(client, { idempotency_key: freshKey() })
   const replayed = { ...EMAIL, idempotency_key: before.body.idempotency_key }
   const key = () => ({ idempotency_key: freshKey() })
   const messages = [
@@ -837,8 +894,8 @@ test('each message of a batch is accepted or refused independently, in order', a
     request_id: expect.any(String),
     doc_url: expect.stringContaining('#invalid_request'),
   })
-  // The key is shared with the route for single messages.
-  expect((await email(duplicate)).headers.get('idempotent-replayed')).toBe('true')
+  // The route for single messages shares the key.
+  expect((await email(client, duplicate)).headers.get('idempotent-replayed')).toBe('true')
   for (const wrong of [
     {},
     { messages: [] },
@@ -849,21 +906,24 @@ test('each message of a batch is accepted or refused independently, in order', a
       expect((await client.post(`/v1/messages/${route}/batch`, wrong)).status).toBe(400)
 })
 
-/** Moves the windows of a tenant a day ahead, so that none ends during a test. */
-async function extendWindows(tenant_id: string) {
+/** Moves the limit windows of a tenant a day ahead, so that no window ends during a test. */
+async function extendWindows(world: World, tenant_id: string) {
   await world.sql`update message_limits set window_start = window_start + interval '1 day' where tenant_id = ${tenant_id}`
 }
 const countOf = (responses: Answer[], status: number) =>
   responses.filter((response) => response.status === status).length
 
-test('100 concurrent messages are accepted up to the remaining limit of the minute', async () => {
+test('of 100 concurrent messages as many are accepted as the limit of the minute still permits', async ({
+  world,
+  client,
+}) => {
   const { key, tenant_id } = await world.clientOf()
-  const limited = await apiWith({ MESSAGES_PER_MINUTE: 30 }, key)
-  expect((await email({}, ASYNC, limited)).status).toBe(202)
-  await extendWindows(tenant_id)
+  const limited = await apiWith(world, { MESSAGES_PER_MINUTE: 30 }, key)
+  expect((await email(client, {}, ASYNC, limited)).status).toBe(202)
+  await extendWindows(world, tenant_id)
   const responses = await Promise.all(
     Array.from({ length: 100 }, (_, n) =>
-      n % 3 === 0 ? sms({}, ASYNC, limited) : email({}, ASYNC, limited),
+      n % 3 === 0 ? sms(client, {}, ASYNC, limited) : email(client, {}, ASYNC, limited),
     ),
   )
   expect([countOf(responses, 202), countOf(responses, 429)]).toEqual([29, 71])
@@ -879,16 +939,19 @@ test('100 concurrent messages are accepted up to the remaining limit of the minu
       (select count(*) from events where tenant_id = ${tenant_id}) as events,
       (select count(*) from idempotency_keys where tenant_id = ${tenant_id}) as keys`
   expect(row).toEqual({ messages: 30, jobs: 30, events: 30, keys: 30 })
-  // The next window starts with a full limit.
+  // The next window begins with the full limit.
   await world.sql`update message_limits set window_start = now() - interval '2 minutes' where tenant_id = ${tenant_id} and scope = 'minute'`
-  expect((await email({}, ASYNC, limited)).status).toBe(202)
+  expect((await email(client, {}, ASYNC, limited)).status).toBe(202)
 })
 
-test('100 concurrent messages are accepted up to the remaining limit of a destination, with any other destinations', async () => {
+test('of 100 concurrent messages as many are accepted as the limit of a destination still permits, whatever other destinations they have', async ({
+  world,
+  client,
+}) => {
   const { key, tenant_id } = await world.clientOf()
-  const limited = await apiWith({ MESSAGES_PER_DESTINATION_HOUR: 10 }, key)
-  expect((await email({}, ASYNC, limited)).status).toBe(202)
-  await extendWindows(tenant_id)
+  const limited = await apiWith(world, { MESSAGES_PER_DESTINATION_HOUR: 10 }, key)
+  expect((await email(client, {}, ASYNC, limited)).status).toBe(202)
+  await extendWindows(world, tenant_id)
   const recipients = (n: number) => ({ to: [`a${n}@example.com`], cc: ['ADA@example.com'] })
   const messages = Array.from({ length: 50 }, (_, n) => ({
     ...EMAIL,
@@ -897,20 +960,20 @@ test('100 concurrent messages are accepted up to the remaining limit of a destin
   }))
   const [batch, ...responses] = await Promise.all([
     limited.post('/v1/messages/email/batch', { messages }),
-    ...Array.from({ length: 50 }, (_, n) => email(recipients(100 + n), ASYNC, limited)),
+    ...Array.from({ length: 50 }, (_, n) => email(client, recipients(100 + n), ASYNC, limited)),
   ])
   const statuses = [...batch.body.map(({ status }: any) => status), ...responses.map(({ status }) => status)]
   expect([202, 429].map((status) => statuses.filter((each) => each === status).length)).toEqual([9, 91])
-  const refused = await email(recipients(1), ASYNC, limited)
+  const refused = await email(client, recipients(1), ASYNC, limited)
   expect(refused.body.error.context).toEqual({
     limit: { of: 'destination', messages: 10, window_s: 3600 },
     address: 'ADA@example.com',
   })
-  expect((await email({ to: ['b@example.com'] }, ASYNC, limited)).status).toBe(202)
+  expect((await email(client, { to: ['b@example.com'] }, ASYNC, limited)).status).toBe(202)
 })
 
-test('a message is cancelable until it is sent', async () => {
-  const scheduled = (await email({ send_at: later(1) })).body
+test('a message can be canceled until it is sent', async ({ world, client }) => {
+  const scheduled = (await email(client, { send_at: later(1) })).body
   const idempotency_key = freshKey()
   const cancel = async (id: string, body?: object, by = client) =>
     await by.post(`/v1/messages/${id}/cancel`, body)
@@ -931,8 +994,8 @@ test('a message is cancelable until it is sent', async () => {
     await world.sql`select type from events where subject_id = ${scheduled.id} order by created_at`
   expect(events.map(({ type }) => type)).toEqual(['message.created', 'message.canceled'])
 
-  expect((await cancel((await sms()).body.id)).body.status).toBe('canceled')
-  const sending = (await sms()).body.id
+  expect((await cancel((await sms(client)).body.id)).body.status).toBe('canceled')
+  const sending = (await sms(client)).body.id
   await world.sql`update messages set status = 'sending' where id = ${sending}`
   expect(await cancel(sending)).toMatchObject({
     status: 409,
@@ -942,13 +1005,17 @@ test('a message is cancelable until it is sent', async () => {
   expect(countOf(cancellations, 409)).toBe(20)
 })
 
-test('lists are filtered, omit texts, and contain no message of another tenant', async () => {
+test('lists are filtered, omit texts, and contain no message of another tenant', async ({
+  world,
+  client,
+}) => {
   const own = await world.clientOf()
   const other_tenant = await world.clientOf()
-  const first = (await email({ tags: ['a', 'b'], cc: ['Eve <eve@example.com>'] }, ASYNC, own)).body
-  const second = (await sms({}, ASYNC, own)).body
-  const third = (await email({ tags: ['b'], to: ['bob@example.com'], send_at: later(1) }, ASYNC, own)).body
-  await email({ tags: ['a', 'b'] }, ASYNC, other_tenant)
+  const first = (await email(client, { tags: ['a', 'b'], cc: ['Eve <eve@example.com>'] }, ASYNC, own)).body
+  const second = (await sms(client, {}, ASYNC, own)).body
+  const third = (await email(client, { tags: ['b'], to: ['bob@example.com'], send_at: later(1) }, ASYNC, own))
+    .body
+  await email(client, { tags: ['a', 'b'] }, ASYNC, other_tenant)
   const listed = async (query: string, by: Client = own) => {
     const { status, body } = await by.get(`/v1/messages?${query}`)
     expect([query, status]).toEqual([query, 200])
@@ -985,23 +1052,29 @@ test('lists are filtered, omit texts, and contain no message of another tenant',
   expect(timeline.map(({ name }: any) => name)).toEqual(['message.created'])
 })
 
-test('attachments are stored once and encrypted, and the body limit of an email is higher than of other requests', async () => {
+test('attachments are stored once and encrypted, and the body limit of an email is higher than that of other requests', async ({
+  world,
+  client,
+}) => {
   const content = randomBytes(3 * 1024 * 1024).toString('base64')
-  const { status, body } = await email({ attachments: [FILE, { ...FILE, content }] })
+  const { status, body } = await email(client, { attachments: [FILE, { ...FILE, content }] })
   expect([status, body.attachments.map(({ size }: any) => size)]).toEqual([202, [5, 3 * 1024 * 1024]])
   const files =
     await world.sql`select nth, length(content) as length from message_attachments where message_id = ${body.id} order by nth`
   expect(files.map(({ nth }) => nth)).toEqual([0, 1])
   expect(files[1]!['length']).toBeGreaterThan(content.length)
-  expect(JSON.stringify(await jobOf(body.id)).length).toBeLessThan(2_000)
+  expect(JSON.stringify(await jobOf(world, body.id)).length).toBeLessThan(2_000)
   const [row] = await world.sql`select length(content) as length from messages where id = ${body.id}`
   expect(row!['length']).toBeLessThan(2_000)
-  expect((await sms({ metadata: 'x'.repeat(300 * 1024) })).status).toBe(413)
-  const huge = await email({ text: 'x'.repeat(15 * 1024 * 1024) })
+  expect((await sms(client, { metadata: 'x'.repeat(300 * 1024) })).status).toBe(413)
+  const huge = await email(client, { text: 'x'.repeat(15 * 1024 * 1024) })
   expect([huge.status, huge.body.error.message]).toEqual([413, 'The body exceeds 15728640 bytes.'])
 })
 
-test('large emails of one tenant neither delay nor exclude emails of others', async () => {
+test('large emails of one tenant neither delay nor exclude emails of other tenants', async ({
+  world,
+  client,
+}) => {
   const withMemory = createMemoryLimiter()
   const [pending, mib] = [new Promise<never>(() => {}), 1024 * 1024]
   for (const tenant of ['a', 'a', 'b']) void withMemory(tenant, 16 * mib, () => pending)
@@ -1017,12 +1090,12 @@ test('large emails of one tenant neither delay nor exclude emails of others', as
     const rows = await world.sql`select from messages where tenant_id = ${own.tenant_id} limit 1`
     return rows.length > 0
   })
-  expect([(await email({ attachments })).status, finished]).toEqual([202, false])
+  expect([(await email(client, { attachments })).status, finished]).toEqual([202, false])
   expect((await many).body.map(({ status }: any) => status)).toEqual(Array(40).fill(202))
 })
 
-test('an erased message shows its recipients and no text', async () => {
-  const { body } = await email({ attachments: [FILE], headers: { 'X-A': 'b' } })
+test('an erased message shows its recipients and no text', async ({ world, client }) => {
+  const { body } = await email(client, { attachments: [FILE], headers: { 'X-A': 'b' } })
   await world.sql`update messages set content = null, redacted_at = now() where id = ${body.id}`
   const erased = (await client.get(`/v1/messages/${body.id}`)).body
   expect(erased).toEqual({
@@ -1034,12 +1107,17 @@ test('an erased message shows its recipients and no text', async () => {
   })
 })
 
-test('a missing template is reported', async () => {
+test('a missing template is reported as an error', async ({ client }) => {
   const none = { text: undefined, subject: undefined, template: 'nobody' }
-  expect((await email(none)).body.error).toMatchObject({ code: 'template_not_found', param: 'template' })
-  expect((await email({ ...none, html: 'x' })).body.error).toMatchObject({
+  expect((await email(client, none)).body.error).toMatchObject({
+    code: 'template_not_found',
+    param: 'template',
+  })
+  expect((await email(client, { ...none, html: 'x' })).body.error).toMatchObject({
     code: 'invalid_request',
     param: 'template',
   })
-  expect((await sms({ body: undefined, template: 'nobody' })).body.error.code).toBe('template_not_found')
+  expect((await sms(client, { body: undefined, template: 'nobody' })).body.error.code).toBe(
+    'template_not_found',
+  )
 })

@@ -1,9 +1,10 @@
-// Messages of many concurrent callers use bounded memory, and a tenant's messages do not delay those of another tenant.
+// Messages of many concurrent callers use limited memory, and a tenant's messages do not delay the messages of another
+// tenant.
 import { expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { MESSAGE_SENDERS } from '#test/messages.ts'
-import { startHere } from '#test/parts.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { until } from '#test/process.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -76,7 +77,9 @@ const collectResponses = (answers: Promise<Answer>[]) => {
   return answered
 }
 
-/** Sends emails. `first`: the first response. `disconnect`: the caller disconnects before the other responses. */
+/**
+ * Sends emails. `first`: the first response. `disconnect` closes the caller's connection before the other responses.
+ */
 function sendEmailsAndDisconnect(by: Client, count: number, fields: object, headers = ASYNC) {
   const caller = new AbortController()
   const sent = Array.from({ length: count }, () =>
@@ -94,7 +97,7 @@ function sendEmailsAndDisconnect(by: Client, count: number, fields: object, head
   return { first: () => Promise.race(sent), disconnect }
 }
 
-test('many medium emails are bounded together, and do not block small emails', async ({ world }) => {
+test('emails of medium size share one memory limit, and do not block small emails', async ({ world }) => {
   const [own, other] = [await createTenant(world), await createTenant(world)]
   await whileLocked(world, lockMinuteLimits(own), async (release) => {
     const sent = [1, 2, 3].map(() => sendBatch(own, 100, { template: 'long' }))
@@ -125,7 +128,7 @@ test('many medium emails are bounded together, and do not block small emails', a
   })
 }, 180_000)
 
-test('a large batch is accepted, and reads its template once', async ({ world }) => {
+test('a large batch is accepted, and its template is read once', async ({ world }) => {
   const own = await createTenant(world)
   await whileLocked(
     world,
@@ -144,7 +147,7 @@ test('a large batch is accepted, and reads its template once', async ({ world })
   )
 }, 180_000)
 
-test('repeated messages of a batch count against the memory, since its response contains them', async ({
+test('replayed messages of a batch count against the memory limit, because the response contains them', async ({
   world,
 }) => {
   const own = await createTenant(world)
@@ -166,13 +169,13 @@ test('repeated messages of a batch count against the memory, since its response 
   expect([202, 503].map((status) => repeated.filter((each) => each === status).length)).toEqual([33, 3])
 }, 180_000)
 
-test('a fully accepted batch is replayed in full by another process', async ({ world }) => {
+test('another process replays a fully accepted batch in full', async ({ world }) => {
   const own = await createTenant(world)
   const text = `{% for i in (1..10) %}${'€'.repeat(33_000)}{% endfor %}`
   const template = { name: 'huge', channel: 'email', subject: 's', text }
   expect((await own.post('/v1/messages/templates', template)).status).toBe(201)
   const messages = Array.from({ length: 20 }, () => ({ ...newEmail(), template: 'huge' }))
-  const other = await startHere('api', world.env, createLog('silent', 'test'))
+  const other = await startInThisProcess('api', world.env, createLog('silent', 'test'))
   onTestFinished(() => other.close())
   for (const by of [own, createClient(other.url!, own.key)]) {
     const { body } = await by.post('/v1/messages/email/batch', { messages })
@@ -180,7 +183,9 @@ test('a fully accepted batch is replayed in full by another process', async ({ w
   }
 }, 180_000)
 
-test('the body of a request counts against the memory while it waits for its template', async ({ world }) => {
+test('the body of a request counts against the memory limit while the request waits for its template', async ({
+  world,
+}) => {
   const own = await createTenant(world)
   const given = { template: 'long', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
   await whileLocked(
@@ -199,7 +204,7 @@ test('the body of a request counts against the memory while it waits for its tem
   )
 }, 180_000)
 
-test('large bodies of waiting requests count against the memory until their callers disconnect', async ({
+test('large bodies of waiting requests count against the memory limit until the callers disconnect', async ({
   world,
 }) => {
   const own = await createTenant(world)
@@ -216,7 +221,7 @@ test('large bodies of waiting requests count against the memory until their call
   await until('memory is available again', async () => (await sendEmail(own, large)).status === 202)
 }, 180_000)
 
-test('a large body counts against the memory after its caller disconnects, until it is no longer used', async ({
+test('a large body counts against the memory limit after its caller disconnects, until the body is no longer used', async ({
   world,
 }) => {
   const [own, other] = [await createTenant(world), await createTenant(world)]
@@ -232,7 +237,7 @@ test('a large body counts against the memory after its caller disconnects, until
     await written.disconnect()
     await waiting.disconnect()
     await until('the disconnects are noticed', async () => (await sendEmail(other, large)).status === 202)
-    // A request that had not started at the disconnect frees its memory.
+    // A request that has not started at the disconnect frees its memory at once.
     await until('the bodies of the first tenant still count', async () => {
       const { status, body } = await sendEmail(own, large)
       return status === 503 && (body.error.message as string).startsWith('Too many large bodies')
@@ -255,7 +260,7 @@ test('while a large email is written, only messages of its tenant wait', async (
       'the large email is being written',
       async () => (await countBlocked(world, 'with requests as')) === 1,
     )
-    // These runs take long: later messages share the next runs.
+    // These runs take long: later messages share the runs after them.
     const first = [sendEmail(busy), sendSms(busy_second)]
     await until(
       'the first messages of the busy tenants are being written',

@@ -1,4 +1,4 @@
-// Messages are sent once each over the emulated SMTP server and Twilio, also with errors and lost responses.
+// Messages are sent once each over the emulated SMTP server and Twilio, even with errors and lost responses.
 import { describe, expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
@@ -57,14 +57,14 @@ const smsTo = async (world: World, to: string): Promise<any[]> => {
 const emailsTo = async (world: World, to: string): Promise<any[]> =>
   await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(to)}`)
 
-/** Marks all attempts of a waiting job as lost with their workers, and makes the job due. */
+/** Sets the job of a waiting message as if the workers of all its attempts had died, and makes the job due. */
 const exhaustAttempts = async (world: World, id: string) =>
   await world.sql`
-    update jobs set attempt = max_attempts + 1, in_doubt = true, run_at = now() where subject_id = ${id}`
+    update jobs set attempt = max_attempts + 1, in_doubt = true, run_at = now() where resource_id = ${id}`
 
 /** Makes the job of a message due now. */
 const makeDue = async (world: World, id: string) =>
-  await world.sql`update jobs set run_at = now() where subject_id = ${id} and finished_at is null`
+  await world.sql`update jobs set run_at = now() where resource_id = ${id} and finished_at is null`
 
 let numbers = 0
 const freshNumber = () => `+1415555${String(2000 + (numbers += 1))}`
@@ -84,7 +84,7 @@ describe('an SMS', () => {
     ['+15005550002', 'unreachable', '21612'],
     ['+15005550003', 'provider_error', '21408'],
     ['+15005550009', 'invalid_number', '21614'],
-  ] as const)('refused by Twilio fails at once, to %s', async ([to, code, provider_code], { world }) => {
+  ] as const)('that Twilio refuses fails at once, to %s', async ([to, code, provider_code], { world }) => {
     const { status, body } = await sendSms(world, to)
     expect([status, body.error.code, body.error.context.provider_code]).toEqual([
       502,
@@ -99,23 +99,23 @@ describe('an SMS', () => {
     expect(JSON.stringify(body)).not.toContain(to)
   })
 
-  test('to an opted-out number suppresses the number', async ({ world }) => {
+  test('to a number that has opted out suppresses the number', async ({ world }) => {
     expect((await sendSms(world, '+15005550004')).status).toBe(502)
     expect(await suppressionsOf(world, 'sms', '+15005550004')).toMatchObject([{ reason: 'opt_out' }])
     expect((await sendSms(world, '+15005550004')).body).toMatchObject({ status: 'suppressed' })
   })
 
-  test('with a lost response is unknown, is never sent again, and is found by its callback', async ({
+  test('whose response is lost is unknown, is never sent again, and is found by its callback', async ({
     world,
   }) => {
     const { status, body } = await sendSms(world, '+15005550599')
-    // The callbacks may arrive while the caller still waits.
+    // The callbacks may arrive while the caller is still waiting.
     expect([201, 202]).toContain(status)
     await awaitState(world, body.id, { status: 'delivered', job: 'succeeded' })
     expect(await smsTo(world, '+15005550599')).toHaveLength(1)
   })
 
-  test('without a callback is found in the list of Twilio', async ({ world }) => {
+  test("without a callback is found in Twilio's list of messages", async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
@@ -129,7 +129,9 @@ describe('an SMS', () => {
     await awaitState(world, body.id, { status: 'delivered' })
   })
 
-  test('is looked up until it is delivered, also after an unmatched callback', async ({ world }) => {
+  test('is looked up until it is delivered, even after a callback that matches no message', async ({
+    world,
+  }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const { body } = await sendSms(world, freshNumber())
@@ -163,13 +165,13 @@ describe('an SMS', () => {
     const awaitLookup = async (id: string) => {
       const attempts = async () =>
         (
-          await world.sql`select from jobs j join job_attempts a on a.job_id = j.id where j.subject_id = ${id}`
+          await world.sql`select from jobs j join job_attempts a on a.job_id = j.id where j.resource_id = ${id}`
         ).count
       const before = await attempts()
       await makeDue(world, id)
       await eventually(async () => expect(await attempts()).toBeGreaterThan(before))
     }
-    // Twilio never receives the first SMS. It has the second one, and its response is delayed.
+    // Twilio does not receive the first SMS. Twilio receives the second SMS, and delays its response.
     await twilio.fault({ match, fault: 'drop_before' })
     const first = (await sendSms(world, to, ASYNC)).body.id
     await awaitState(world, first, { status: 'unknown' })
@@ -184,12 +186,12 @@ describe('an SMS', () => {
     await awaitLookup(first)
     expect(await readMessageState(world, first)).toMatchObject({ status: 'unknown', reference: null })
 
-    // The SMS of a failed message without a send time is also matched to its message.
+    // An SMS at Twilio is matched to its message even if the message has failed and has no send time.
     await world.sql`update messages set status = 'failed', sent_at = null, failure = '{}' where id = ${second}`
     await awaitLookup(first)
     expect(await readMessageState(world, first)).toMatchObject({ job: 'unknown', reference: null })
     const [job] =
-      await world.sql`select last_error ->> 'message' as reported from jobs where subject_id = ${first}`
+      await world.sql`select last_error ->> 'message' as reported from jobs where resource_id = ${first}`
     expect(job!['reported']).toContain('does not list')
     await world.sql`
       update messages set status = 'sent', sent_at = updated_at, failure = null where id = ${second}`
@@ -197,7 +199,7 @@ describe('an SMS', () => {
     await awaitState(world, second, { status: 'delivered' })
   })
 
-  test('is not confused with an SMS that Twilio accepted with a 500', async ({ world }) => {
+  test('is not confused with an SMS that Twilio accepted although Twilio answered 500', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
@@ -208,7 +210,7 @@ describe('an SMS', () => {
     await twilio.fault({ match, times: 1, fault: 'drop_before' })
     const { id } = (await sendSms(world, to, ASYNC)).body
     await awaitState(world, id, { status: 'unknown' })
-    await world.sql`update jobs set last_error = null where subject_id = ${id}`
+    await world.sql`update jobs set last_error = null where resource_id = ${id}`
     await makeDue(world, id)
     await awaitState(world, id, {
       error: { message: expect.stringContaining('does not list') },
@@ -219,7 +221,7 @@ describe('an SMS', () => {
     expect(await readMessageState(world, id)).toMatchObject({ status: 'unknown' })
   })
 
-  test('is found next to another SMS whose text is erased', async ({ world }) => {
+  test('is found even if the text of another SMS to the same number is erased', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
@@ -237,11 +239,11 @@ describe('an SMS', () => {
     await twilio.control('POST', '/callbacks', { paused: false })
   })
 
-  test('is looked up later while Twilio refuses lookups', async ({ world }) => {
+  test('is looked up again later if Twilio refuses lookups', async ({ world }) => {
     const twilio = world.provider('twilio')
     const schedule = async () =>
       (await findSchedules(world.sql)).find(({ name }) => name === 'SMS lookups') ?? null
-    // While no SMS is due, the next run is scheduled in the future.
+    // If no SMS is due, the next run is scheduled in the future.
     await world.sql`
       insert into recurring_work as w (name, due_at) values ('SMS lookups', now() - interval '1 hour')
       on conflict (name) do update set due_at = excluded.due_at`
@@ -277,18 +279,18 @@ describe('an SMS', () => {
     await busy.remove()
   })
 
-  test('is final when its last attempt is lost after its delivery', async ({ world }) => {
+  test('is settled by its delivery when the worker of its last attempt dies', async ({ world }) => {
     const twilio = world.provider('twilio')
     await twilio.control('POST', '/callbacks', { paused: true })
     const to = freshNumber()
     await twilio.fault({ match: { method: 'POST', contains: to.slice(1) }, times: 1, fault: 'drop_after' })
     const { id } = (await sendSms(world, to, ASYNC)).body
     await awaitState(world, id, { status: 'unknown' })
-    // The worker is dead, and its lease is about to lapse.
+    // The worker is dead, and its lease is about to expire.
     await world.sql`
       update jobs set state = 'running', lease_token = gen_random_uuid(), lease_until = now() + interval '2 seconds',
         worker = 'gone', started_at = now(), attempt = max_attempts + 1, in_doubt = true, run_at = now()
-      where subject_id = ${id}`
+      where resource_id = ${id}`
     await twilio.control('POST', '/callbacks', { paused: false })
     const { parked } = await awaitState(world, id, { status: 'delivered', job: 'succeeded' })
     expect(parked).toBe(false)
@@ -296,7 +298,7 @@ describe('an SMS', () => {
 })
 
 describe('an email', () => {
-  test('is sent once, with the ids of Sluice', async ({ world }) => {
+  test('is sent once, and contains the ids of Sluice', async ({ world }) => {
     const { status, body } = await sendEmail(
       world,
       ['Ada <ada@example.com>'],
@@ -310,7 +312,9 @@ describe('an email', () => {
     expect(body.provider_reference).toBe(`<${body.id}@sluice.example>`)
   })
 
-  test('is sent to the recipients that accept it, and fails if all refuse it', async ({ world }) => {
+  test('is sent to the recipients that the server accepts, and fails if the server refuses all recipients', async ({
+    world,
+  }) => {
     const { status, body } = await sendEmail(world, ['grace@example.com', 'no@bounce.example'])
     expect([status, body.recipients.map((each: any) => each.status)]).toEqual([201, ['accepted', 'refused']])
     const refused = await sendEmail(world, ['nobody@bounce.example'])
@@ -321,14 +325,14 @@ describe('an email', () => {
     })
   })
 
-  /** The status and code of each recipient in the API. */
+  /** The status and code of each recipient, as the API returns them. */
   const recipientsOf = async (world: World, id: string) =>
     (await world.client.get(`/v1/messages/${id}`)).body.recipients.map(({ status, code }: any) => [
       status,
       code,
     ])
 
-  test('is retried for deferred recipients only, and reports their final status', async ({ world }) => {
+  test('is sent again to its deferred recipients only, and reports their final status', async ({ world }) => {
     const smtp = world.provider('smtp')
     const defers = await smtp.fault({
       match: { method: 'RCPT', contains: 'later@' },
@@ -348,10 +352,10 @@ describe('an email', () => {
     ])
     await makeDue(world, body.id)
     await eventually(async () => {
-      const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
+      const [job] = await world.sql`select state, failures from jobs where resource_id = ${body.id}`
       expect({ ...job }).toEqual({ state: 'ready', failures: 2 })
     })
-    const listed = await runCommand('src/commands/jobs.ts', ['list', '--subject', body.id], {
+    const listed = await runCommand('src/commands/jobs.ts', ['list', '--resource', body.id], {
       DATABASE_URL: world.config.DATABASE_URL,
     })
     expect(listed.stdout).toMatch(/retrying since .*The email could not be sent\. \(450 4\.2\.0 .*Greylisted/)
@@ -385,13 +389,13 @@ describe('an email', () => {
     expect(late.raw).toContain(body.provider_reference)
   })
 
-  test('with permanently deferred recipients has five attempts, then these recipients are refused', async ({
+  test('is sent to permanently deferred recipients in five attempts, and then these recipients are refused', async ({
     world,
   }) => {
     const { body } = await sendEmail(world, ['here@example.com', 'alan@defer.example'], ASYNC)
     for (let attempt = 1; attempt <= 4; attempt++) {
       await eventually(async () => {
-        const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
+        const [job] = await world.sql`select state, failures from jobs where resource_id = ${body.id}`
         expect({ ...job }).toEqual({ state: 'ready', failures: attempt })
       })
       await makeDue(world, body.id)
@@ -405,17 +409,17 @@ describe('an email', () => {
     expect(await emailsTo(world, 'here@example.com')).toHaveLength(1)
   })
 
-  test('accepted for some recipients at the last attempt is still retried for the deferred ones', async ({
+  test('that the server accepts for some recipients at the last attempt is still retried for the deferred recipients', async ({
     world,
   }) => {
     await pauseJobs(world.sql, { queue: 'messages' })
     const { body } = await sendEmail(world, ['soon@example.com', 'grey@defer.example'], ASYNC)
-    await world.sql`update jobs set failures = 4 where subject_id = ${body.id}`
+    await world.sql`update jobs set failures = 4 where resource_id = ${body.id}`
     await resumeJobs(world.sql, { queue: 'messages' })
     await awaitState(world, body.id, { status: 'sent', job: 'ready', recipients: ['accepted', null] })
     await makeDue(world, body.id)
     await eventually(async () => {
-      const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
+      const [job] = await world.sql`select state, failures from jobs where resource_id = ${body.id}`
       expect({ ...job }).toEqual({ state: 'ready', failures: 6 })
     })
     await world.client.post('/v1/messages/suppressions', { channel: 'email', address: 'grey@defer.example' })
@@ -427,7 +431,7 @@ describe('an email', () => {
     })
   })
 
-  test('with refused and deferred recipients is retried without a waiting caller, and fails with one', async ({
+  test('with refused and deferred recipients is retried if no caller waits, and otherwise fails', async ({
     world,
   }) => {
     const smtp = world.provider('smtp')
@@ -444,7 +448,7 @@ describe('an email', () => {
     })
     expect(events).toEqual(['created', 'sent'])
     expect((await emailsTo(world, 'rest@example.com'))[0].to).toEqual(['rest@example.com'])
-    // A waiting caller may send the email again, so there is no retry.
+    // A caller that waits may send the email again, so the job has no retry.
     const waited = await sendEmail(world, ['gone2@bounce.example', 'rest@defer.example'])
     expect([waited.status, waited.body.error.code]).toEqual([500, 'email_send_failed'])
     await awaitState(world, waited.body.error.context.message_id, {
@@ -454,7 +458,7 @@ describe('an email', () => {
     })
   })
 
-  test('is not retried for recipients that are suppressed meanwhile, and fails without remaining recipients', async ({
+  test('is not retried for recipients that are suppressed in the meantime, and fails if no recipients remain', async ({
     world,
   }) => {
     const suppress = async (address: string) =>
@@ -487,7 +491,7 @@ describe('an email', () => {
     expect(await emailsTo(world, 'out@defer.example')).toEqual([])
   })
 
-  test('with a lost response to a retry goes to no recipient twice', async ({ world }) => {
+  test('is not sent twice to any recipient if the response to a retry is lost', async ({ world }) => {
     const smtp = world.provider('smtp')
     const defers = await smtp.fault({
       match: { method: 'RCPT', contains: 'doubt@' },
@@ -510,12 +514,12 @@ describe('an email', () => {
     expect((await emailsTo(world, 'doubt@example.com')).length).toBeLessThanOrEqual(1)
     const message = /accepted the email is unknown/
     expect((await world.client.get(`/v1/messages/${body.id}`)).body.recipients[1].message).toMatch(message)
-    // The same applies to a retry whose worker is lost.
+    // The same applies to a retry whose worker dies.
     const lost = (await sendEmail(world, ['safe@example.com', 'away@defer.example'])).body
     await world.sql`
       with m as (
         update messages set recipients = jsonb_set(recipients, '{1,deferred}', '"trying"') where id = ${lost.id})
-      update jobs set in_doubt = true, run_at = now(), wakeup_sent_at = null where subject_id = ${lost.id}`
+      update jobs set in_doubt = true, run_at = now(), wakeup_sent_at = null where resource_id = ${lost.id}`
     await awaitState(world, lost.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', null] })
     expect((await world.client.get(`/v1/messages/${lost.id}`)).body.recipients[1].message).toMatch(message)
   })
@@ -543,7 +547,7 @@ describe('an email', () => {
     await eventually(async () => expect((await send('shop@else.example')).status).toBe(201))
   })
 
-  test('from the address of the system, accepted by an API without that setting, is not sent', async ({
+  test("from the system's address, which an API without SYSTEM_EMAIL_FROM accepts, is not sent", async ({
     world,
   }) => {
     const lenient = await startApi(
@@ -566,7 +570,7 @@ describe('an email', () => {
     expect(await emailsTo(world, to)).toEqual([])
   })
 
-  test('is sent after the removal of the last suppression of its address, also if it was accepted earlier', async ({
+  test('is sent after the removal of the last suppression of its address, even if it was accepted before the removal', async ({
     world,
   }) => {
     const to = 'back@example.com'
@@ -583,7 +587,7 @@ describe('an email', () => {
     const [bounced] = (await world.client.get(`${path}?address=${to}`)).body
     const manual = (await world.client.post(path, { channel: 'email', address: to })).body
     expect([bounced.reason, manual.reason]).toEqual(['hard_bounce', 'manual'])
-    // The suppression of the bounce remains.
+    // The suppression after the bounce remains.
     expect((await world.client.delete(`${path}/${manual.id}`)).status).toBe(200)
     expect((await sendEmail(world, [to])).body.status).toBe('suppressed')
     await makeDue(world, first.id)
@@ -595,12 +599,12 @@ describe('an email', () => {
     expect(await emailsTo(world, to)).toHaveLength(2)
   })
 
-  test('refused for a missing mailbox suppresses the address', async ({ world }) => {
+  test('that is refused because the mailbox does not exist suppresses the address', async ({ world }) => {
     const missing_mailbox = 'moved@bounce.example'
     await sendEmail(world, [missing_mailbox, 'stays@example.com'])
     expect(await suppressionsOf(world, 'email', missing_mailbox)).toMatchObject([{ reason: 'hard_bounce' }])
     expect((await sendEmail(world, [missing_mailbox])).body.status).toBe('suppressed')
-    // As the only recipient, and with another refusal.
+    // The address is suppressed even as the only recipient, and not after a refusal for another reason.
     await sendEmail(world, ['alone@bounce.example'])
     expect(await suppressionsOf(world, 'email', 'alone@bounce.example')).toHaveLength(1)
     const fault = { refuse_400: true, code: '550 5.7.1 Blocked' }
@@ -609,7 +613,9 @@ describe('an email', () => {
     expect(await suppressionsOf(world, 'email', 'blocked@example.com')).toEqual([])
   })
 
-  test('is settled when the limit of the refusal text falls inside a character', async ({ world }) => {
+  test('is settled even if the length limit of the refusal text falls inside a character', async ({
+    world,
+  }) => {
     const fault = { refuse_400: true, code: `550 5.1.1 ${'a'.repeat(499)}😀 no` }
     const smtp = world.provider('smtp')
     await smtp.fault({ match: { method: 'RCPT', contains: 'halved@' }, fault })
@@ -619,12 +625,12 @@ describe('an email', () => {
     expect((await sendEmail(world, ['whole@example.com'])).body.error.code).toBe('email_send_failed')
   })
 
-  test('that was certainly not sent has five attempts without a waiting caller', async ({ world }) => {
+  test('that was certainly not sent has five attempts if no caller waits', async ({ world }) => {
     const { body } = await sendEmail(world, ['alan@defer.example'], ASYNC)
     for (const waits_s of [5, 30, 120, 600]) {
       await eventually(async () => {
         const [job] = await world.sql<{ in_s: number; state: string }[]>`
-          select extract(epoch from run_at - now())::float8 as in_s, state from jobs where subject_id = ${body.id}`
+          select extract(epoch from run_at - now())::float8 as in_s, state from jobs where resource_id = ${body.id}`
         expect(job).toMatchObject({ state: 'ready' })
         expect(job!.in_s).toBeGreaterThan(waits_s - 4)
         expect(job!.in_s).toBeLessThanOrEqual(waits_s)
@@ -643,15 +649,15 @@ describe('an email', () => {
     expect(attempts.map(({ outcome }: any) => outcome)).toEqual([...Array(4).fill('retry'), 'declined'])
     for (const { details } of attempts)
       expect(details.error).toMatchObject({ code: 'email_send_failed', provider_code: '451 4.3.0' })
-    // A waiting caller gets the error at once.
+    // A caller that waits gets the error at once.
     expect((await sendEmail(world, ['alan@defer.example'])).status).toBe(500)
   })
 
-  test('with a lost response is unknown, until an operator resolves it', async ({ world }) => {
+  test('whose response is lost is unknown until an operator resolves the email', async ({ world }) => {
     const { status, body } = await sendEmail(world, ['grace@lost.example'])
     expect([status, body.status]).toEqual([202, 'unknown'])
-    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
-    // The second attempt is a lookup, and the timeline does not show it as sent.
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${body.id}`
+    // The second attempt is a lookup, and the timeline does not show a second sending.
     await makeDue(world, body.id)
     const attempts = await eventually(async () => {
       const timeline = (await world.client.get(`/v1/messages/${body.id}/timeline`)).body
@@ -670,7 +676,7 @@ describe('an email', () => {
     expect(await emailsTo(world, 'grace@lost.example')).toHaveLength(1)
   })
 
-  test('that waits for a connection is not started, and neither SMS nor payments wait for it', async ({
+  test('that waits for a connection is not started, and neither SMS nor payments wait for the email', async ({
     world,
   }) => {
     const hold = await world
@@ -683,20 +689,20 @@ describe('an email', () => {
     await hold.hit(CONNECTIONS)
     await eventually(async () => {
       const jobs =
-        await world.sql`select from jobs where subject_id = any(${ids}::uuid[]) and state = 'running'`
+        await world.sql`select from jobs where resource_id = any(${ids}::uuid[]) and state = 'running'`
       expect(jobs.count).toBe(8)
     })
     const started =
       await world.sql`select from messages where id = any(${ids}::uuid[]) and status = 'sending'`
     expect(started.count).toBe(CONNECTIONS)
-    // A blocked email server does not delay other work.
+    // An email server that does not answer delays no other work.
     expect((await sendSms(world, freshNumber())).body).toMatchObject({ status: 'sent' })
     await capturedPayment(world.client)
     await hold.remove()
     for (const id of ids) await awaitState(world, id, { status: 'sent', job: 'succeeded' })
   })
 
-  test('whose attachments cannot be read, because the connection is lost, is not started', async ({
+  test('whose attachments cannot be read because the database connection is lost is not started', async ({
     world,
   }) => {
     await pauseJobs(world.sql, { queue: 'messages' })
@@ -712,12 +718,12 @@ describe('an email', () => {
         expect(ended.count).toBeGreaterThan(0)
       })
     })
-    await world.sql`update jobs set lease_until = now() where subject_id = ${id} and state = 'running'`
+    await world.sql`update jobs set lease_until = now() where resource_id = ${id} and state = 'running'`
     await awaitState(world, id, { status: 'sent', job: 'succeeded' })
     expect(await emailsTo(world, 'ada@files.example')).toHaveLength(1)
   })
 
-  test('with exhausted attempts before its start becomes a drift, and a canceled one is final', async ({
+  test('whose attempts are exhausted before it starts becomes a drift, unless it is canceled', async ({
     world,
   }) => {
     const send_at = new Date(Date.now() + 600_000).toISOString()
@@ -737,7 +743,7 @@ describe('an email', () => {
     expect(await syncUnknownDrifts(world.sql)).toEqual([])
   })
 
-  test('is not sent during a pause, and continues after the resume', async ({ world }) => {
+  test('is not sent during a pause, and is sent after the resume', async ({ world }) => {
     const pause = { queue: 'messages' }
     await pauseJobs(world.sql, pause)
     const { body } = await sendEmail(world, ['alan@example.com'], ASYNC)

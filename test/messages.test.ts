@@ -1,6 +1,6 @@
-// Messages: each starts once, is settled by its provider's reports, and never goes to a suppressed address.
+// Messages: each message starts once, is settled by its provider's reports, and never goes to a suppressed address.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { bareAddress } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
@@ -22,12 +22,12 @@ import {
   readMessageState,
   suppressionsOf,
 } from '#test/messages.ts'
-import { startHere } from '#test/parts.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import { openUnfinished, requestBytes } from '#test/raw.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const [TOKEN, PREVIOUS_TOKEN] = ['token-of-now', 'token-of-before']
 const [SECRET, PREVIOUS_SECRET] = [0, 1].map(() => `whsec_${randomBytes(32).toString('base64')}`) as [
@@ -39,28 +39,29 @@ const PUBLIC_WEBHOOKS_URL = 'https://hooks.shop.example'
 const SIGNED = { token: TOKEN, url: PUBLIC_WEBHOOKS_URL }
 const SENDER = MESSAGE_SENDERS.TWILIO_FROM
 
-let world: World
-/** The API has senders and the worker has none: no message leaves, so each test controls the state of its messages. */
-let api: Awaited<ReturnType<typeof startHere>>
+/**
+ * The API has senders and the worker has no senders: no message is sent, so each test controls the state of its
+ * messages.
+ */
+let api: Awaited<ReturnType<typeof startInThisProcess>>
 let client: Client
-beforeAll(async () => {
-  world = await createWorld({
-    parts: ['webhooks', 'worker'],
-    notifications: false,
-    env: {
-      WEBHOOKS_URL: PUBLIC_WEBHOOKS_URL,
-      TWILIO_AUTH_TOKEN: `${TOKEN},${PREVIOUS_TOKEN}`,
-      EMAIL_WEBHOOK_SECRET: `${SECRET},${PREVIOUS_SECRET}`,
-      SMTP_URL: '',
-      TWILIO_ACCOUNT_SID: '',
-    },
-  })
-  api = await startHere('api', { ...world.env, ...MESSAGE_SENDERS }, createLog('silent', 'test'))
+const test = testIn({
+  parts: ['webhooks', 'worker'],
+  notifications: false,
+  env: {
+    WEBHOOKS_URL: PUBLIC_WEBHOOKS_URL,
+    TWILIO_AUTH_TOKEN: `${TOKEN},${PREVIOUS_TOKEN}`,
+    EMAIL_WEBHOOK_SECRET: `${SECRET},${PREVIOUS_SECRET}`,
+    SMTP_URL: '',
+    TWILIO_ACCOUNT_SID: '',
+  },
+})
+test.beforeAll(async ({ world }) => {
+  api = await startInThisProcess('api', { ...world.env, ...MESSAGE_SENDERS }, createLog('silent', 'test'))
   client = clientOf(world.client)
 })
 afterAll(async () => {
   await api?.close()
-  await world?.close()
 })
 
 let numbers = 0
@@ -92,20 +93,22 @@ async function scheduleMessage(fields: MessageFields, by?: Client): Promise<stri
   return body.id
 }
 
-/** Creates a message that may have been sent: its worker was lost during the call to the provider. Returns its id. */
-async function createUncertainMessage(fields: MessageFields): Promise<string> {
+/**
+ * Creates a message that may have been sent: the worker died during the call to the provider. Returns the message's id.
+ */
+async function createUncertainMessage(world: World, fields: MessageFields): Promise<string> {
   const id = await scheduleMessage(fields)
   await world.sql`update messages set status = 'sending', updated_at = now() where id = ${id}`
   return id
 }
 
 /** Creates a message that its provider has accepted. Returns its id. */
-async function createSentMessage(fields: MessageFields, by?: Client): Promise<string> {
+async function createSentMessage(world: World, fields: MessageFields, by?: Client): Promise<string> {
   const id = await scheduleMessage(fields, by)
   const recipient_status = typeof fields.to === 'string' ? null : 'accepted'
   await world.sql`
     with job as (update jobs set state = 'succeeded', outcome = 'done', finished_at = now(), first_sent_at = now()
-      where subject_id = ${id})
+      where resource_id = ${id})
     update messages m set status = 'sent', sent_at = now(), provider_reference = ${freshSid()},
       recipients = (
         select jsonb_agg(r || jsonb_build_object('status', ${recipient_status}::text)) from jsonb_array_elements(m.recipients) r)
@@ -116,14 +119,20 @@ async function createSentMessage(fields: MessageFields, by?: Client): Promise<st
   return id
 }
 
-const postStatus = async (id: string, sid: string, status: string, more: Record<string, string> = {}) =>
+const postStatus = async (
+  world: World,
+  id: string,
+  sid: string,
+  status: string,
+  more: Record<string, string> = {},
+) =>
   await postTwilio(
     world,
     `/twilio?m=${id}`,
     { MessageSid: sid, MessageStatus: status, To: '+15553009999', From: SENDER, ...more },
     SIGNED,
   )
-const receiveSms = async (from: string, body: string, more: Record<string, string> = {}) =>
+const receiveSms = async (world: World, from: string, body: string, more: Record<string, string> = {}) =>
   await postTwilio(
     world,
     '/twilio',
@@ -131,6 +140,7 @@ const receiveSms = async (from: string, body: string, more: Record<string, strin
     SIGNED,
   )
 const postEmailEvent = async (
+  world: World,
   type: string,
   message_id: string,
   address: string,
@@ -138,7 +148,7 @@ const postEmailEvent = async (
 ) => await postEmail(world, { type, data: { message_id, address, ...more } }, { secret: SECRET })
 
 /** Resolves when all stored notifications are applied. */
-async function awaitNotifications(): Promise<void> {
+async function awaitNotifications(world: World): Promise<void> {
   await eventually(async () => {
     const [row] = await world.sql<{ open: number }[]>`
       select count(*) as open from jobs where name = 'notification.apply' and finished_at is null`
@@ -146,7 +156,7 @@ async function awaitNotifications(): Promise<void> {
   })
 }
 
-async function awaitState(id: string, expected: object): Promise<MessageState> {
+async function awaitState(world: World, id: string, expected: object): Promise<MessageState> {
   return await eventually(async () => {
     const state = await readMessageState(world, id)
     expect(state).toMatchObject(expected)
@@ -157,34 +167,36 @@ async function awaitState(id: string, expected: object): Promise<MessageState> {
 type MessageState = Awaited<ReturnType<typeof readMessageState>>
 
 /** Claims the job of the message for this test. */
-async function claimJob(id: string): Promise<{ job_id: string; lease_token: string }> {
+async function claimJob(world: World, id: string): Promise<{ job_id: string; lease_token: string }> {
   const [job] = await world.sql<{ job_id: string; lease_token: string }[]>`
     update jobs set state = 'running', attempt = 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
       run_at = now(), lease_until = now() + interval '1 minute'
-    where subject_id = ${id} returning id as job_id, lease_token`
+    where resource_id = ${id} returning id as job_id, lease_token`
   return job!
 }
-const begin = async (id: string, lease: { job_id: string; lease_token: string }) =>
+const begin = async (world: World, id: string, lease: { job_id: string; lease_token: string }) =>
   (await beginMessages(world.sql, [{ ...lease, tenant_id: world.tenant_id, message_id: id }])).get(
     lease.job_id,
   )
 
 describe('the start of a message', () => {
-  test('happens once, for the holder of the lease, without recipients that were suppressed since', async () => {
+  test('happens once, by the worker that has the lease, and omits recipients that were suppressed in the meantime', async ({
+    world,
+  }) => {
     const [ada, grace] = [freshAddress(), freshAddress()]
     const id = await scheduleMessage({ to: [ada], cc: [grace] })
     const to_grace = await scheduleMessage({ to: [grace] })
     await client.post('/v1/messages/suppressions', { channel: 'email', address: toUpperCaseAddress(grace) })
-    const lease = await claimJob(id)
-    expect(await begin(id, { ...lease, lease_token: newId() })).toBeUndefined()
-    expect(await begin(id, lease)).toMatchObject({ may_send: true, status: 'sending' })
-    expect(await begin(id, lease)).toMatchObject({ may_send: false, status: 'sending' })
+    const lease = await claimJob(world, id)
+    expect(await begin(world, id, { ...lease, lease_token: newId() })).toBeUndefined()
+    expect(await begin(world, id, lease)).toMatchObject({ may_send: true, status: 'sending' })
+    expect(await begin(world, id, lease)).toMatchObject({ may_send: false, status: 'sending' })
     expect(await readMessageState(world, id)).toMatchObject({
       status: 'sending',
       recipients: [null, 'suppressed'],
     })
 
-    expect(await begin(to_grace, await claimJob(to_grace))).toMatchObject({
+    expect(await begin(world, to_grace, await claimJob(world, to_grace))).toMatchObject({
       may_send: false,
       status: 'suppressed',
     })
@@ -192,27 +204,30 @@ describe('the start of a message', () => {
       status: 'suppressed',
       events: ['created', 'suppressed'],
     })
-    await world.sql`update jobs set lease_until = now() where subject_id in (${id}, ${to_grace})`
-    await awaitState(to_grace, { job: 'succeeded' })
-    await awaitState(id, { status: 'unknown', job: 'unknown' })
+    await world.sql`update jobs set lease_until = now() where resource_id in (${id}, ${to_grace})`
+    await awaitState(world, to_grace, { job: 'succeeded' })
+    await awaitState(world, id, { status: 'unknown', job: 'unknown' })
   })
 
-  test('excludes its cancellation, in each of twenty races', async () => {
+  test('excludes the cancellation of the message, and vice versa, in each of twenty races', async ({
+    world,
+  }) => {
     const ids = await Promise.all(Array.from({ length: 20 }, () => scheduleMessage({ to: [freshAddress()] })))
     const outcomes = await Promise.all(
       ids.map(async (id) => {
-        const lease = await claimJob(id)
+        const lease = await claimJob(world, id)
         const [may_send, canceled] = await Promise.all([
-          begin(id, lease),
+          begin(world, id, lease),
           client.post(`/v1/messages/${id}/cancel`),
         ])
         return [may_send?.may_send === true, canceled.status === 200]
       }),
     )
     expect(outcomes.filter(([may_send, canceled]) => may_send === canceled)).toEqual([])
-    await world.sql`update jobs set lease_until = now() where subject_id = any(${ids}::uuid[])`
+    await world.sql`update jobs set lease_until = now() where resource_id = any(${ids}::uuid[])`
     for (const [nth, id] of ids.entries())
       await awaitState(
+        world,
         id,
         outcomes[nth]![0] ? { status: 'unknown' } : { status: 'canceled', job: 'succeeded' },
       )
@@ -220,10 +235,10 @@ describe('the start of a message', () => {
 })
 
 describe('without a configured sender', () => {
-  test.each(['email', 'sms'] as const)('a synchronous %s fails', async (channel) => {
+  test.for(['email', 'sms'] as const)('a synchronous request for an %s fails', async (channel, { world }) => {
     const { status, body } = await send({ to: channel === 'email' ? [freshAddress()] : freshNumber() })
     expect([status, body.error.code]).toEqual([channel === 'email' ? 500 : 502, `${channel}_send_failed`])
-    await awaitState(body.error.context.message_id, {
+    await awaitState(world, body.error.context.message_id, {
       status: 'failed',
       job: 'failed',
       outcome: 'declined',
@@ -232,13 +247,13 @@ describe('without a configured sender', () => {
     })
   })
 
-  test('an asynchronous message is retried', async () => {
+  test('an asynchronous message is retried', async ({ world }) => {
     const { id } = (await send({ to: freshNumber() }, { prefer: 'respond-async' })).body
     await eventually(async () => {
       const [job] = await world.sql`
         select a.outcome, j.state, round(extract(epoch from j.run_at - a.ended_at)) as retry_delay_s, m.status
-        from jobs j join job_attempts a on a.job_id = j.id join messages m on m.id = j.subject_id
-        where j.subject_id = ${id}`
+        from jobs j join job_attempts a on a.job_id = j.id join messages m on m.id = j.resource_id
+        where j.resource_id = ${id}`
       expect({ ...job }).toEqual({
         outcome: 'misconfigured',
         state: 'ready',
@@ -248,23 +263,30 @@ describe('without a configured sender', () => {
     })
   })
 
-  test('the job of a canceled message ends and sends nothing', async () => {
+  test('the job of a canceled message ends and sends nothing', async ({ world }) => {
     const id = await scheduleMessage({ to: freshNumber() })
     await client.post(`/v1/messages/${id}/cancel`)
-    await world.sql`update jobs set run_at = now() where subject_id = ${id}`
-    await awaitState(id, { status: 'canceled', job: 'succeeded' })
-    const [job] = await world.sql`select first_sent_at from jobs where subject_id = ${id}`
+    await world.sql`update jobs set run_at = now() where resource_id = ${id}`
+    await awaitState(world, id, { status: 'canceled', job: 'succeeded' })
+    const [job] = await world.sql`select first_sent_at from jobs where resource_id = ${id}`
     expect({ ...job }).toEqual({ first_sent_at: null })
   })
 
-  test('an email of a lost worker becomes unknown, is parked after an hour, and is failed by an operator', async () => {
-    const id = await createUncertainMessage({ to: [freshAddress()] })
-    await world.sql`update jobs set run_at = now() where subject_id = ${id}`
-    await awaitState(id, { status: 'unknown', job: 'unknown', parked: false, events: ['created', 'unknown'] })
+  test('an email whose worker died becomes unknown, is parked after an hour, and is resolved as failed by an operator', async ({
+    world,
+  }) => {
+    const id = await createUncertainMessage(world, { to: [freshAddress()] })
+    await world.sql`update jobs set run_at = now() where resource_id = ${id}`
+    await awaitState(world, id, {
+      status: 'unknown',
+      job: 'unknown',
+      parked: false,
+      events: ['created', 'unknown'],
+    })
     await world.sql`
-      update jobs set run_at = now(), unknown_since = now() - interval '61 minutes' where subject_id = ${id}`
-    await awaitState(id, { status: 'unknown', failure: 'not_resolved', parked: true })
-    const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
+      update jobs set run_at = now(), unknown_since = now() - interval '61 minutes' where resource_id = ${id}`
+    await awaitState(world, id, { status: 'unknown', failure: 'not_resolved', parked: true })
+    const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${id}`
     await world.sql.begin((tx) =>
       resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' }),
     )
@@ -277,10 +299,12 @@ describe('without a configured sender', () => {
   })
 })
 
-test('a lookup by text does not settle a message with the reference of another message', async () => {
+test('a lookup by text does not settle a message with the reference of another message', async ({
+  world,
+}) => {
   const to = freshNumber()
-  const other = await createSentMessage({ to })
-  const id = await createUncertainMessage({ to })
+  const other = await createSentMessage(world, { to })
+  const id = await createUncertainMessage(world, { to })
   const update = {
     ...emptyMessageUpdate,
     tenant_id: world.tenant_id,
@@ -290,7 +314,7 @@ test('a lookup by text does not settle a message with the reference of another m
     found: true,
   }
   const settlement = {
-    ...(await claimJob(id)),
+    ...(await claimJob(world, id)),
     state: 'succeeded' as const,
     outcome: 'done' as const,
     error: null,
@@ -307,34 +331,36 @@ test('a lookup by text does not settle a message with the reference of another m
   expect(await readMessageState(world, id)).toMatchObject({ status: 'sending', reference: null })
 })
 
-test('a message without attempts left after a send is unknown, also in the API', async () => {
+test('a message whose attempts are exhausted after a send has an unknown outcome, which the API shows', async ({
+  world,
+}) => {
   const ada = freshAddress()
-  const id = await createUncertainMessage({ to: [ada] })
+  const id = await createUncertainMessage(world, { to: [ada] })
   await world.sql`
     update jobs set run_at = now(), attempt = max_attempts, state = 'running', worker = 'lost', started_at = now(),
       lease_token = gen_random_uuid(), lease_until = now(), first_sent_at = now(), last_sent_at = now()
-    where subject_id = ${id}`
-  await awaitState(id, { status: 'unknown', job: 'unknown', events: ['created', 'unknown'] })
+    where resource_id = ${id}`
+  await awaitState(world, id, { status: 'unknown', job: 'unknown', events: ['created', 'unknown'] })
   await world.sql`
-    update jobs set run_at = now(), unknown_since = now(), attempt = max_attempts + 1 where subject_id = ${id}`
-  await awaitState(id, { status: 'unknown', parked: true })
-  await postEmailEvent('email.delivered', id, ada)
-  const { events } = await awaitState(id, { status: 'delivered', job: 'succeeded' })
+    update jobs set run_at = now(), unknown_since = now(), attempt = max_attempts + 1 where resource_id = ${id}`
+  await awaitState(world, id, { status: 'unknown', parked: true })
+  await postEmailEvent(world, 'email.delivered', id, ada)
+  const { events } = await awaitState(world, id, { status: 'delivered', job: 'succeeded' })
   expect(events).toEqual(['created', 'unknown', 'delivered'])
 })
 
 describe('a callback of Twilio', () => {
-  test('is answered with TwiML and stored once, without phone numbers', async () => {
-    const [id, sid] = [await createUncertainMessage({ to: freshNumber() }), freshSid()]
+  test('is answered with TwiML and stored once, without phone numbers', async ({ world }) => {
+    const [id, sid] = [await createUncertainMessage(world, { to: freshNumber() }), freshSid()]
     for (const _delivery of [1, 2])
-      expect(await postStatus(id, sid, 'delivered')).toMatchObject({
+      expect(await postStatus(world, id, sid, 'delivered')).toMatchObject({
         status: 200,
         text: '<Response/>',
         type: expect.stringContaining('text/xml'),
       })
     const stored = await world.sql`select kind, state from notifications where object_id = ${sid}`
     expect(stored).toHaveLength(1)
-    await awaitState(id, {
+    await awaitState(world, id, {
       status: 'delivered',
       reference: sid,
       job: 'succeeded',
@@ -342,7 +368,9 @@ describe('a callback of Twilio', () => {
     })
   })
 
-  test('is refused without a valid signature and accepted with the current and the previous token', async () => {
+  test('is refused without a valid signature, and accepted with a signature by the current or the previous token', async ({
+    world,
+  }) => {
     const parameters = { MessageSid: freshSid(), MessageStatus: 'sent' }
     const statusOf = async (signed: { token: string; url: string }) =>
       (await postTwilio(world, `/twilio?m=${newId()}`, parameters, signed)).status
@@ -361,9 +389,9 @@ describe('a callback of Twilio', () => {
     expect((await postTwilio(world, '/twilio', padded(301), SIGNED)).status).toBe(413)
   })
 
-  test.each<Record<string, string>>([{}, { 'x-twilio-signature': 'nonsense' }])(
+  test.for<Record<string, string>>([{}, { 'x-twilio-signature': 'nonsense' }])(
     'is refused before its body arrives, with the headers %j',
-    async (header) => {
+    async (header, { world }) => {
       const headers = { ...header, 'content-length': '1000' }
       const unfinished = openUnfinished(
         world.config.WEBHOOKS_URL!,
@@ -376,7 +404,7 @@ describe('a callback of Twilio', () => {
     },
   )
 
-  test.each([
+  test.for([
     ['sent', ['sent']],
     ['delivered', ['sent', 'delivered']],
     ['delivered', ['delivered', 'sent', 'queued']],
@@ -384,33 +412,42 @@ describe('a callback of Twilio', () => {
     ['delivered', ['undelivered', 'delivered', 'failed']],
     ['failed', ['failed', 'sent', 'queued']],
     ['delivered', ['delivered', 'read', 'failed']],
-  ])('makes the message %s after the statuses %j', async (status, reported_statuses) => {
-    const [id, sid] = [await createUncertainMessage({ to: freshNumber() }), freshSid()]
-    for (const each of reported_statuses) {
-      await postStatus(id, sid, each, { ErrorCode: '30003' })
-      await awaitNotifications()
-    }
-    await awaitState(id, { status, reference: sid, job: status === 'failed' ? 'failed' : 'succeeded' })
-    const failed = status === 'undelivered' || status === 'failed'
-    expect((await readMessageState(world, id)).failure).toBe(failed ? 'unreachable' : null)
-  })
+  ] as const)(
+    'leads to the status %s of the message after the callbacks %j',
+    async ([status, reported_statuses], { world }) => {
+      const [id, sid] = [await createUncertainMessage(world, { to: freshNumber() }), freshSid()]
+      for (const each of reported_statuses) {
+        await postStatus(world, id, sid, each, { ErrorCode: '30003' })
+        await awaitNotifications(world)
+      }
+      await awaitState(world, id, {
+        status,
+        reference: sid,
+        job: status === 'failed' ? 'failed' : 'succeeded',
+      })
+      const failed = status === 'undelivered' || status === 'failed'
+      expect((await readMessageState(world, id)).failure).toBe(failed ? 'unreachable' : null)
+    },
+  )
 
-  test('replaces a failure of our own, and a reported failure is final and fails the job', async () => {
+  test('replaces a failure that Sluice has recorded, and a reported failure is final and fails the job', async ({
+    world,
+  }) => {
     const { message_id: id } = (await send({ to: freshNumber() })).body.error.context
     const sid = freshSid()
-    await postStatus(id, sid, 'sent')
-    await awaitState(id, { status: 'sent', failure: null })
-    await postStatus(id, sid, 'delivered')
-    expect((await awaitState(id, { status: 'delivered' })).events).toEqual([
+    await postStatus(world, id, sid, 'sent')
+    await awaitState(world, id, { status: 'sent', failure: null })
+    await postStatus(world, id, sid, 'delivered')
+    expect((await awaitState(world, id, { status: 'delivered' })).events).toEqual([
       'created',
       'failed',
       'sent',
       'delivered',
     ])
 
-    const [other, other_sid] = [await createUncertainMessage({ to: freshNumber() }), freshSid()]
-    await postStatus(other, other_sid, 'failed', { ErrorCode: '21614' })
-    await awaitState(other, {
+    const [other, other_sid] = [await createUncertainMessage(world, { to: freshNumber() }), freshSid()]
+    await postStatus(world, other, other_sid, 'failed', { ErrorCode: '21614' })
+    await awaitState(world, other, {
       status: 'failed',
       failure: 'invalid_number',
       job: 'failed',
@@ -418,56 +455,62 @@ describe('a callback of Twilio', () => {
     })
   })
 
-  test('a hundred concurrent callbacks in any order give the final status', async () => {
+  test('leads to the final status of its message, even with a hundred concurrent callbacks in any order', async ({
+    world,
+  }) => {
     const messages = await Promise.all(
       Array.from(
         { length: 20 },
-        async () => [await createUncertainMessage({ to: freshNumber() }), freshSid()] as const,
+        async () => [await createUncertainMessage(world, { to: freshNumber() }), freshSid()] as const,
       ),
     )
     const reported_statuses = ['queued', 'sent', 'undelivered', 'delivered', 'sent']
     await Promise.all(
       messages.flatMap(([id, sid], nth) =>
         reported_statuses.map((_status, step) =>
-          postStatus(id, sid, reported_statuses[(nth + step * 2) % 5]!),
+          postStatus(world, id, sid, reported_statuses[(nth + step * 2) % 5]!),
         ),
       ),
     )
-    await awaitNotifications()
+    await awaitNotifications(world)
     for (const [id, sid] of messages)
-      expect((await awaitState(id, { status: 'delivered', job: 'succeeded' })).reference).toBe(sid)
+      expect((await awaitState(world, id, { status: 'delivered', job: 'succeeded' })).reference).toBe(sid)
   })
 
-  test('for an unknown message or an email changes nothing', async () => {
+  test('for an unknown message or an email changes nothing', async ({ world }) => {
     const sid = freshSid()
-    await postStatus(newId(), sid, 'delivered')
-    const other = await createUncertainMessage({ to: [freshAddress()] })
-    await postStatus(other, freshSid(), 'delivered')
-    await awaitNotifications()
+    await postStatus(world, newId(), sid, 'delivered')
+    const other = await createUncertainMessage(world, { to: [freshAddress()] })
+    await postStatus(world, other, freshSid(), 'delivered')
+    await awaitNotifications(world)
     const states = await world.sql`select state from notifications where object_id = ${sid}`
     expect([...states]).toEqual([{ state: 'ignored' }])
     expect(await readMessageState(world, other)).toMatchObject({ status: 'sending' })
-    await world.sql`update jobs set run_at = now() where subject_id = ${other}`
-    await awaitState(other, { status: 'unknown' })
+    await world.sql`update jobs set run_at = now() where resource_id = ${other}`
+    await awaitState(world, other, { status: 'unknown' })
   })
 })
 
-describe('an incoming SMS', () => {
-  test('STOP suppresses the number for every tenant of the sender number, and START lifts the suppression', async () => {
+describe('incoming SMS and suppressions', () => {
+  test('STOP suppresses the number for every tenant that uses the sender number, and START lifts the suppression', async ({
+    world,
+  }) => {
     const [number, other] = [freshNumber(), await world.clientOf()]
     const service = `MG${'0'.repeat(32)}`
-    const our_message = await createSentMessage({ to: number })
-    const their_message = await createSentMessage({ to: number, from: service }, clientOf(other))
+    const our_message = await createSentMessage(world, { to: number })
+    const their_message = await createSentMessage(world, { to: number, from: service }, clientOf(other))
     const unrelated = await world.clientOf()
-    await createSentMessage({ to: number, from: '+15557654321' }, clientOf(unrelated))
+    await createSentMessage(world, { to: number, from: '+15557654321' }, clientOf(unrelated))
 
     for (const reported of ['help', 'what?', 'stop please'])
-      expect((await receiveSms(number, reported, { MessagingServiceSid: service })).status).toBe(200)
-    await awaitNotifications()
+      expect((await receiveSms(world, number, reported, { MessagingServiceSid: service })).status).toBe(200)
+    await awaitNotifications(world)
     expect(await suppressionsOf(world, 'sms', number)).toEqual([])
 
-    await Promise.all([1, 2, 3].map(() => receiveSms(number, ' stop\n', { MessagingServiceSid: service })))
-    await awaitNotifications()
+    await Promise.all(
+      [1, 2, 3].map(() => receiveSms(world, number, ' stop\n', { MessagingServiceSid: service })),
+    )
+    await awaitNotifications(world)
     const found = await suppressionsOf(world, 'sms', number)
     expect(
       found.map(({ tenant_id, reason, lifted }) => `${tenant_id} ${reason} ${lifted}`).toSorted(),
@@ -486,8 +529,11 @@ describe('an incoming SMS', () => {
     const next = await send({ to: number })
     expect([next.status, next.body.status]).toEqual([201, 'suppressed'])
     // Twilio's OptOutType takes precedence over the text.
-    await receiveSms(number, 'I changed my mind', { MessagingServiceSid: service, OptOutType: 'START' })
-    await awaitNotifications()
+    await receiveSms(world, number, 'I changed my mind', {
+      MessagingServiceSid: service,
+      OptOutType: 'START',
+    })
+    await awaitNotifications(world)
     const remaining = await suppressionsOf(world, 'sms', number)
     expect(remaining.map(({ lifted }) => lifted)).toEqual([true, true])
     const lifted = await world.sql`
@@ -495,20 +541,22 @@ describe('an incoming SMS', () => {
     expect(lifted.count).toBe(2)
   })
 
-  test('STOP suppresses the number also for a tenant whose sealed message is damaged', async () => {
+  test('STOP suppresses the number even for a tenant whose encrypted message is damaged', async ({
+    world,
+  }) => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    await createSentMessage({ to: number })
-    const their_message = await createSentMessage({ to: number }, clientOf(other))
+    await createSentMessage(world, { to: number })
+    const their_message = await createSentMessage(world, { to: number }, clientOf(other))
     const [{ envelope }] = await world.sql<[{ envelope: string }]>`
       select envelope from messages where id = ${their_message}`
     await world.sql`update messages set envelope = 'spoilt' where id = ${their_message}`
-    await receiveSms(number, 'STOP')
-    await awaitNotifications()
+    await receiveSms(world, number, 'STOP')
+    await awaitNotifications(world)
     expect(await suppressionsOf(world, 'sms', number)).toHaveLength(2)
     await world.sql`update messages set envelope = ${envelope} where id = ${their_message}`
   })
 
-  test.each([
+  test.for([
     'Stop.',
     'opt out',
     'STOP ALL!',
@@ -519,30 +567,35 @@ describe('an incoming SMS', () => {
     's.t.o.p',
     'STOP 🙏',
     '\u200bquit\ufeff',
-  ])('%j counts as STOP', async (body) => {
+  ])('%j counts as STOP', async (body, { world }) => {
     const number = freshNumber()
-    await createSentMessage({ to: number })
-    await receiveSms(number, body)
-    await awaitNotifications()
+    await createSentMessage(world, { to: number })
+    await receiveSms(world, number, body)
+    await awaitNotifications(world)
     expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'opt_out', lifted: false }])
-    await receiveSms(number, '(yes!)')
-    await awaitNotifications()
+    await receiveSms(world, number, '(yes!)')
+    await awaitNotifications(world)
     expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ lifted: true }])
   })
 
-  test.each(['stop it now', 'Do not stop', 'end of story', 'yesterday', 'canceled', '?', ''])(
+  test.for(['stop it now', 'Do not stop', 'end of story', 'yesterday', 'canceled', '?', ''])(
     '%j is not a keyword',
-    async (body) => {
+    async (body, { world }) => {
       const number = freshNumber()
-      await createSentMessage({ to: number })
-      await receiveSms(number, body)
-      await awaitNotifications()
+      await createSentMessage(world, { to: number })
+      await receiveSms(world, number, body)
+      await awaitNotifications(world)
       expect(await suppressionsOf(world, 'sms', number)).toEqual([])
     },
   )
 
-  /** Posts all while notifications are paused, then applies them in the given order. */
-  async function applyInOrder(posts: (() => Promise<unknown>)[], order: number[], between = async () => {}) {
+  /** Posts all notifications while notifications are paused, then applies them in the given order. */
+  async function applyInOrder(
+    world: World,
+    posts: (() => Promise<unknown>)[],
+    order: number[],
+    between = async () => {},
+  ) {
     await pauseJobs(world.sql, { queue: 'notifications' })
     const ids: string[] = []
     for (const post of posts) {
@@ -562,12 +615,12 @@ describe('an incoming SMS', () => {
       })
     }
   }
-  const activeReasons = async (number: string, tenant_id = world.tenant_id) =>
+  const activeReasons = async (world: World, number: string, tenant_id = world.tenant_id) =>
     (await suppressionsOf(world, 'sms', number))
       .filter((each) => !each.lifted && each.tenant_id === tenant_id)
       .map(({ reason }) => reason)
 
-  test('of several keywords the last received one counts, in any order of processing', async () => {
+  test('the keyword that is received last counts, in any order of processing', async ({ world }) => {
     for (const [keywords, expected_reasons] of [
       [['STOP', 'START'], []],
       [['START', 'STOP'], ['opt_out']],
@@ -576,72 +629,86 @@ describe('an incoming SMS', () => {
     ] as const)
       for (const order of [keywords.map((_, nth) => nth), keywords.map((_, nth) => nth).toReversed()]) {
         const number = freshNumber()
-        await createSentMessage({ to: number })
+        await createSentMessage(world, { to: number })
         await applyInOrder(
-          keywords.map((each) => () => receiveSms(number, each)),
+          world,
+          keywords.map((each) => () => receiveSms(world, number, each)),
           order,
         )
-        expect([keywords, order, await activeReasons(number)]).toEqual([keywords, order, expected_reasons])
+        expect([keywords, order, await activeReasons(world, number)]).toEqual([
+          keywords,
+          order,
+          expected_reasons,
+        ])
       }
   })
 
-  test('the last keyword counts for each tenant, also across sender numbers', async () => {
+  test('the last keyword counts separately for each tenant, even across sender numbers', async ({
+    world,
+  }) => {
     const [number, other] = [freshNumber(), await world.clientOf()]
     const other_sender = '+15557654321'
-    await createSentMessage({ to: number })
-    await createSentMessage({ to: number, from: other_sender })
-    await createSentMessage({ to: number }, clientOf(other))
+    await createSentMessage(world, { to: number })
+    await createSentMessage(world, { to: number, from: other_sender })
+    await createSentMessage(world, { to: number }, clientOf(other))
     await applyInOrder(
-      [() => receiveSms(number, 'STOP'), () => receiveSms(number, 'START', { To: other_sender })],
+      world,
+      [
+        () => receiveSms(world, number, 'STOP'),
+        () => receiveSms(world, number, 'START', { To: other_sender }),
+      ],
       [1, 0],
     )
-    expect([await activeReasons(number), await activeReasons(number, other.tenant_id)]).toEqual([
-      [],
-      ['opt_out'],
-    ])
+    expect([await activeReasons(world, number), await activeReasons(world, number, other.tenant_id)]).toEqual(
+      [[], ['opt_out']],
+    )
   })
 
-  test('a keyword received before its opt-out was lifted does not restore it, and a later one does', async () => {
+  test('a keyword that is received before its opt-out is lifted does not restore the opt-out, and a later keyword does', async ({
+    world,
+  }) => {
     const number = freshNumber()
-    await createSentMessage({ to: number })
-    await receiveSms(number, 'STOP')
-    await awaitNotifications()
+    await createSentMessage(world, { to: number })
+    await receiveSms(world, number, 'STOP')
+    await awaitNotifications(world)
     const { id } = (await suppressionsOf(world, 'sms', number))[0]!
-    await applyInOrder([() => receiveSms(number, 'QUIT')], [0], async () => {
+    await applyInOrder(world, [() => receiveSms(world, number, 'QUIT')], [0], async () => {
       expect((await client.delete(`/v1/messages/suppressions/${id}`)).status).toBe(200)
     })
-    expect(await activeReasons(number)).toEqual([])
-    await receiveSms(number, 'QUIT')
-    await awaitNotifications()
-    expect(await activeReasons(number)).toEqual(['opt_out'])
+    expect(await activeReasons(world, number)).toEqual([])
+    await receiveSms(world, number, 'QUIT')
+    await awaitNotifications(world)
+    expect(await activeReasons(world, number)).toEqual(['opt_out'])
   })
 
-  test('a bounce reported before its suppression was lifted does not restore it, and a later one does', async () => {
+  test('a bounce that is reported before its suppression is lifted does not restore the suppression, and a later bounce does', async ({
+    world,
+  }) => {
     const ada = freshAddress()
     const bounces: (() => Promise<unknown>)[] = []
     for (const id of [
-      await createSentMessage({ to: [ada] }),
-      await createSentMessage({ to: [ada] }),
-      await createSentMessage({ to: [ada] }),
+      await createSentMessage(world, { to: [ada] }),
+      await createSentMessage(world, { to: [ada] }),
+      await createSentMessage(world, { to: [ada] }),
     ])
-      bounces.push(() => postEmailEvent('email.bounced', id, ada, { bounce: 'hard' }))
+      bounces.push(() => postEmailEvent(world, 'email.bounced', id, ada, { bounce: 'hard' }))
     const activeSuppressions = async () =>
       (await suppressionsOf(world, 'email', ada)).filter((each) => !each.lifted)
     await bounces[0]!()
-    await awaitNotifications()
+    await awaitNotifications(world)
     const [first] = await activeSuppressions()
-    await applyInOrder([bounces[1]!], [0], async () => {
+    await applyInOrder(world, [bounces[1]!], [0], async () => {
       expect((await client.delete(`/v1/messages/suppressions/${first!.id}`)).status).toBe(200)
     })
     expect(await activeSuppressions()).toEqual([])
     await bounces[2]!()
-    await awaitNotifications()
+    await awaitNotifications(world)
     expect(await activeSuppressions()).toMatchObject([{ reason: 'hard_bounce' }])
   })
 
-  test('a keyword waits for the settlement of an earlier one', async () => {
+  test('a keyword waits until an earlier keyword is settled', async ({ world }) => {
     const number = freshNumber()
-    await createSentMessage({ to: number })
+    await createSentMessage(world, { to: number })
     let settled: Promise<unknown> = Promise.resolve()
     const countLockWaits = async () => {
       const [row] = await world.sql<{ count: number }[]>`
@@ -653,20 +720,22 @@ describe('an incoming SMS', () => {
       await tx`
         insert into suppressions (tenant_id, id, channel, address, sealed, reason)
         values (${world.tenant_id}, ${newId()}, 'sms', ${hashOf(world)('sms', number)}, 'x', 'opt_out')`
-      await receiveSms(number, 'STOP')
+      await receiveSms(world, number, 'STOP')
       await until('the first keyword waits', async () => (await countLockWaits()) === 1)
-      settled = receiveSms(number, 'START').then(awaitNotifications)
+      settled = receiveSms(world, number, 'START').then(() => awaitNotifications(world))
       await until('the later keyword waits', async () => (await countLockWaits()) === 2)
       await tx`delete from suppressions where address = ${hashOf(world)('sms', number)}`
     })
     await settled
-    expect(await activeReasons(number)).toEqual([])
+    expect(await activeReasons(world, number)).toEqual([])
   })
 
-  test('a manual suppression exists in addition to any other suppression of the address', async () => {
+  test('a manual suppression exists in addition to any other suppression of the address', async ({
+    world,
+  }) => {
     const [number, ada, grace] = [freshNumber(), freshAddress(), freshAddress()]
-    await createSentMessage({ to: number })
-    const id = await createSentMessage({ to: [ada, grace] })
+    await createSentMessage(world, { to: number })
+    const id = await createSentMessage(world, { to: [ada, grace] })
     const path = '/v1/messages/suppressions'
     const listSuppressions = async (address: string) =>
       (await client.get(`${path}?address=${encodeURIComponent(address)}`)).body as {
@@ -674,13 +743,18 @@ describe('an incoming SMS', () => {
         reason: string
       }[]
     for (const [address, channel, report, reason] of [
-      [number, 'sms', () => receiveSms(number, 'STOP'), 'opt_out'],
-      [ada, 'email', () => postEmailEvent('email.bounced', id, ada, { bounce: 'hard' }), 'hard_bounce'],
-      [grace, 'email', () => postEmailEvent('email.complained', id, grace), 'complaint'],
+      [number, 'sms', () => receiveSms(world, number, 'STOP'), 'opt_out'],
+      [
+        ada,
+        'email',
+        () => postEmailEvent(world, 'email.bounced', id, ada, { bounce: 'hard' }),
+        'hard_bounce',
+      ],
+      [grace, 'email', () => postEmailEvent(world, 'email.complained', id, grace), 'complaint'],
     ] as const) {
       const manual = await client.post(path, { channel, address })
       await report()
-      await awaitNotifications()
+      await awaitNotifications(world)
       expect((await listSuppressions(address)).map((each) => each.reason)).toEqual([reason, 'manual'])
       expect((await client.delete(`${path}/${manual.body.id}`)).status).toBe(200)
       expect((await listSuppressions(address)).map((each) => each.reason)).toEqual([reason])
@@ -692,20 +766,26 @@ describe('an incoming SMS', () => {
       const duplicate = await client.post(path, { channel, address })
       expect([duplicate.status, duplicate.body]).toEqual([200, manual_again.body])
     }
-    await receiveSms(number, 'START')
-    await awaitNotifications()
+    await receiveSms(world, number, 'START')
+    await awaitNotifications(world)
     expect((await listSuppressions(number)).map((each) => each.reason)).toEqual(['manual'])
   })
 
-  test('a message goes once to its other recipients when one has several suppressions', async () => {
+  test('a message goes once to its other recipients if one recipient has several suppressions', async ({
+    world,
+  }) => {
     const [ada, grace] = [freshAddress(), freshAddress()]
-    await postEmailEvent('email.bounced', await createSentMessage({ to: [ada] }), ada, { bounce: 'hard' })
-    await awaitNotifications()
+    await postEmailEvent(world, 'email.bounced', await createSentMessage(world, { to: [ada] }), ada, {
+      bounce: 'hard',
+    })
+    await awaitNotifications(world)
     const id = await scheduleMessage({ to: [grace, freshAddress()] })
-    await postEmailEvent('email.bounced', await createSentMessage({ to: [grace] }), grace, { bounce: 'hard' })
+    await postEmailEvent(world, 'email.bounced', await createSentMessage(world, { to: [grace] }), grace, {
+      bounce: 'hard',
+    })
     await client.post('/v1/messages/suppressions', { channel: 'email', address: grace })
-    await awaitNotifications()
-    await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${id}`
+    await awaitNotifications(world)
+    await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where resource_id = ${id}`
     const { recipients } = await eventually(async () => {
       const state = await readMessageState(world, id)
       expect(state.recipients).toContain('suppressed')
@@ -714,17 +794,19 @@ describe('an incoming SMS', () => {
     expect(recipients).toEqual(['suppressed', null])
   })
 
-  test('an SMS becomes a message of the last tenant that wrote, with an event, sealed and later erased', async () => {
+  test('an SMS goes to the tenant that sent last to its number, with an event, is stored encrypted, and is erased later', async ({
+    world,
+  }) => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    await createSentMessage({ to: number }, clientOf(other))
-    await createSentMessage({ to: number })
-    // A scheduled message has not left, so the SMS does not answer it.
+    await createSentMessage(world, { to: number }, clientOf(other))
+    await createSentMessage(world, { to: number })
+    // A scheduled message is not sent yet, so the SMS is no reply to it.
     await scheduleMessage({ to: number }, clientOf(other))
     const stranger = await world.clientOf()
     const sid = freshSid()
     const body = 'I changed my mind: red, please 🙂'
-    await receiveSms(number, body, { MessageSid: sid })
-    await awaitNotifications()
+    await receiveSms(world, number, body, { MessageSid: sid })
+    await awaitNotifications(world)
     const [ours_received, theirs_received] = await Promise.all(
       [client, clientOf(other)].map(
         async (reader) => (await reader.get('/v1/messages?status=received')).body,
@@ -761,9 +843,9 @@ describe('an incoming SMS', () => {
     ).toBe(409)
     const [notification] = await world.sql`select payload from notifications where object_id = ${sid}`
     expect(notification!['payload']).not.toHaveProperty('text')
-    // A keyword suppresses for both tenants, and only one can read it.
-    await receiveSms(number, 'STOP')
-    await awaitNotifications()
+    // A keyword suppresses the number for both tenants, and only one tenant can read the keyword.
+    await receiveSms(world, number, 'STOP')
+    await awaitNotifications(world)
     expect((await clientOf(other).get('/v1/messages?status=received')).body).toEqual([])
     for (const reader of [client, clientOf(other)]) {
       const { body: stopped } = await reader.get(
@@ -785,9 +867,11 @@ describe('an incoming SMS', () => {
     })
   })
 
-  test('an SMS from an unknown number is parked, then ignored and its text deleted', async () => {
+  test('an SMS from an unknown number is parked, then ignored, and its text is deleted', async ({
+    world,
+  }) => {
     const [number, sid] = [freshNumber(), freshSid()]
-    await receiveSms(number, 'STOP', { MessageSid: sid })
+    await receiveSms(world, number, 'STOP', { MessageSid: sid })
     const readNotification = async () => {
       const [row] = await world.sql`
         select state, reason, payload ? 'text' as has_text from notifications where object_id = ${sid}`
@@ -799,22 +883,24 @@ describe('an incoming SMS', () => {
     await world.sql`
       update jobs set run_at = now(), wakeup_sent_at = null
       where id = (select id from notifications where object_id = ${sid})`
-    await awaitNotifications()
+    await awaitNotifications(world)
     expect(await readNotification()).toEqual({ state: 'ignored', reason: 'not_ours', has_text: false })
   })
 
-  test('an SMS does not go to a tenant that wrote first after its receipt', async () => {
+  test('an SMS does not go to a tenant whose first message to the number is sent after the SMS was received', async ({
+    world,
+  }) => {
     const [number, sid] = [freshNumber(), freshSid()]
-    await receiveSms(number, 'Is anybody there?', { MessageSid: sid })
+    await receiveSms(world, number, 'Is anybody there?', { MessageSid: sid })
     await eventually(async () => {
       const [row] = await world.sql`select state from notifications where object_id = ${sid}`
       expect(row!['state']).toBe('parked')
     })
-    await createSentMessage({ to: number })
+    await createSentMessage(world, { to: number })
     await world.sql`
       update jobs set run_at = now(), wakeup_sent_at = null
       where id = (select id from notifications where object_id = ${sid})`
-    await awaitNotifications()
+    await awaitNotifications(world)
     const { body: received } = await client.get('/v1/messages?status=received&limit=100')
     expect(received.filter((each: any) => each.provider_reference === sid)).toEqual([])
   })
@@ -823,53 +909,64 @@ describe('an incoming SMS', () => {
     (await reader.get('/v1/messages?status=received&limit=100')).body.some(
       (each: any) => each.provider_reference === sid,
     )
-  /** Posts an SMS from the number. Returns which tenants receive it: ours and the other. */
-  async function receiversOf(number: string, other: Client): Promise<boolean[]> {
+  /** Posts an SMS from the number. Returns whether the first tenant receives the SMS, and whether `other` does. */
+  async function receiversOf(world: World, number: string, other: Client): Promise<boolean[]> {
     const sid = freshSid()
-    await receiveSms(number, 'Yes, my code is 4711', { MessageSid: sid })
-    await awaitNotifications()
+    await receiveSms(world, number, 'Yes, my code is 4711', { MessageSid: sid })
+    await awaitNotifications(world)
     return [await hasReceived(client, sid), await hasReceived(other, sid)]
   }
-  const setTimes = async (id: string, ages: { accepted: string; sent: string }) =>
+  const setTimes = async (world: World, id: string, ages: { accepted: string; sent: string }) =>
     await world.sql`
       update messages set send_at = null, created_at = now() - ${ages.accepted}::interval,
         sent_at = now() - ${ages.sent}::interval where id = ${id}`
 
-  test('an SMS goes to the tenant whose message left last, not to the one whose message was accepted last', async () => {
+  test('an SMS goes to the tenant whose message was sent last, not to the tenant whose message was accepted last', async ({
+    world,
+  }) => {
     const [number, other] = [freshNumber(), clientOf(await world.clientOf())]
-    const our_message = await createSentMessage({ to: number })
-    const their_message = await createSentMessage({ to: number }, other)
-    await setTimes(our_message, { accepted: '30 minutes', sent: '1 minute' })
-    await setTimes(their_message, { accepted: '15 minutes', sent: '15 minutes' })
-    expect(await receiversOf(number, other)).toEqual([true, false])
-    await setTimes(our_message, { accepted: '10 minutes', sent: '16 minutes' })
-    expect(await receiversOf(number, other)).toEqual([false, true])
+    const our_message = await createSentMessage(world, { to: number })
+    const their_message = await createSentMessage(world, { to: number }, other)
+    await setTimes(world, our_message, { accepted: '30 minutes', sent: '1 minute' })
+    await setTimes(world, their_message, { accepted: '15 minutes', sent: '15 minutes' })
+    expect(await receiversOf(world, number, other)).toEqual([true, false])
+    await setTimes(world, our_message, { accepted: '10 minutes', sent: '16 minutes' })
+    expect(await receiversOf(world, number, other)).toEqual([false, true])
   })
 
-  test('an SMS answers a message in progress, and none that leaves after its receipt', async () => {
+  test('an SMS is a reply to a message in progress, and not to a message that is sent after the SMS was received', async ({
+    world,
+  }) => {
     const [number, other] = [freshNumber(), clientOf(await world.clientOf())]
     const our_message = await scheduleMessage({ to: number })
-    await createSentMessage({ to: number }, other)
+    await createSentMessage(world, { to: number }, other)
     await world.sql`update messages set send_at = null, status = 'queued' where id = ${our_message}`
-    expect(await receiversOf(number, other)).toEqual([false, true])
+    expect(await receiversOf(world, number, other)).toEqual([false, true])
     const sid = freshSid()
     const startSending = async () =>
-      expect(await begin(our_message, await claimJob(our_message))).toMatchObject({
+      expect(await begin(world, our_message, await claimJob(world, our_message))).toMatchObject({
         may_send: true,
         status: 'sending',
       })
-    await applyInOrder([() => receiveSms(number, 'Who?', { MessageSid: sid })], [0], startSending)
+    await applyInOrder(
+      world,
+      [() => receiveSms(world, number, 'Who?', { MessageSid: sid })],
+      [0],
+      startSending,
+    )
     expect([await hasReceived(client, sid), await hasReceived(other, sid)]).toEqual([false, true])
-    // Our message has no outcome yet, and its recorded send time is later than the SMS.
+    // The first tenant's message has no outcome yet, and its recorded send time is later than the SMS.
     await world.sql`update messages set sent_at = now() + interval '1 minute' where id = ${our_message}`
-    expect(await receiversOf(number, other)).toEqual([true, false])
+    expect(await receiversOf(world, number, other)).toEqual([true, false])
   })
 
-  test("the provider's id of an incoming SMS does not occupy an idempotency key, and a callback for it changes nothing", async () => {
+  test("the provider's id of an incoming SMS does not occupy an idempotency key, and a callback for this id changes nothing", async ({
+    world,
+  }) => {
     const [number, sid] = [freshNumber(), freshSid()]
-    await createSentMessage({ to: number })
-    await receiveSms(number, 'Is it blue?', { MessageSid: sid })
-    await awaitNotifications()
+    await createSentMessage(world, { to: number })
+    await receiveSms(world, number, 'Is it blue?', { MessageSid: sid })
+    await awaitNotifications(world)
     const reply = await send(
       { to: number, body: 'It is.', idempotency_key: sid },
       { prefer: 'respond-async' },
@@ -877,9 +974,9 @@ describe('an incoming SMS', () => {
     expect(reply).toMatchObject({ status: 202, body: { status: 'queued', idempotency_key: sid } })
     const { body: messages } = await client.get('/v1/messages?status=received&limit=100')
     const received = messages.find((each: any) => each.provider_reference === sid)
-    await postStatus('', sid, 'delivered')
-    await postStatus(received.id, sid, 'delivered')
-    await awaitNotifications()
+    await postStatus(world, '', sid, 'delivered')
+    await postStatus(world, received.id, sid, 'delivered')
+    await awaitNotifications(world)
     expect((await client.get(`/v1/messages/${received.id}`)).body).toMatchObject({
       status: 'received',
       body: 'Is it blue?',
@@ -888,20 +985,24 @@ describe('an incoming SMS', () => {
 })
 
 describe('an event of an email', () => {
-  test('suppresses a hard-bounced address, and bounces of all recipients make the email undelivered', async () => {
+  test('suppresses an address that bounced hard, and makes the email undelivered once all recipients have bounced', async ({
+    world,
+  }) => {
     const [ada, grace] = [`Ada <${freshAddress()}>`, freshAddress()]
-    const id = await createSentMessage({ to: [ada, grace] })
+    const id = await createSentMessage(world, { to: [ada, grace] })
     const diagnostic = `550 5.1.1 <${bareAddress(ada)}>: no such mailbox`
     const bounce = { bounce: 'hard', diagnostic }
-    expect((await postEmailEvent('email.bounced', id, toUpperCaseAddress(ada), bounce)).status).toBe(200)
-    await awaitState(id, {
+    expect((await postEmailEvent(world, 'email.bounced', id, toUpperCaseAddress(ada), bounce)).status).toBe(
+      200,
+    )
+    await awaitState(world, id, {
       status: 'sent',
       recipients: ['bounced', 'accepted'],
       events: ['created', 'sent', 'bounced'],
     })
     // The same bounce with another event id.
-    await postEmailEvent('email.bounced', id, bareAddress(ada), bounce)
-    await awaitNotifications()
+    await postEmailEvent(world, 'email.bounced', id, bareAddress(ada), bounce)
+    await awaitNotifications(world)
     expect(await suppressionsOf(world, 'email', ada)).toMatchObject([
       { reason: 'hard_bounce', lifted: false },
     ])
@@ -911,8 +1012,8 @@ describe('an event of an email', () => {
     const [stored_recipient] =
       await world.sql`select recipients -> 0 ->> 'code' as code from messages where id = ${id}`
     expect({ ...stored_recipient }).toEqual({ code: '550 5.1.1' })
-    await postEmailEvent('email.bounced', id, grace, { bounce: 'hard' })
-    await awaitState(id, {
+    await postEmailEvent(world, 'email.bounced', id, grace, { bounce: 'hard' })
+    await awaitState(world, id, {
       status: 'undelivered',
       failure: 'recipient_refused',
       recipients: ['bounced', 'bounced'],
@@ -920,52 +1021,54 @@ describe('an event of an email', () => {
     })
   })
 
-  test('suppresses an address after a complaint, not after a soft bounce', async () => {
+  test('suppresses an address after a complaint, and not after a soft bounce', async ({ world }) => {
     const [ada, grace] = [freshAddress(), freshAddress()]
-    const id = await createSentMessage({ to: [ada], bcc: [grace] })
-    await postEmailEvent('email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
-    await postEmailEvent('email.delivered', id, ada)
-    await awaitState(id, { status: 'sent', recipients: ['delivered', 'accepted'] })
-    await postEmailEvent('email.delivered', id, grace)
-    await awaitState(id, { status: 'delivered', recipients: ['delivered', 'delivered'] })
-    await postEmailEvent('email.complained', id, grace)
-    await awaitState(id, {
+    const id = await createSentMessage(world, { to: [ada], bcc: [grace] })
+    await postEmailEvent(world, 'email.bounced', id, ada, { bounce: 'soft', diagnostic: '452 4.2.2 full' })
+    await postEmailEvent(world, 'email.delivered', id, ada)
+    await awaitState(world, id, { status: 'sent', recipients: ['delivered', 'accepted'] })
+    await postEmailEvent(world, 'email.delivered', id, grace)
+    await awaitState(world, id, { status: 'delivered', recipients: ['delivered', 'delivered'] })
+    await postEmailEvent(world, 'email.complained', id, grace)
+    await awaitState(world, id, {
       status: 'delivered',
       recipients: ['delivered', 'bounced'],
       events: ['created', 'sent', 'delivered', 'complained'],
     })
-    await postEmailEvent('email.delivered', id, grace)
-    await awaitNotifications()
+    await postEmailEvent(world, 'email.delivered', id, grace)
+    await awaitNotifications(world)
     expect(await readMessageState(world, id)).toMatchObject({ recipients: ['delivered', 'bounced'] })
     expect(await suppressionsOf(world, 'email', grace)).toMatchObject([{ reason: 'complaint' }])
     expect(await suppressionsOf(world, 'email', ada)).toEqual([])
-    const applied = await world.sql`select from notifications where subject_id = ${id} and state = 'applied'`
+    const applied = await world.sql`select from notifications where resource_id = ${id} and state = 'applied'`
     expect(applied.count).toBe(5)
   })
 
-  test.each([
+  test.for([
     ['email.delivered', 'delivered'],
     ['email.bounced', 'undelivered'],
     ['email.complained', 'undelivered'],
-  ])('%s settles an email with an unknown outcome', async (type, status) => {
+  ] as const)('of type %s settles an email whose outcome is unknown', async ([type, status], { world }) => {
     const ada = freshAddress()
-    const id = await createUncertainMessage({ to: [ada] })
-    await postEmailEvent(type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
-    expect((await awaitState(id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
+    const id = await createUncertainMessage(world, { to: [ada] })
+    await postEmailEvent(world, type, id, ada, type === 'email.bounced' ? { bounce: 'hard' } : {})
+    expect((await awaitState(world, id, { status, job: 'succeeded' })).reference).toBe(`<${id}@shop.example>`)
   })
 
-  test('with another recipient or an unknown message changes nothing', async () => {
-    const id = await createSentMessage({ to: [freshAddress()] })
+  test('for another recipient or an unknown message changes nothing', async ({ world }) => {
+    const id = await createSentMessage(world, { to: [freshAddress()] })
     const stranger = freshAddress()
-    await postEmailEvent('email.complained', id, stranger)
-    await postEmailEvent('email.complained', newId(), stranger)
-    expect((await postEmailEvent('email.opened', id, stranger)).status).toBe(200)
-    await awaitNotifications()
+    await postEmailEvent(world, 'email.complained', id, stranger)
+    await postEmailEvent(world, 'email.complained', newId(), stranger)
+    expect((await postEmailEvent(world, 'email.opened', id, stranger)).status).toBe(200)
+    await awaitNotifications(world)
     expect(await readMessageState(world, id)).toMatchObject({ status: 'sent', recipients: ['accepted'] })
     expect(await suppressionsOf(world, 'email', stranger)).toEqual([])
   })
 
-  test('is refused with another secret or an old time, accepted with both secrets, and stored once per id', async () => {
+  test('is refused with another secret or an old time, accepted with each of both secrets, and stored once per id', async ({
+    world,
+  }) => {
     const event = { type: 'email.delivered', data: { message_id: newId(), address: freshAddress() } }
     const other = `whsec_${randomBytes(32).toString('base64')}`
     const timeAfter = (seconds: number) => new Date(Date.now() + seconds * 1000)
@@ -984,7 +1087,7 @@ describe('an event of an email', () => {
       status: 200,
       body: { received: true, duplicate: true },
     })
-    // The error names the invalid field, for engineers who connect a relay.
+    // The error names the invalid field, because engineers who connect a relay need the name.
     for (const [invalid_event, problem] of [
       [{}, 'type is required'],
       [{ type: 'email.bounced', data: { ...event.data } }, 'data.bounce is required'],
@@ -1006,14 +1109,16 @@ describe('an event of an email', () => {
   })
 })
 
-test('old texts and attachments of final messages are erased, and old counts are deleted', async () => {
+test('old texts and attachments of final messages are erased, and old counts are deleted', async ({
+  world,
+}) => {
   const attachments = [{ filename: 'a.txt', content_type: 'text/plain', content: 'YQ==' }]
-  const final = await createSentMessage({ to: [freshAddress()], attachments })
-  const unknown = await createUncertainMessage({ to: [freshAddress()], attachments })
+  const final = await createSentMessage(world, { to: [freshAddress()], attachments })
+  const unknown = await createUncertainMessage(world, { to: [freshAddress()], attachments })
   await world.sql`
     with m as (update messages set status = 'unknown' where id = ${unknown} returning tenant_id, id)
     insert into events (tenant_id, id, type, subject_id, data) select tenant_id, ${newId()}, 'message.unknown', id, '{}' from m`
-  const recent = await createSentMessage({ to: [freshAddress()], attachments })
+  const recent = await createSentMessage(world, { to: [freshAddress()], attachments })
   const open = await scheduleMessage({ to: freshNumber() })
   const all = [final, unknown, recent, open]
   await world.sql`
@@ -1040,11 +1145,11 @@ test('old texts and attachments of final messages are erased, and old counts are
   await world.sql`update messages set created_at = created_at + interval '91 days' where id = any(${all}::uuid[])`
 })
 
-test('no table contains an address or a text, and the audit finds no problem', async () => {
-  await awaitNotifications()
+test('no table contains an address or a text, and the audit finds no problem', async ({ world }) => {
+  await awaitNotifications(world)
   const rows = await readAllRows(world.sql)
   expect(rows).toContain('sms.delivered')
-  // The test suite's own accounts have other addresses.
+  // The addresses of the test suite's own accounts do not match.
   expect(rows.match(/\+1415555\d{4}|ada\d+@example|on its way|no such mailbox|changed my mind/i)).toBe(null)
   const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
   expect(problems).toEqual([])

@@ -1,4 +1,4 @@
-// Migrations run once, in order, and an applied migration must not change.
+// Migrations run once and in order, and an applied migration must not change.
 import { randomBytes } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import postgres from 'postgres'
@@ -45,7 +45,9 @@ test('a change of an applied migration is refused, and no migration runs', async
   await sql`update schema_migrations set checksum = 'another' where name = ${changed}`
   await sql`delete from schema_migrations where name = ${missing}`
   await expect(migrate(url)).rejects.toThrow(
-    new ConfigError(`The migration ${changed} was changed after it was applied to this database.`),
+    new ConfigError(
+      `The migration ${changed} was changed after it was applied to this database. Restore the file, and make the change in a new migration.`,
+    ),
   )
   expect(await sql`select from schema_migrations where name = ${missing}`).toEqual([])
 })

@@ -1,4 +1,5 @@
-// Tests that webhooks lead to the same state in any order, also before the response of our own call, and never revert a state.
+// Tests that webhooks lead to the same state in any order, even before the response to our own call, and never revert a
+// state.
 import { describe, expect } from 'vitest'
 import { checkInvariants } from './support/books.ts'
 import { freshKey } from './support/client.ts'
@@ -7,7 +8,7 @@ import {
   createPayment,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
 } from './support/payments.ts'
@@ -27,7 +28,7 @@ import {
   stateOf,
   paymentSummary,
   type StripeEvent,
-  tried,
+  untilAttempted,
 } from './support/stripe-events.ts'
 import { testIn, type World } from './support/world.ts'
 
@@ -71,11 +72,13 @@ const CAPTURED_AND_REFUNDED = {
 }
 
 describe('five webhooks in all orders', () => {
-  test('have the same result after our own calls with a refund that is still pending', async ({ world }) => {
+  test('have the same result after the responses to our own calls, with a refund that is still pending', async ({
+    world,
+  }) => {
     const orders = ordersOf(KINDS)
     expect(orders).toHaveLength(120)
     const payments = await mapConcurrently(orders, 20, async () => {
-      const payment = await heldPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
+      const payment = await authorizedPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
       await world.client.post(`/v1/payments/${payment.id}/capture`)
       const { body } = await refund(world.client, payment.id, { amount_minor: 600 })
       expect(body).toMatchObject({ status: 'pending' })
@@ -108,10 +111,11 @@ describe('five webhooks in all orders', () => {
     expect(await findAllDrifts(world)).toEqual([])
   }, 180_000)
 
-  test('have the same result when our own authorization is answered last', async ({ world }) => {
-    // Every third order: each of the five kinds comes first and last.
+  test('have the same result if the response to our own authorization arrives last', async ({ world }) => {
+    // Every third order: each of the five event types comes first and last.
     const orders = ordersOf(KINDS).filter((_, index) => index % 3 === 0)
-    // In parts: the responses of a part are held back during its webhooks, and a disagreement of 5 s would become a drift.
+    // In parts: the responses of a part are held back during its webhooks, and a difference that lasts for 5 s would
+    // become a drift.
     for (let start = 0; start < orders.length; start += 20) {
       const part = orders.slice(start, start + 20)
       const blocked = await fault(world, {
@@ -165,14 +169,14 @@ describe('five webhooks in all orders', () => {
 })
 
 describe('a webhook that arrives before our own response', () => {
-  /** Delivers all events of one payment in random order, and waits until each was tried. */
+  /** Delivers all events of one payment in random order. Waits until each event has been tried. */
   async function deliverAll(world: World, reference: string): Promise<void> {
     const events = shuffled(await listEvents(world, reference))
     for (const event of events) await deliver(world, event)
-    await tried(world, events)
+    await untilAttempted(world, events)
   }
 
-  test('authorizes; the payment can be captured at once, and the late response reverts nothing', async ({
+  test('authorizes the payment, which can be captured at once, and the late response reverts nothing', async ({
     world,
   }) => {
     const blocked = await fault(world, {
@@ -197,10 +201,10 @@ describe('a webhook that arrives before our own response', () => {
     await checkInvariants(world)
   })
 
-  test('captures; the waiting request still receives its response, and the capture is posted once', async ({
+  test('captures the payment; the waiting request still receives its response, and the capture is posted once', async ({
     world,
   }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     const blocked = await fault(world, {
       match: { method: 'POST', path: '/capture$' },
       fault: { hold: 'after' },
@@ -219,8 +223,8 @@ describe('a webhook that arrives before our own response', () => {
     await checkInvariants(world)
   })
 
-  test('refunds; the refund is recognized and not imported a second time', async ({ world }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+  test('completes the refund, which is not imported a second time', async ({ world }) => {
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await world.client.post(`/v1/payments/${id}/capture`)
     const blocked = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -248,8 +252,8 @@ describe('a webhook that arrives before our own response', () => {
     await checkInvariants(world)
   })
 
-  test('cancels; the waiting request still receives its response', async ({ world }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+  test('cancels the payment; the waiting request still receives its response', async ({ world }) => {
+    const { id, processor_reference } = await authorizedPayment(world.client)
     const blocked = await fault(world, {
       match: { method: 'POST', path: '/cancel$' },
       fault: { hold: 'after' },
@@ -269,7 +273,7 @@ describe('a webhook that arrives before our own response', () => {
     await checkInvariants(world)
   })
 
-  test('releases the hold if a cancellation was requested meanwhile', async ({ world }) => {
+  test('releases the hold if a cancellation was requested in the meantime', async ({ world }) => {
     const blocked = await fault(world, {
       match: { method: 'POST', path: '/v1/payment_intents$' },
       fault: { hold: 'after' },
@@ -288,7 +292,7 @@ describe('a webhook that arrives before our own response', () => {
     await checkInvariants(world)
   })
 
-  test('reports a decline; the payment fails, and never requires an action of the buyer', async ({
+  test('reports a decline; the payment fails, and does not require an action of the buyer in between', async ({
     world,
   }) => {
     const blocked = await fault(world, {
@@ -322,8 +326,10 @@ describe('changes at the processor', () => {
     for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
   }
 
-  test('a payment that is captured in the dashboard is captured here, also in part', async ({ world }) => {
-    const [whole, part] = [await heldPayment(world.client), await heldPayment(world.client)]
+  test("a payment that is captured in the processor's dashboard is captured here, even in part", async ({
+    world,
+  }) => {
+    const [whole, part] = [await authorizedPayment(world.client), await authorizedPayment(world.client)]
     await changeInDashboard(world, whole.processor_reference, 'capture')
     await changeInDashboard(world, part.processor_reference, 'capture', { amount_to_capture: 250 })
     await deliverAndDrain(world, whole.processor_reference)
@@ -340,10 +346,10 @@ describe('changes at the processor', () => {
     await checkInvariants(world)
   })
 
-  test('a payment that is canceled in the dashboard is canceled here, and its released hold is not posted', async ({
+  test("a payment that is canceled in the processor's dashboard is canceled here, and the release of its hold is not posted", async ({
     world,
   }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await changeInDashboard(world, processor_reference, 'cancel', { cancellation_reason: 'fraudulent' })
     const events = await listEvents(world, processor_reference)
     expect(events.map(({ type }) => type)).toContain('charge.refunded')
@@ -361,8 +367,8 @@ describe('changes at the processor', () => {
     await checkInvariants(world)
   })
 
-  test('a hold that expires at the processor is canceled here', async ({ world }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+  test('a payment whose hold expires at the processor is canceled here', async ({ world }) => {
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await changeInDashboard(world, processor_reference, 'expire')
     await deliverAndDrain(world, processor_reference)
     const summary = await paymentSummary(world, id)
@@ -372,10 +378,10 @@ describe('changes at the processor', () => {
     await checkInvariants(world)
   })
 
-  test('a hold that expires during a capture leaves the payment canceled and refuses the capture', async ({
+  test('the capture of a payment whose hold expires in the meantime is refused, and the payment is canceled', async ({
     world,
   }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     const blocked = await fault(world, {
       match: { method: 'POST', path: '/capture$' },
       fault: { hold: 'before' },
@@ -396,7 +402,7 @@ describe('changes at the processor', () => {
     await checkInvariants(world)
   })
 
-  test('a buyer with a declined card can use another card, and the webhook authorizes the payment', async ({
+  test('a buyer whose card was declined can use another card, and the webhook authorizes the payment', async ({
     world,
   }) => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
@@ -428,7 +434,7 @@ describe('changes at the processor', () => {
     await checkInvariants(world)
   })
 
-  test('the later of two declines is kept, also if the lookup for the earlier decline ends later', async ({
+  test('the payment shows the later of two declines, even if the lookup for the earlier decline ends later', async ({
     world,
   }) => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
@@ -456,10 +462,10 @@ describe('changes at the processor', () => {
     expect(failure).toMatchObject({ decline_code: 'insufficient_funds' })
   })
 
-  test('a notification waits while lookups at the processor fail, and is applied later', async ({
+  test('a notification waits while lookups at the processor fail, and is applied afterwards', async ({
     world,
   }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await changeInDashboard(world, processor_reference, 'capture')
     const broken = await fault(world, {
       match: { method: 'GET', path: `/v1/payment_intents/${processor_reference}` },
@@ -477,7 +483,7 @@ describe('changes at the processor', () => {
 
   test('an old notification does not change a payment that has advanced', async ({ world }) => {
     const key = freshKey()
-    const { id, processor_reference } = await heldPayment(world.client, { idempotency_key: key })
+    const { id, processor_reference } = await authorizedPayment(world.client, { idempotency_key: key })
     await world.client.post(`/v1/payments/${id}/capture`)
     await refund(world.client, id)
     const before = await paymentSummary(world, id)

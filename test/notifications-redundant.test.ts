@@ -14,7 +14,7 @@ import {
   drift,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
 } from './support/payments.ts'
@@ -28,7 +28,7 @@ import {
   shuffled,
   stateOf,
   paymentSummary,
-  tried,
+  untilAttempted,
   type StripeEvent,
 } from './support/stripe-events.ts'
 import { createWorld, testIn, type World } from './support/world.ts'
@@ -39,7 +39,7 @@ const CAPTURABLE = 'payment_intent.amount_capturable_updated'
 const CAPTURED = 'payment_intent.succeeded'
 const CANCELED = 'payment_intent.canceled'
 
-/** Delivers an event. Returns the state of its notification, and true if the notification has a job. */
+/** Delivers an event. Returns the state of its notification, and whether the notification has a job. */
 async function deliverAndRead(world: World, event: StripeEvent): Promise<{ state: string; job: boolean }> {
   expect((await deliver(world, event)).body).toEqual({ received: true })
   const [row] = await world.sql<{ state: string; job: boolean }[]>`
@@ -65,7 +65,7 @@ function copyOf(event: StripeEvent, object: object, rest: object = {}): StripeEv
   }
 }
 
-/** The value of a counter of notifications for a state. */
+/** The value of the counter of notifications for a state. */
 async function countNotifications(
   counter: 'notificationsStored' | 'notificationsWaited',
   state: string,
@@ -80,18 +80,18 @@ async function countRequests(world: World, path: string): Promise<number> {
 }
 
 async function canceledPayment(world: World, reason?: string): Promise<any> {
-  const { id } = await heldPayment(world.client)
+  const { id } = await authorizedPayment(world.client)
   const body = reason === undefined ? {} : { reason }
   const answer = await world.client.post(`/v1/payments/${id}/cancel`, body)
   expect(answer.body).toMatchObject({ status: 'canceled' })
   return answer.body
 }
 
-test('the compared API version of events is that of the Stripe SDK', () => {
+test('the API version of events that are compared is the version of the Stripe SDK', () => {
   expect(API_VERSION).toBe(Stripe.API_VERSION)
 })
 
-test('an event with an invalid cancellation reason is not compared; events with a valid reason are', () => {
+test('an event with a valid cancellation reason is compared with the stored payment, and an event with an invalid reason is not', () => {
   const object = { id: 'pi_1', object: 'payment_intent', status: 'canceled', amount: 100, currency: 'usd' }
   const reported = (reason?: unknown) =>
     readEvent({
@@ -107,7 +107,7 @@ test('an event with an invalid cancellation reason is not compared; events with 
 
 describe('redundant notifications need neither a job nor a request to the processor', () => {
   test('a notification of a hold is redundant before and after the capture', async ({ world }) => {
-    const { id, processor_reference: reference } = await heldPayment(world.client)
+    const { id, processor_reference: reference } = await authorizedPayment(world.client)
     const event = await findEvent(world, reference, CAPTURABLE)
     const before = await countRequests(world, `/v1/payment_intents/${reference}`)
     expect(await deliverAndRead(world, event)).toEqual(REDUNDANT)
@@ -153,7 +153,7 @@ describe('redundant notifications need neither a job nor a request to the proces
     await checkInvariants(world)
   })
 
-  test('irrelevant kinds are ignored', async ({ world }) => {
+  test('notifications of irrelevant types are ignored', async ({ world }) => {
     const { processor_reference } = await capturedPayment(world.client)
     const events = await listEvents(world, processor_reference, { all_kinds: true })
     const kinds = ['payment_intent.created', 'charge.succeeded', 'charge.captured', 'charge.updated']
@@ -167,8 +167,8 @@ test('a notification that differs from the stored state gets a job', async ({ wo
   const { processor_reference: reference } = await capturedPayment(world.client)
   const captured = await findEvent(world, reference, CAPTURED)
   const capturable = await findEvent(world, reference, CAPTURABLE)
-  const other = await heldPayment(world.client)
-  const differing = await heldPayment(world.client)
+  const other = await authorizedPayment(world.client)
+  const differing = await authorizedPayment(world.client)
   await drift(world, differing.id)
   const refunded = await capturedPayment(world.client)
   await refund(world.client, refunded.id, { amount_minor: 100 })
@@ -221,7 +221,7 @@ test('a notification that differs from the stored state gets a job', async ({ wo
   for (const [name, event] of cases) {
     // The job may already be finished.
     expect([name, (await deliverAndRead(world, event)).job]).toEqual([name, true])
-    await tried(world, [event])
+    await untilAttempted(world, [event])
   }
   await checkInvariants(world)
 })
@@ -242,7 +242,7 @@ describe('notifications during a call of Sluice', () => {
       await countNotifications('notificationsStored', 'waiting'),
       await countNotifications('notificationsWaited', 'applied'),
     ]
-    // The reference is not stored yet.
+    // The processor reference is not stored yet.
     expect(await deliverAndRead(world, event)).toEqual({ state: 'waiting', job: false })
     expect((await auditEverything(world.sql)).problems).toEqual([])
     await hold.remove()
@@ -259,7 +259,7 @@ describe('notifications during a call of Sluice', () => {
   })
 
   test('a notification gets a job if the call takes long or its outcome is unknown', async ({ world }) => {
-    const { id, processor_reference: reference } = await heldPayment(world.client)
+    const { id, processor_reference: reference } = await authorizedPayment(world.client)
     const hold = await fault(world, {
       match: { method: 'POST', path: `/v1/payment_intents/${reference}/capture$` },
       fault: { hold: 'after' },
@@ -271,14 +271,14 @@ describe('notifications during a call of Sluice', () => {
     await paymentIn(world.client, id, 'captured')
     await hold.remove()
 
-    const uncertain = await heldPayment(world.client)
+    const uncertain = await authorizedPayment(world.client)
     const second_hold = await fault(world, {
       match: { method: 'POST', path: `/v1/payment_intents/${uncertain.processor_reference}/capture$` },
       fault: { hold: 'after' },
     })
     await world.client.post(`/v1/payments/${uncertain.id}/capture`, {}, ASYNC)
     await second_hold.hit()
-    await world.sql`update jobs set in_doubt = true where subject_id = ${uncertain.id} and state = 'running'`
+    await world.sql`update jobs set in_doubt = true where resource_id = ${uncertain.id} and state = 'running'`
     const unexpected = await findEvent(world, uncertain.processor_reference, CAPTURED)
     expect((await deliverAndRead(world, unexpected)).job).toBe(true)
     await paymentIn(world.client, uncertain.id, 'captured')
@@ -289,7 +289,7 @@ describe('notifications during a call of Sluice', () => {
 })
 
 test('stored notifications are counted by state', async ({ world }) => {
-  const { processor_reference: reference } = await heldPayment(world.client)
+  const { processor_reference: reference } = await authorizedPayment(world.client)
   const event = await findEvent(world, reference, CAPTURABLE)
   const states = ['applied', 'received', 'ignored', 'duplicate']
   const stored = () => Promise.all(states.map((state) => countNotifications('notificationsStored', state)))
@@ -326,7 +326,7 @@ test('several notifications of one object share a lookup', async ({ world }) => 
   expect((await paymentSummary(world, id)).postings).toEqual(['capture 1000', 'refund -250'])
 })
 
-test('a notification during a lookup of its object is not settled by that lookup', async ({ world }) => {
+test('a lookup that began before a notification does not settle the notification', async ({ world }) => {
   const { id, processor_reference: reference } = await capturedPayment(world.client, {
     payment_method: 'pm_card_pendingRefund',
   })
@@ -338,7 +338,7 @@ test('a notification during a lookup of its object is not settled by that lookup
   })
   await deliver(world, created!)
   await hold.hit()
-  // The lookup has its response: pending.
+  // The lookup has read the status pending.
   await settleRefund(world, dashboard_refund.id, 'succeeded')
   const updated = await findEvent(world, reference, 'refund.updated')
   expect(await deliverAndRead(world, updated)).toEqual({ state: 'waiting', job: false })
@@ -350,7 +350,7 @@ test('a notification during a lookup of its object is not settled by that lookup
   await checkInvariants(world)
 })
 
-test('a notification that waits for a lookup for more than five seconds gets a job, and so do later ones', async ({
+test('a notification that waits for a lookup longer than five seconds gets a job, and so do later notifications of the object', async ({
   world,
 }) => {
   const { processor_reference: reference } = await capturedPayment(world.client)
@@ -383,7 +383,7 @@ test('a notification that waits for a lookup for more than five seconds gets a j
 })
 
 test('notifications that cannot be compared get a job', async ({ world }) => {
-  const { processor_reference: reference } = await heldPayment(world.client)
+  const { processor_reference: reference } = await authorizedPayment(world.client)
   const event = copyOf(await findEvent(world, reference, CAPTURABLE), {})
   const job = { id: newId(), existing: newId() }
   await world.sql`
@@ -405,7 +405,7 @@ test('notifications that cannot be compared get a job', async ({ world }) => {
   })
 })
 
-test('every audit reports a notification that waits too long', async () => {
+test('every audit reports a notification that has waited too long', async () => {
   const queue = await createWorld({ notifications: false, parts: ['api', 'webhooks'] })
   try {
     const id = newId()
@@ -421,10 +421,10 @@ test('every audit reports a notification that waits too long', async () => {
   }
 })
 
-test('redundant notifications move to the history, stay in timelines, and are not stored again', async ({
+test('redundant notifications move to the history, are still shown in timelines, and are not stored again', async ({
   world,
 }) => {
-  const { id, processor_reference: reference } = await heldPayment(world.client)
+  const { id, processor_reference: reference } = await authorizedPayment(world.client)
   const event = await findEvent(world, reference, CAPTURABLE)
   expect(await deliverAndRead(world, event)).toEqual(REDUNDANT)
   await world.sql`

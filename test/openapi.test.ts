@@ -23,7 +23,7 @@ import {
   drift,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   refund,
 } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
@@ -61,7 +61,7 @@ const INTERFACE = [
   'POST /v1/payments/{id}/refunds',
 ]
 
-/** Schemas of create requests that need no idempotency key. */
+/** The schemas of create requests that need no idempotency key. */
 const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression', 'CreateWebhookEndpoint']
 
 test('the document is a valid OpenAPI 3.1 document', () => {
@@ -129,7 +129,7 @@ test('the document, the package and the changelog have the same version', async 
   expect([document.info.version, logged]).toEqual([version, version])
 })
 
-test('every reference exists, and every path parameter and tag is declared', () => {
+test('every reference in the document has a target, and every path parameter and tag is declared', () => {
   const references = Array.from(
     JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g),
     ([, path]) => path!,
@@ -150,7 +150,7 @@ test('every reference exists, and every path parameter and tag is declared', () 
   for (const { post } of Object.values<any>(document.webhooks)) expect(tags).toContain(post.tags[0])
 })
 
-test('every field and parameter has a description and an example, and every schema a name', () => {
+test('every field and parameter has a description and an example, and every schema has a name', () => {
   const { schemas } = document.components
   const missing: string[] = []
   const check = (path: string, schema: any) => {
@@ -180,7 +180,7 @@ test('every field and parameter has a description and an example, and every sche
   expect(new Set(routes.map(({ operation }) => operation.operationId)).size).toBe(routes.length)
 })
 
-test('parameters have their exact types, and response schemas allow new fields', () => {
+test('parameters have their exact types, and response schemas permit new fields', () => {
   const typesOf = (path: string) =>
     Object.fromEntries(
       routes
@@ -224,7 +224,7 @@ test('parameters have their exact types, and response schemas allow new fields',
     expect([name, document.components.schemas[name].additionalProperties]).toEqual([name, undefined])
 })
 
-test('routes declare their headers for keys, waiting and paging, and their optional bodies', () => {
+test('routes declare their headers for idempotency keys, waiting and paging, and their optional bodies', () => {
   const facts = Object.fromEntries(
     routes.map(({ operation }) => {
       const success = operation.responses[201] ?? operation.responses[200] ?? operation.responses[202]
@@ -297,7 +297,7 @@ test('every list has filters for the time of creation', () => {
   }
 })
 
-test('created_from is inclusive and created_to is exclusive in lists', async ({ world }) => {
+test('created_from is inclusive and created_to is exclusive in all lists', async ({ world }) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   await client.post('/v1/customers', { idempotency_key })
@@ -351,7 +351,7 @@ async function recovery(client: Client): Promise<{ id: string }> {
   return (await client.post(path, { since: '2026-01-01T00:00:00Z' })).body
 }
 
-/** A scheduled email, which waits until it is canceled. */
+/** A scheduled email, which waits until the email is canceled. */
 async function scheduledEmail(client: Client): Promise<{ id: string }> {
   const send_at = new Date(Date.now() + 86_400_000)
   const email = {
@@ -371,7 +371,7 @@ async function eventOf(world: World, tenant_id: string): Promise<{ id: string }>
 }
 
 test('every example request succeeds', async ({ world }) => {
-  // A new tenant, because the examples have fixed idempotency keys.
+  // The examples have fixed idempotency keys, so the test uses a new tenant.
   const client = await world.clientOf()
   const key = freshKey()
   const customer = (await client.post('/v1/customers', { idempotency_key: key })).body
@@ -423,8 +423,8 @@ test('every example request succeeds', async ({ world }) => {
         () => verificationOf(client),
       ]),
     ),
-    capturePayment: () => heldPayment(client),
-    cancelPayment: () => heldPayment(client),
+    capturePayment: () => authorizedPayment(client),
+    cancelPayment: () => authorizedPayment(client),
     createRefund: () => capturedPayment(client),
     getDispute: async () => {
       const { payment } = await disputedPayment(world, { client })
@@ -452,7 +452,7 @@ test('every example request succeeds', async ({ world }) => {
     ...Object.fromEntries(
       ['getPayment', 'listRefunds', 'getPaymentTimeline', 'listPaymentEvents'].map((name) => [
         name,
-        () => heldPayment(client),
+        () => authorizedPayment(client),
       ]),
     ),
   }
@@ -516,14 +516,14 @@ test('the example responses match their schemas', () => {
   }
 })
 
-test('the example response of a create matches its request, and that of a timeline matches its resource', () => {
+test('the example response of a create matches the example request, and that of a timeline matches its resource', () => {
   const answered = ({ operation }: DocumentedRoute, status: number) =>
     operation.responses[status].content['application/json'].example
   const creates = routes.filter(({ operation }) => operation.responses[201] !== undefined)
   expect(creates.length).toBeGreaterThan(8)
   for (const route of creates) {
     const [{ value }] = Object.values<any>(route.operation.requestBody.content['application/json'].examples)
-    // A response has the masked source.
+    // A response contains the source in masked form.
     const { source: _masked, ...sent } = { metadata: {}, ...value }
     const shown = Object.entries(sent).filter(([name]) => name in answered(route, 201))
     expect([route.path, answered(route, 201)]).toEqual([
@@ -574,9 +574,11 @@ test('the webhooks host responds as its document describes', async ({ world }) =
   }
 })
 
-test('the document lists every event type with the data of written events', async ({ world }) => {
+test('the document lists every event type, and its data matches the events that are written', async ({
+  world,
+}) => {
   const { client, sql, provider } = world
-  // The events before the start are not compared, because personal data in them may be erased after the deletion.
+  // Events before the start are not compared, because a deletion may erase personal data in them later.
   const leaving = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Grace' })
   const [begun] = await sql<{ at: string }[]>`select clock_timestamp() as at`
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
@@ -584,7 +586,7 @@ test('the document lists every event type with the data of written events', asyn
   await client.delete(`/v1/customers/${leaving.body.id}`)
   const payment = await capturedPayment(client)
   await refund(client, payment.id)
-  await client.post(`/v1/payments/${(await heldPayment(client)).id}/cancel`)
+  await client.post(`/v1/payments/${(await authorizedPayment(client)).id}/cancel`)
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const acting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
   const authenticate = `/payment_intents/${acting.processor_reference}/authenticate`
@@ -601,7 +603,7 @@ test('the document lists every event type with the data of written events', asyn
     expect(new Set(events.map(({ type }) => type)).size).toBe(17)
     return events
   })
-  // The type of an event determines statuses, amounts and null fields.
+  // The type of an event determines its statuses, its amounts and which fields are null.
   const decided = (data: Record<string, unknown>) =>
     Object.fromEntries(
       Object.entries(data)
@@ -621,7 +623,7 @@ test('the document lists every event type with the data of written events', asyn
     expect([type, decided(example.data)]).toEqual([type, decided(data)])
   }
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
-  // The document names the resources with events and the timelines that show them.
+  // The document names the resources with events, and the timelines that show their events.
   const [, section] = /## Events\n([^#]+)/.exec(document.info.description)!
   for (const [type, { post }] of Object.entries<any>(document.webhooks)) {
     expect([type, post.parameters.map(({ $ref }: any) => $ref.split('/').at(-1))]).toEqual([
@@ -640,7 +642,7 @@ test('the document lists every event type with the data of written events', asyn
   }
 })
 
-test('each event type has one schema in the feed and one as a webhook, with the type as discriminator', () => {
+test('each event type has one schema in the feed and one schema as a webhook, with the type as discriminator', () => {
   const { schemas } = document.components
   const { oneOf, discriminator } = schemas.FeedEvent
   const types = Object.keys(document.webhooks)
@@ -658,7 +660,7 @@ test('each event type has one schema in the feed and one as a webhook, with the 
   }
 })
 
-test('no schema has the name of a global of generated clients', () => {
+test('no schema has the name of a global variable of generated clients', () => {
   const [library] = globSync('node_modules/@typescript/*/lib')
   const globals = ['lib.dom.d.ts', 'lib.es5.d.ts'].flatMap((file) =>
     Array.from(
@@ -751,7 +753,7 @@ test('responses match their schemas', async ({ world }) => {
   const customer = (
     await client.post('/v1/customers', { idempotency_key: freshKey(), metadata: [null, { a: 1 }] })
   ).body
-  const authorized = await heldPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
+  const authorized = await authorizedPayment(client, { customer_id: customer.id, metadata: { a: 'b' } })
   const captured = await capturedPayment(client)
   const returned = (await refund(client, captured.id, { amount_minor: 100 })).body
   const top_up = (await topUp(client)).body
@@ -769,7 +771,7 @@ test('responses match their schemas', async ({ world }) => {
     (await payOut(client, recipient_id)).body,
   ]
   const payoutBody = { idempotency_key: freshKey(), amount_minor: 100, currency: 'usd', recipient_id }
-  // The task runs until it is canceled, independent of the duration of the other requests.
+  // The task runs until it is canceled, however long the other requests take.
   const hold = await world.provider('ai').fault({ match: { contains: '[[slow]]' }, fault: 'hold' })
   onTestFinished(() => hold.remove())
   const task = await aiTask(client)
@@ -961,7 +963,7 @@ test('responses match their schemas', async ({ world }) => {
   expect([...reached].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
 })
 
-test('the document describes all outcomes and detail fields of timelines, and times have one format', async ({
+test('the document describes all outcomes and detail fields of timelines, and all times have one format', async ({
   world,
 }) => {
   const { id } = await capturedPayment(world.client)
@@ -983,7 +985,7 @@ test('the document describes all outcomes and detail fields of timelines, and ti
   expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
 })
 
-test('a repeated refusal has exactly the declared headers', async ({ world }) => {
+test('the replay of a refusal has exactly the declared headers', async ({ world }) => {
   const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
   await createPayment(world.client, body)
   const { status, headers } = await createPayment(world.client, body, { prefer: 'wait=5' })
@@ -995,13 +997,13 @@ test('a repeated refusal has exactly the declared headers', async ({ world }) =>
   expect(received.toSorted()).toEqual(declared.toSorted())
 })
 
-test('the schema check finds responses that do not match', () => {
+test('the check of responses finds responses that do not match their schema', () => {
   const route = routes.find((each) => each.method === 'GET' && each.path === '/v1/customers')!
   for (const answer of [{}, [{ id: 'x' }], [null]])
     expect(schemaOf(document, route, 200).safeParse(answer).success).toBe(false)
 })
 
-test('links have the address of the API, and are paths if the API listens on all addresses', () => {
+test('links contain the address of the API, and are paths if the API listens on all addresses', () => {
   expect(originOfLinks('127.0.0.1', 'http://127.0.0.1:3000')).toBe('http://127.0.0.1:3000')
   for (const [host, listening] of [
     ['0.0.0.0', 'http://0.0.0.0:3000'],
@@ -1052,7 +1054,7 @@ test('errors link to the documentation, and the documentation loads nothing from
   )
 })
 
-test('the files of the API reference are revalidated, and all readers share their memory', async ({
+test('the files of the API reference are revalidated, and all readers share one copy in memory', async ({
   world,
 }) => {
   const anonymous = createClient(world.client.url, '')
@@ -1127,7 +1129,7 @@ test('the example of each event matches its type', () => {
     const [, action = ''] = type.split('.')
     const expected = type in STATUS_OF ? STATUS_OF[type] : action
     const status = String(data['status'])
-    // An example has only the times of past statuses.
+    // An example has the times of past statuses only.
     const happened = ENDS.filter((name) => data[`${name}_at`] != null)
     const allowed = new Set([status, ...(EARLIER[status] ?? []), ...(EARLIER[type] ?? [])])
     const failed = /failed|undelivered|bounced|reversed/.test(type)
@@ -1144,7 +1146,7 @@ test('the example of each event matches its type', () => {
 
 const ENDS = ['paid', 'failed', 'canceled', 'captured', 'succeeded', 'delivered', 'processing']
 
-/** The statuses before a status or before an event. */
+/** The statuses that precede a status or an event. */
 const EARLIER: Record<string, string[]> = {
   paid: ['processing'],
   failed: ['processing'],

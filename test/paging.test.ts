@@ -1,4 +1,4 @@
-// Lists are newest first and have an exact cursor, filters and strict parameters.
+// Lists are newest first, and have an exact cursor, filters and strict parameters.
 import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { testIn } from '#test/world.ts'
@@ -50,7 +50,7 @@ test('1,000 customers created concurrently appear once each in pages of 7', asyn
   expect(new Set(items.map(({ id }) => id))).toEqual(new Set(answers.map(({ body }) => body.id)))
 })
 
-test('rows created during paging neither hide nor repeat others', async ({ world }) => {
+test('rows that are created during paging neither hide nor repeat other rows', async ({ world }) => {
   const client = await world.clientOf()
   const first: string[] = []
   for (let i = 0; i < 20; i++)
@@ -63,7 +63,7 @@ test('rows created during paging neither hide nor repeat others', async ({ world
   expect(seen.filter((id) => first.includes(id))).toEqual(first.toReversed())
 })
 
-test('a full page links to the next one, and the last one does not', async ({ world }) => {
+test('a full page links to the next page, and the last page does not', async ({ world }) => {
   const client = await world.clientOf()
   for (let i = 0; i < 5; i++)
     await client.post('/v1/customers', { idempotency_key: freshKey(), external_id: 'a b&c', name: String(i) })
@@ -80,7 +80,7 @@ test('a full page links to the next one, and the last one does not', async ({ wo
   expect(names).toEqual(['4', '3', '2', '1', '0'])
 })
 
-test('a page has 25 items by default, and its limit is 1 to 100', async ({ world }) => {
+test('a page has 25 items by default, and its limit can be 1 to 100', async ({ world }) => {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key)
@@ -94,7 +94,7 @@ test('a page has 25 items by default, and its limit is 1 to 100', async ({ world
   }
 })
 
-test('email and external_id match exactly, alone and together', async ({ world }) => {
+test('the filters email and external_id match exactly, alone and together', async ({ world }) => {
   const client = await world.clientOf()
   const create = async (email: string | null, external_id: string | null) =>
     (await client.post('/v1/customers', { idempotency_key: freshKey(), email, external_id })).body.id
@@ -120,13 +120,13 @@ test('email and external_id match exactly, alone and together', async ({ world }
   expect((await readAllPages(client, 1, '&email=ada@example.com')).map(({ id }) => id)).toEqual([b, a])
 })
 
-test('cursors with an offset or another number of digits mean the same moment', async ({ world }) => {
+test('cursors with a time offset or another number of digits denote the same moment', async ({ world }) => {
   const client = await world.clientOf()
   const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
   const east = new Date(Date.parse(body.created_at) + 3_600_000).toISOString().slice(0, 19)
   const sameMoment = `${east}.${body.created_at.slice(20, 26)}+01:00`
   expect((await client.get(`/v1/customers?before=${encodeURIComponent(sameMoment)}`)).body).toEqual([])
-  // More digits are truncated to the precision of `created_at`.
+  // Further digits are truncated to the precision of `created_at`.
   for (const more of ['0', '999', '123456789012'])
     expect(
       (await client.get(`/v1/customers?before=${body.created_at.replace('Z', `${more}Z`)}`)).body,
@@ -140,7 +140,7 @@ test('cursors with an offset or another number of digits mean the same moment', 
   expect((await client.get('/v1/customers?before=0001-01-01T00:00:00.0-15:59')).body).toEqual([])
 })
 
-test('a + in a query is refused on every filter with a hint to %2B and %20', async ({ world }) => {
+test('a + in a query is refused in every filter, and the error names %2B and %20', async ({ world }) => {
   for (const [path, param] of [
     ['/v1/customers?email=a+b@x.example', 'email'],
     ['/v1/customers?external_id=a+b', 'external_id'],
@@ -206,7 +206,7 @@ test('invalid paging parameters are refused, and the error names them', async ({
   }
 })
 
-test('payments are filtered by at most 20 keys of their metadata', async ({ world }) => {
+test('payments can be filtered by at most 20 keys of their metadata', async ({ world }) => {
   const filters = (count: number) => Array.from({ length: count }, (_, n) => `metadata[k${n}]=v`).join('&')
   expect((await world.client.get(`/v1/payments?${filters(20)}`)).status).toBe(200)
   const refused = await world.client.get(`/v1/payments?${filters(21)}`)

@@ -1,4 +1,4 @@
-// Tests that an authorization hold causes a warning a day before it expires, and is canceled once it has expired.
+// Tests that an authorization hold causes a warning a day before it expires, and is canceled after it has expired.
 import { expect, onTestFinished } from 'vitest'
 import { findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
@@ -7,7 +7,7 @@ import {
   createPayment,
   effectsOf,
   eventually,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
 } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -27,7 +27,7 @@ async function eventsOf(world: World, id: string, type: string): Promise<any[]> 
 
 test('held payments are listed by the time at which their hold expires', async ({ world }) => {
   const shop = await world.clientOf()
-  const payments = [await heldPayment(shop), await heldPayment(shop), await capturedPayment(shop)]
+  const payments = [await authorizedPayment(shop), await authorizedPayment(shop), await capturedPayment(shop)]
   await createPayment(shop, { payment_method: 'pm_card_threeDSecure2Required' })
   for (const [nth, { id }] of payments.entries())
     await world.sql`
@@ -44,12 +44,12 @@ test('held payments are listed by the time at which their hold expires', async (
   expect(await listed(`capture_before_to=${before(48)}&status=captured`)).toEqual([])
 })
 
-test('the event a day before a hold expires is written once, also by concurrent workers', async ({
+test('the warning event a day before a hold expires is written once, even by concurrent workers', async ({
   world,
   client,
 }) => {
-  const soon = await heldPayment(client)
-  const later = await heldPayment(client)
+  const soon = await authorizedPayment(client)
+  const later = await authorizedPayment(client)
   const captured = await capturedPayment(client)
   await setHoldExpiry(world, soon.id, 12)
   await setHoldExpiry(world, later.id, 25)
@@ -65,7 +65,7 @@ test('the event a day before a hold expires is written once, also by concurrent 
   expect((await client.post(`/v1/payments/${soon.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a worker cancels an expired hold at the processor with the reason `expired`, also while canceling verifications fails', async ({
+test('a worker cancels an expired hold at the processor with the reason `expired`, even while cancellations of verifications fail', async ({
   world,
   client,
 }) => {
@@ -73,7 +73,7 @@ test('a worker cancels an expired hold at the processor with the reason `expired
   onTestFinished(async () => {
     await world.sql`alter table verifications rename renamed_for_test to cancel_requested_at`
   })
-  const expired = await heldPayment(client)
+  const expired = await authorizedPayment(client)
   const captured = await capturedPayment(client)
   const unconfirmed = (
     await client.post('/v1/payments', {
@@ -103,17 +103,20 @@ test('a worker cancels an expired hold at the processor with the reason `expired
   expect([refused.status, refused.body.error.code]).toEqual([409, 'payment_not_capturable'])
 })
 
-test('a hold that expires first at the processor is canceled by its notification', async ({
+test("the payment whose hold expires first at the processor is canceled by the processor's notification", async ({
   world,
   client,
 }) => {
-  const { id, processor_reference } = await heldPayment(client)
+  const { id, processor_reference } = await authorizedPayment(client)
   await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ cancellation_reason: 'automatic' })
 })
 
-test('a hold that expires at both sides at the same time is canceled once', async ({ world, client }) => {
-  const { id, processor_reference } = await heldPayment(client)
+test('a payment whose hold expires on both sides at the same time is canceled once', async ({
+  world,
+  client,
+}) => {
+  const { id, processor_reference } = await authorizedPayment(client)
   await world.provider('stripe').control('POST', '/webhooks', { paused: true })
   await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
   await setHoldExpiry(world, id, -1)

@@ -11,7 +11,7 @@ import {
   effectsOf,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
 } from '#test/payments.ts'
@@ -90,7 +90,7 @@ describe('authorization', () => {
     expect((await refund(client, id)).body.error).toMatchObject({ code: 'payment_not_refundable' })
   })
 
-  test('a repeated declined payment returns the same error without another call of the processor', async ({
+  test('a repeated request for a declined payment returns the same error without another call to the processor', async ({
     world,
     client,
   }) => {
@@ -102,7 +102,7 @@ describe('authorization', () => {
     expect({ ...second.body.error, request_id: null }).toEqual({ ...first.body.error, request_id: null })
     const requests = await world.provider('stripe').requests({ method: 'POST', path: '/v1/payment_intents$' })
     const [call] = await world.sql`
-      select key from jobs where subject_id = ${first.body.error.context.payment_id}`
+      select key from jobs where resource_id = ${first.body.error.context.payment_id}`
     expect(requests.filter((each: any) => each.idempotency_key === call!.key)).toHaveLength(1)
   })
 
@@ -175,7 +175,7 @@ describe('authorization', () => {
         message: expect.stringContaining('failed authentication'),
       },
     })
-    // A new attempt of the buyer clears the failure.
+    // A new attempt of the buyer removes the failure.
     await buyer('confirm', { payment_method: 'pm_card_threeDSecure2Required' })
     await eventually(async () =>
       expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
@@ -218,7 +218,9 @@ describe('authorization', () => {
     ])
   })
 
-  test('a payment that the processor rejects as invalid is 422 and stored as failed', async ({ client }) => {
+  test('a payment that the processor rejects as invalid is answered with 422 and stored as failed', async ({
+    client,
+  }) => {
     for (const body of [{ payment_method: 'pm_card_of_nobody' }, { amount_minor: 10 }]) {
       const refused = await createPayment(client, body)
       expect(refused.status).toBe(422)
@@ -228,7 +230,9 @@ describe('authorization', () => {
     }
   })
 
-  test('a payment that can never be settled is refused before anything is stored', async ({ world }) => {
+  test('a payment that the processor can never settle is refused before anything is stored', async ({
+    world,
+  }) => {
     const { tenant_id, ...other } = await world.clientOf()
     const refusals: [Record<string, unknown>, number, string][] = [
       [{ amount_minor: 1005, currency: 'KWD' }, 422, 'payment_invalid'],
@@ -254,7 +258,7 @@ describe('authorization', () => {
     expect(stored!.count).toBe(0)
   })
 
-  test('amounts are in the smallest unit of their currency, with any number of decimals', async ({
+  test('amounts are in the smallest unit of their currency, whatever number of decimals the currency has', async ({
     world,
     client,
   }) => {
@@ -279,7 +283,7 @@ describe('authorization', () => {
   })
 
   test("another tenant's payment is not found", async ({ world, client }) => {
-    const { id } = await heldPayment(client)
+    const { id } = await authorizedPayment(client)
     const other = await world.clientOf()
     for (const answer of [
       await other.get(`/v1/payments/${id}`),
@@ -301,8 +305,8 @@ describe('capture', () => {
     ['without a body', {}],
     ['with a content type and an empty body', { headers: { 'content-type': 'application/json' }, body: '' }],
     ['with an empty object', { headers: { 'content-type': 'application/json' }, body: '{}' }],
-  ] as const)('%s captures the whole authorized amount', async ([, init], { world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+  ] as const)('with %s the whole authorized amount is captured', async ([, init], { world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const { status, body } = await client.send('POST', `/v1/payments/${id}/capture`, init)
     expect(status).toBe(200)
     expect(body).toMatchObject({
@@ -317,8 +321,8 @@ describe('capture', () => {
     ])
   })
 
-  test('a partial capture releases the rest', async ({ world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a partial capture releases the rest of the authorized amount', async ({ world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const { body } = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
     expect(body).toMatchObject({
       status: 'captured',
@@ -335,7 +339,7 @@ describe('capture', () => {
   })
 
   test('a capture above the authorized amount is refused and changes nothing', async ({ client }) => {
-    const { id } = await heldPayment(client)
+    const { id } = await authorizedPayment(client)
     const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1001 })
     expect(refused.status).toBe(422)
     expect(refused.body.error).toMatchObject({
@@ -351,9 +355,9 @@ describe('capture', () => {
     ['ISK', 15_050, 'Amounts in ISK must end in 00: they are settled in steps of ISK 1.00.', 15_000],
     ['UGX', 15_001, 'Amounts in UGX must end in 00: they are settled in steps of UGX 1.00.', 15_100],
   ] as const)(
-    'a partial capture in %s that cannot be settled is refused',
+    'a partial capture in %s is refused if the amount cannot be settled',
     async ([currency, part, message, whole], { world, client }) => {
-      const { id, processor_reference } = await heldPayment(client, { currency, amount_minor: 20_000 })
+      const { id, processor_reference } = await authorizedPayment(client, { currency, amount_minor: 20_000 })
       const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: part })
       expect([refused.status, refused.body.error]).toMatchObject([
         422,
@@ -368,7 +372,7 @@ describe('capture', () => {
   test.for([[500], [undefined]] as const)(
     'a capture of %s is refused if the processor has captured another amount',
     async ([amount_minor], { world, client }) => {
-      const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_100 })
+      const { id, processor_reference } = await authorizedPayment(client, { amount_minor: 20_100 })
       const stripe = world.provider('stripe')
       await stripe.control('POST', '/webhooks', { paused: true })
       const dashboard_capture = { amount_to_capture: 20_000 }
@@ -387,7 +391,7 @@ describe('capture', () => {
       const repetition = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 20_000 })
       expect(repetition.body.error).toMatchObject({
         code: 'payment_not_capturable',
-        message: 'The payment cannot be captured: it is captured, with USD 200.00.',
+        message: 'The payment cannot be captured: USD 200.00 is already captured.',
         context: { amount_captured_minor: 20_000 },
       })
       await checkInvariants(world)
@@ -398,7 +402,7 @@ describe('capture', () => {
     world,
     client,
   }) => {
-    const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
+    const { id, processor_reference } = await authorizedPayment(client, { amount_minor: 20_000 })
     const stripe = world.provider('stripe')
     await stripe.control('POST', '/webhooks', { paused: true })
     await stripe.control('POST', `/payment_intents/${processor_reference}/capture`, {
@@ -409,11 +413,11 @@ describe('capture', () => {
     await stripe.control('POST', '/webhooks', { paused: false })
   })
 
-  test('a captured or canceled payment cannot be captured or canceled, and the error names its status', async ({
+  test('a captured or canceled payment cannot be captured or canceled again, and the error names its status', async ({
     client,
   }) => {
     const captured = await capturedPayment(client)
-    const canceled = await heldPayment(client)
+    const canceled = await authorizedPayment(client)
     await client.post(`/v1/payments/${canceled.id}/cancel`)
     for (const [id, state] of [
       [captured.id, 'captured'],
@@ -436,11 +440,11 @@ describe('capture', () => {
       expect((await client.post(`/v1/payments/${RANDOM_ID}/${action}`)).status).toBe(404)
   })
 
-  test('a payment that is canceled in the dashboard cannot be captured, even before its notification', async ({
+  test("a payment that is canceled in the processor's dashboard cannot be captured, even before the notification", async ({
     world,
     client,
   }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/cancel`)
     const refused = await client.post(`/v1/payments/${id}/capture`)
@@ -453,8 +457,11 @@ describe('capture', () => {
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   })
 
-  test('a capture or cancellation in the dashboard is applied and posted', async ({ world, client }) => {
-    const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
+  test("a capture or cancellation in the processor's dashboard is applied and posted", async ({
+    world,
+    client,
+  }) => {
+    const [captured, canceled] = [await authorizedPayment(client), await authorizedPayment(client)]
     const control = (payment: any, action: string, body = {}) =>
       world
         .provider('stripe')
@@ -473,7 +480,7 @@ describe('cancellation', () => {
   test.for([undefined, 'requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])(
     'with the reason %s releases the authorized amount',
     async (reason, { world, client }) => {
-      const { id, processor_reference } = await heldPayment(client)
+      const { id, processor_reference } = await authorizedPayment(client)
       const { status, body } = await client.post(`/v1/payments/${id}/cancel`, reason && { reason })
       expect(status).toBe(200)
       expect(body).toMatchObject({
@@ -489,8 +496,8 @@ describe('cancellation', () => {
     },
   )
 
-  test('an unknown reason is refused', async ({ client }) => {
-    const { id } = await heldPayment(client)
+  test('with an unknown reason is refused', async ({ client }) => {
+    const { id } = await authorizedPayment(client)
     const refused = await client.post(`/v1/payments/${id}/cancel`, { reason: 'boredom' })
     expect(refused.body.error).toMatchObject({ code: 'invalid_request', param: 'reason' })
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'authorized' })
@@ -520,7 +527,7 @@ describe('cancellation', () => {
     },
   )
 
-  test('during an authorization that is then declined leaves the payment failed', async ({
+  test('during an authorization that ends as declined leaves the payment failed', async ({
     world,
     client,
   }) => {
@@ -545,7 +552,9 @@ describe('cancellation', () => {
 })
 
 describe('waiting', () => {
-  test('respond-async returns 202 at once with the location of the payment', async ({ client }) => {
+  test('with respond-async the response is an immediate 202 with the location of the payment', async ({
+    client,
+  }) => {
     const { status, headers, body } = await createPayment(client, {}, ASYNC)
     expect(status).toBe(202)
     expect(headers.get('preference-applied')).toBe('respond-async')
@@ -556,7 +565,7 @@ describe('waiting', () => {
     await paymentIn(client, body.id, 'captured')
   })
 
-  test('wait=0 does not wait, wait=30 waits for the result, and longer waits are reduced to 30', async ({
+  test('wait=0 does not wait, wait=30 waits for the result, and a longer wait is limited to 30', async ({
     client,
   }) => {
     const none = await createPayment(client, {}, { prefer: 'wait=0' })
@@ -568,7 +577,7 @@ describe('waiting', () => {
   })
 
   test('a capture that is not finished in time returns 202 and continues', async ({ world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     const hold = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     const { status, headers, body } = await client.post(`/v1/payments/${id}/capture`, undefined, {
       prefer: 'wait=1',
@@ -581,14 +590,17 @@ describe('waiting', () => {
     await paymentIn(client, id, 'captured')
   })
 
-  test('a repetition during the first request waits for the same result', async ({ world, client }) => {
+  test('a repeated request that arrives during the first request waits for the same result', async ({
+    world,
+    client,
+  }) => {
     const description = freshKey()
     const body = { description, idempotency_key: freshKey() }
     const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
     const first = createPayment(client, body)
     await hold.hit()
     const repetitions = [createPayment(client, body), createPayment(client, body)]
-    // The processor is released after both repetitions have found their key.
+    // The processor answers after both repeated requests have found their key.
     expect((await createPayment(client, body, ASYNC)).body).toMatchObject({ status: 'pending' })
     await hold.remove()
     const answers = await Promise.all([first, ...repetitions])
@@ -599,7 +611,7 @@ describe('waiting', () => {
 })
 
 describe('idempotency', () => {
-  test('a repetition returns the current payment', async ({ client }) => {
+  test('a repeated request returns the current payment', async ({ client }) => {
     const body = { idempotency_key: freshKey() }
     const { id } = await capturedPayment(client, body)
     const repetition = await createPayment(client, body)
@@ -614,8 +626,8 @@ describe('idempotency', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('an action with a key in its header is replayed', async ({ world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('an action whose key is in the header can be replayed', async ({ world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const first = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
     const second = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
@@ -630,9 +642,9 @@ describe('idempotency', () => {
     ])
   })
 
-  test('a refusal does not use up its key', async ({ client }) => {
+  test('a refused request leaves its key unused', async ({ client }) => {
     const headers = { 'idempotency-key': freshKey() }
-    const { id } = await heldPayment(client)
+    const { id } = await authorizedPayment(client)
     const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 2000 }, headers)
     expect(refused.status).toBe(422)
     const accepted = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1000 }, headers)
@@ -660,17 +672,20 @@ describe('idempotency', () => {
 })
 
 describe('lists', () => {
-  test('every filter finds a change as soon as its request is answered', async ({ world }) => {
+  test('every filter finds a change once the request for the change is answered', async ({ world }) => {
     const shop = await world.clientOf()
     const { body: customer } = await shop.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })
-    const dollars = await heldPayment(shop, { amount_minor: 100, metadata: { order: 'A-1', shop: 'north' } })
-    const euros = await heldPayment(shop, {
+    const dollars = await authorizedPayment(shop, {
+      amount_minor: 100,
+      metadata: { order: 'A-1', shop: 'north' },
+    })
+    const euros = await authorizedPayment(shop, {
       amount_minor: 200,
       currency: 'eur',
       customer_id: customer.id,
       metadata: { order: 'A-2', shop: 'north', count: 7 },
     })
-    const yen = await heldPayment(shop, { amount_minor: 300, currency: 'JPY', metadata: 'none' })
+    const yen = await authorizedPayment(shop, { amount_minor: 300, currency: 'JPY', metadata: 'none' })
     const ids = async (query: string) => {
       const answer = await shop.get(`/v1/payments?${query}`)
       expect(answer).toMatchObject({ status: 200 })
@@ -716,7 +731,7 @@ describe('lists', () => {
       expect([query, (await shop.get(`/v1/payments?${query}`)).status]).toEqual([query, 400])
   })
 
-  test('the pages of a filtered list have no gaps or repetitions', async ({ world }) => {
+  test('the pages of a filtered list neither omit nor repeat payments', async ({ world }) => {
     const shop = await world.clientOf()
     const created = await Promise.all(
       Array.from({ length: 12 }, (_, index) =>
@@ -741,7 +756,8 @@ describe('timeline', () => {
   test('lists every attempt, call, notification, posting and event, in order', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const refund_answer = await refund(client, id, { amount_minor: 250 })
-    // amount_capturable_updated, succeeded, refund.created and charge.refunded; irrelevant kinds are not assigned.
+    // The types are amount_capturable_updated, succeeded, refund.created and charge.refunded; notifications of
+    // irrelevant types are not assigned to the payment.
     const entries = await eventually(async () => {
       const { body } = await client.get(`/v1/payments/${id}/timeline`)
       const notifications = body.filter((each: any) => each.kind === 'notification')
@@ -766,9 +782,9 @@ describe('timeline', () => {
       'provider_call refund',
       'event refund.succeeded',
     ])
-    // A first attempt that succeeds is not stored as a row.
+    // A first attempt that succeeds has no row of its own.
     const [row] = await world.sql`
-      select count(*) from job_attempts where job_id in (select id from jobs where subject_id = ${id})`
+      select count(*) from job_attempts where job_id in (select id from jobs where resource_id = ${id})`
     expect(row).toEqual({ count: 0 })
     expect(steps(['posting'])).toEqual(['posting capture', 'posting refund'])
     const postings = own_entries.filter(({ kind }) => kind === 'posting')
@@ -805,7 +821,7 @@ test('after these tests the books balance and agree with the processor', async (
 
 test('an id in upper case is accepted', async ({ client }) => {
   const customer = (await client.post('/v1/customers', { idempotency_key: freshKey() })).body
-  const authorized_payment = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
+  const authorized_payment = await authorizedPayment(client, { customer_id: customer.id.toUpperCase() })
   expect(authorized_payment.customer_id).toBe(customer.id)
   const path = `/v1/payments/${authorized_payment.id.toUpperCase()}`
   expect((await client.get(path)).body).toEqual(authorized_payment)
@@ -838,12 +854,12 @@ describe('the merchant of a payment', () => {
     return row!.n
   }
 
-  test('a payment has its merchant in every answer and event, and null without a merchant', async ({
+  test('is in every response and event of the payment, and is null if the payment has no merchant', async ({
     world,
     client,
   }) => {
     const merchant_id = await createMerchant(client)
-    const authorized_payment = await heldPayment(client, { merchant_id: merchant_id.toUpperCase() })
+    const authorized_payment = await authorizedPayment(client, { merchant_id: merchant_id.toUpperCase() })
     expect(authorized_payment.merchant_id).toBe(merchant_id)
     expect((await client.get(`/v1/payments/${authorized_payment.id}`)).body.merchant_id).toBe(merchant_id)
     const captured = await client.post(`/v1/payments/${authorized_payment.id}/capture`)
@@ -855,10 +871,10 @@ describe('the merchant of a payment', () => {
       ['payment.created', 'payment.authorized', 'payment.captured'].map((type) => ({ type, merchant_id })),
     )
     for (const body of [{}, { merchant_id: null }])
-      expect((await heldPayment(client, body)).merchant_id).toBeNull()
+      expect((await authorizedPayment(client, body)).merchant_id).toBeNull()
   })
 
-  test('an unknown, archived or foreign merchant is refused, and nothing is stored', async ({
+  test('that is unknown, archived or foreign is refused, and nothing is stored', async ({
     world,
     client,
   }) => {
@@ -884,13 +900,13 @@ describe('the merchant of a payment', () => {
       }
     }
     expect(await countStoredRows(world)).toBe(before)
-    // A refusal does not use up its key.
+    // A refused request leaves its key unused.
     const idempotency_key = freshKey()
     expect((await createPayment(client, { merchant_id: archived, idempotency_key })).status).toBe(422)
     expect((await createPayment(client, { merchant_id: own_merchant, idempotency_key })).status).toBe(201)
   })
 
-  test('among concurrent payments only those with an invalid merchant are refused', async ({
+  test('is checked for each of several concurrent payments, and only those with an invalid merchant are refused', async ({
     world,
     client,
   }) => {
@@ -910,7 +926,7 @@ describe('the merchant of a payment', () => {
     await world.drain()
   })
 
-  test('an accepted payment continues, and its key is replayed, after its merchant is archived', async ({
+  test('may be archived later: the accepted payment continues, and its key is replayed', async ({
     client,
   }) => {
     const merchant_id = await createMerchant(client)
@@ -930,7 +946,7 @@ describe('the merchant of a payment', () => {
     expect(captured.body).toMatchObject({ status: 'captured', merchant_id })
   })
 
-  test('payments are listed by merchant, alone and with other filters', async ({ world, client }) => {
+  test('is a filter of lists, alone and with other filters', async ({ world, client }) => {
     const [one, two] = [await createMerchant(client), await createMerchant(client)]
     const customer = await client.post('/v1/customers', { idempotency_key: freshKey() })
     const customer_id = customer.body.id as string
@@ -942,7 +958,7 @@ describe('the merchant of a payment', () => {
       ['d', { customer_id }],
       ['e', { merchant_id: one, currency: 'EUR' }],
     ] as const)
-      names_by_id.set((await heldPayment(client, body)).id, name)
+      names_by_id.set((await authorizedPayment(client, body)).id, name)
     const last = (await client.get(`/v1/payments?merchant_id=${one}&limit=1`)).body[0].created_at
     for (const [query, names] of [
       [`merchant_id=${one}`, 'eba'],
@@ -965,11 +981,11 @@ describe('the merchant of a payment', () => {
     expect([refused.status, refused.body.error.param]).toEqual([400, 'merchant_id'])
   })
 
-  test('the database refuses a payment with a missing or foreign merchant or customer', async ({
+  test('is checked by the database, as is the customer: both must exist and belong to the tenant', async ({
     world,
     client,
   }) => {
-    const authorized_payment = await heldPayment(client, { merchant_id: await createMerchant(client) })
+    const authorized_payment = await authorizedPayment(client, { merchant_id: await createMerchant(client) })
     const other = await world.clientOf()
     const { body } = await other.post('/v1/customers', { idempotency_key: freshKey() })
     const setReference = async (column: 'merchant_id' | 'customer_id', id: string) =>
@@ -989,7 +1005,7 @@ describe('a client that waits while a notification overtakes the job', () => {
     ['capture', 'captured'],
     ['cancel', 'canceled'],
   ] as const)('gets 200 for a %s that has taken effect', async ([action, status], { world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     const path = `/v1/payments/${id}/${action}`
     const match = { path: `${processor_reference}/${action}` }
     const hold = await fault(world, { match, fault: { hold: 'after' } })
@@ -1006,8 +1022,8 @@ describe('a client that waits while a notification overtakes the job', () => {
     await checkInvariants(world)
   })
 
-  test('gets 202 for a capture while only another amount is captured', async ({ world, client }) => {
-    const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
+  test('gets 202 for a capture as long as only another amount is captured', async ({ world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client, { amount_minor: 20_000 })
     const match = { path: `${processor_reference}/capture` }
     const hold = await fault(world, { match, fault: 'hold' })
     const body = { amount_minor: 500, idempotency_key: freshKey() }

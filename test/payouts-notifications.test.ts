@@ -1,13 +1,22 @@
-// Notifications about payouts: any order, duplicates with our ids, other amounts, slow calls and late cancellations.
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+// Notifications about payouts: in any order, about duplicates with Sluice's ids, with other amounts, during slow calls,
+// and with late cancellations.
+import { describe, expect, onTestFinished } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { lookUpLater } from '#test/lookups.ts'
+import { lookUpAfterMonth } from '#test/lookups.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, createPayment, eventually, fault } from '#test/payments.ts'
-import { accountOf, fund, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
+import {
+  accountOf,
+  fund,
+  payOut,
+  payoutIn,
+  payoutSummary,
+  recipient,
+  clientWithBalance,
+} from '#test/payouts.ts'
 import {
   deliver,
   eventsOf,
@@ -16,33 +25,33 @@ import {
   mapConcurrently,
   stateOf,
   deliverInOrders,
-  tried,
+  untilAttempted,
 } from '#test/stripe-events.ts'
 import { topUp } from '#test/top-ups.ts'
+import { testIn } from '#test/world.ts'
 import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
 
-let world: WiredWorld
-let client: Client
-beforeAll(async () => {
-  world = await createWiredWorld()
-  client = world.client
+const test = testIn(createWiredWorld)
+test.beforeAll(async ({ client }) => {
   await fund(client, 1_000_000)
 })
-afterAll(async () => await world?.close())
 
 const WAIT = { prefer: 'wait=20' }
-const control = (path: string, body: object) => world.provider('stripe').control('POST', path, body)
-const settle = (reference: string, status: string) => control(`/payouts/${reference}/settle`, { status })
-const listAllDrifts = async () => Array.from(await world.sql`select * from drifts`)
-const jobOf = async (payout_id: string) => {
+const control = (world: WiredWorld, path: string, body: object) =>
+  world.provider('stripe').control('POST', path, body)
+const settle = (world: WiredWorld, reference: string, status: string) =>
+  control(world, `/payouts/${reference}/settle`, { status })
+const listAllDrifts = async (world: WiredWorld) => Array.from(await world.sql`select * from drifts`)
+const jobOf = async (world: WiredWorld, payout_id: string) => {
   const [job] = await world.sql<
     { id: string; state: string }[]
-  >`select id, state from jobs where subject_id = ${payout_id}`
+  >`select id, state from jobs where resource_id = ${payout_id}`
   return job!
 }
 
 /** Creates one payout at the processor for each order of `count` events. */
 async function createPayoutPerOrder(
+  client: Client,
   count: number,
   destination: string,
 ): Promise<{ payouts: any[]; orders: number[][] }> {
@@ -56,7 +65,7 @@ async function createPayoutPerOrder(
   return { payouts, orders }
 }
 
-async function deliverInAllOrders(payouts: any[], orders: number[][]): Promise<void> {
+async function deliverInAllOrders(world: WiredWorld, payouts: any[], orders: number[][]): Promise<void> {
   await deliverInOrders(
     world,
     payouts.map((payout) => payout.processor_reference),
@@ -65,20 +74,23 @@ async function deliverInAllOrders(payouts: any[], orders: number[][]): Promise<v
 }
 
 describe('the notifications of a payout', () => {
-  test('have the same result in every order if the payout is paid and then fails', async () => {
-    const { payouts, orders } = await createPayoutPerOrder(3, 'ba_manual')
+  test('have the same result in every order if the payout is paid and then fails', async ({
+    world,
+    client,
+  }) => {
+    const { payouts, orders } = await createPayoutPerOrder(client, 3, 'ba_manual')
     for (const { processor_reference } of payouts) {
-      // Stripe also reports changes that are irrelevant here.
+      // Stripe also reports changes that Sluice ignores.
       const { url, api_key } = world.provider('stripe')
       await fetch(`${url}/v1/payouts/${processor_reference}`, {
         method: 'POST',
         headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
         body: 'metadata[seen]=1',
       })
-      await settle(processor_reference, 'paid')
-      await settle(processor_reference, 'failed')
+      await settle(world, processor_reference, 'paid')
+      await settle(world, processor_reference, 'failed')
     }
-    await deliverInAllOrders(payouts, orders)
+    await deliverInAllOrders(world, payouts, orders)
     for (const { id } of payouts)
       expect(await payoutSummary(world, id)).toEqual({
         payout: {
@@ -93,13 +105,16 @@ describe('the notifications of a payout', () => {
         postings: [],
         events: ['created', 'failed', 'processing'],
       })
-    expect(await listAllDrifts()).toEqual([])
+    expect(await listAllDrifts(world)).toEqual([])
   }, 180_000)
 
-  test('have the same result in every order if the payout is canceled in the dashboard', async () => {
-    const { payouts, orders } = await createPayoutPerOrder(1, 'ba_pending')
-    for (const { processor_reference } of payouts) await settle(processor_reference, 'canceled')
-    await deliverInAllOrders(payouts, orders)
+  test("have the same result in every order if the payout is canceled in the processor's dashboard", async ({
+    world,
+    client,
+  }) => {
+    const { payouts, orders } = await createPayoutPerOrder(client, 1, 'ba_pending')
+    for (const { processor_reference } of payouts) await settle(world, processor_reference, 'canceled')
+    await deliverInAllOrders(world, payouts, orders)
     for (const { id } of payouts)
       expect(await payoutSummary(world, id)).toMatchObject({
         payout: { status: 'canceled', processor_status: 'canceled', paid_minor: 0 },
@@ -107,20 +122,23 @@ describe('the notifications of a payout', () => {
       })
   })
 
-  test('post the payout and its return if they arrive in their real order', async () => {
+  test('post the payout and its return in the order in which the processor sends them', async ({
+    world,
+    client,
+  }) => {
     const {
       payouts: [payout],
-    } = await createPayoutPerOrder(1, 'ba_manual')
+    } = await createPayoutPerOrder(client, 1, 'ba_manual')
     const { id, processor_reference: reference } = payout
-    await settle(reference, 'paid')
+    await settle(world, reference, 'paid')
     const [paid] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.paid')
     await deliver(world, paid!)
     await payoutIn(client, id, 'paid')
-    await settle(reference, 'failed')
+    await settle(world, reference, 'failed')
     const [failed] = (await eventsOf(world, reference)).filter(({ type }) => type === 'payout.failed')
     await deliver(world, failed!)
     await payoutIn(client, id, 'failed')
-    // A late duplicate with another id and an outdated status.
+    // A late duplicate with a new event id and an outdated status.
     await deliver(world, { ...paid!, id: `${paid!.id}_copy` })
     await world.drain()
     expect(await payoutSummary(world, id)).toMatchObject({
@@ -132,13 +150,16 @@ describe('the notifications of a payout', () => {
 })
 
 describe('a transfer', () => {
-  const reverse = (reference: string, amount?: number) =>
-    control(`/transfers/${reference}/reverse`, amount === undefined ? {} : { amount })
+  const reverse = (world: WiredWorld, reference: string, amount?: number) =>
+    control(world, `/transfers/${reference}/reverse`, amount === undefined ? {} : { amount })
 
-  test('that is reversed in parts posts each return, and fails with the last part', async () => {
+  test('that is reversed in parts has a posting for each return, and fails with the last return', async ({
+    world,
+    client,
+  }) => {
     const {
       payouts: [payout],
-    } = await createPayoutPerOrder(1, 'acct_success')
+    } = await createPayoutPerOrder(client, 1, 'acct_success')
     const { id, processor_reference: reference } = payout
     const delivered = new Set<string>()
     const deliverNew = async () => {
@@ -150,14 +171,14 @@ describe('a transfer', () => {
       await world.drain()
     }
     await deliverNew()
-    await reverse(reference, 30)
+    await reverse(world, reference, 30)
     await deliverNew()
     expect(await payoutSummary(world, id)).toMatchObject({
       payout: { status: 'paid', returned_minor: 30 },
       postings: ['payout_paid -100', 'payout_returned 30'],
     })
-    await reverse(reference, 20)
-    await reverse(reference)
+    await reverse(world, reference, 20)
+    await reverse(world, reference)
     await deliverNew()
     expect(await payoutSummary(world, id)).toEqual({
       payout: {
@@ -174,13 +195,13 @@ describe('a transfer', () => {
     })
   })
 
-  test('with notifications in any order has the same result', async () => {
-    const { payouts, orders } = await createPayoutPerOrder(3, 'acct_success')
+  test('has the same result for notifications in any order', async ({ world, client }) => {
+    const { payouts, orders } = await createPayoutPerOrder(client, 3, 'acct_success')
     for (const { processor_reference } of payouts) {
-      await reverse(processor_reference, 40)
-      await reverse(processor_reference)
+      await reverse(world, processor_reference, 40)
+      await reverse(world, processor_reference)
     }
-    await deliverInAllOrders(payouts, orders)
+    await deliverInAllOrders(world, payouts, orders)
     for (const { id } of payouts) {
       const summary = await payoutSummary(world, id)
       expect(summary).toMatchObject({
@@ -189,11 +210,14 @@ describe('a transfer', () => {
       })
       expect(summary.postings[0]).toBe('payout_paid -100')
     }
-    expect(await listAllDrifts()).toEqual([])
+    expect(await listAllDrifts(world)).toEqual([])
   }, 180_000)
 })
 
-test('a notification before the answer of the call settles the payout; the late answer changes nothing', async () => {
+test('a notification that precedes the response to the call settles the payout, and the late response changes nothing', async ({
+  world,
+  client,
+}) => {
   const to = await recipient(client, 'ba_manual')
   const hold = await fault(world, {
     match: { method: 'POST', path: '/v1/payouts$' },
@@ -202,7 +226,7 @@ test('a notification before the answer of the call settles the payout; the late 
   const { body } = await payOut(client, to)
   await hold.hit()
   const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })
-  await settle(effect.payout, 'paid')
+  await settle(world, effect.payout, 'paid')
   for (const event of shuffled(await eventsOf(world, effect.payout))) await deliver(world, event)
   await payoutIn(client, body.id, 'paid')
   await hold.release()
@@ -214,7 +238,9 @@ test('a notification before the answer of the call settles the payout; the late 
   })
 })
 
-test('a notification about a foreign payout is parked and changes nothing', async () => {
+test('a notification about a payout of another application is parked and changes nothing', async ({
+  world,
+}) => {
   const { url, api_key } = world.provider('stripe')
   const answer = await fetch(`${url}/v1/payouts`, {
     method: 'POST',
@@ -222,17 +248,17 @@ test('a notification about a foreign payout is parked and changes nothing', asyn
     body: 'amount=700&currency=usd&destination=ba_manual&metadata[application]=another',
   })
   const { id } = (await answer.json()) as { id: string }
-  await settle(id, 'paid')
+  await settle(world, id, 'paid')
   const events = await eventsOf(world, id)
   for (const event of events) expect((await deliver(world, event)).status).toBe(200)
   await eventually(async () => {
     for (const event of events) expect(await stateOf(world, event)).toBe('parked')
   })
-  expect(await listAllDrifts()).toEqual([])
+  expect(await listAllDrifts(world)).toEqual([])
 })
 
-test('a payout is posted before its return, also if one notification reports both', async () => {
-  const client = await rich(world, 10_000)
+test('a payout is posted before its return, even if one notification reports both', async ({ world }) => {
+  const client = await clientWithBalance(world, 10_000)
   const to = await recipient(client, 'acct_success')
   const COUNT = 12
   const hold = await fault(world, {
@@ -244,7 +270,7 @@ test('a payout is posted before its return, also if one notification reports bot
   await hold.hit(COUNT)
   for (const id of ids) {
     const [effect] = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': id })
-    await control(`/transfers/${effect.transfer}/reverse`, { amount: 30 })
+    await control(world, `/transfers/${effect.transfer}/reverse`, { amount: 30 })
     const events = await eventsOf(world, effect.transfer)
     await deliver(world, events.at(-1)!)
   }
@@ -255,8 +281,10 @@ test('a payout is posted before its return, also if one notification reports bot
   await world.drain()
 })
 
-test('a repeated cancellation without effect is refused', async () => {
-  const client = await rich(world, 1000)
+test('a cancellation that had no effect is refused when it is repeated with the same key', async ({
+  world,
+}) => {
+  const client = await clientWithBalance(world, 1000)
   const hold = await fault(world, {
     match: { method: 'POST', path: '/v1/transfers$' },
     fault: { hold: 'after' },
@@ -277,14 +305,14 @@ test('a repeated cancellation without effect is refused', async () => {
   expect(late.body.error.context).toMatchObject({ status: 'paid' })
 })
 
-test('a payout whose call a pause prevented is canceled at once', async () => {
-  const client = await rich(world, 1000)
+test('a payout whose call is prevented by a pause is canceled at once', async ({ world }) => {
+  const client = await clientWithBalance(world, 1000)
   const { sql } = world
   const to = await recipient(client, 'ba_manual')
   await pauseJobs(sql, { queue: 'payouts' })
   onTestFinished(async () => await resumeJobs(sql, { queue: 'payouts' }))
   const { body } = await payOut(client, to)
-  // The lock on the payout delays the claimed job before its call.
+  // The lock on the payout delays the claimed job until its call would begin.
   const locked = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
   const locking = sql.begin(async (tx) => {
@@ -294,17 +322,17 @@ test('a payout whose call a pause prevented is canceled at once', async () => {
   })
   await locked.promise
   await resumeJobs(sql, { queue: 'payouts' })
-  await eventually(async () => expect((await jobOf(body.id)).state).toBe('running'))
+  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('running'))
   await pauseJobs(sql, { queue: 'payouts' })
-  // A second after the claim the job checks the pause again; the lease lasts for four seconds.
+  // The job checks the pause again one second after the claim; the lease lasts for four seconds.
   await eventually(async () => {
     const [claimed] = await sql`
-      select from jobs where subject_id = ${body.id} and started_at < now() - interval '1 second'`
+      select from jobs where resource_id = ${body.id} and started_at < now() - interval '1 second'`
     expect(claimed).toBeDefined()
   })
   release.resolve()
   await locking
-  await eventually(async () => expect((await jobOf(body.id)).state).toBe('ready'))
+  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('ready'))
   const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
   await resumeJobs(sql, { queue: 'payouts' })
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
@@ -312,12 +340,12 @@ test('a payout whose call a pause prevented is canceled at once', async () => {
   expect(await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': body.id })).toEqual([])
 })
 
-test('all books agree with the processor before foreign objects exist', async () => {
+test('all books agree with the processor while no objects of other applications exist', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
 }, 180_000)
 
-describe('a duplicate object with our ids', () => {
+describe('a duplicate object at the processor with the ids of Sluice', () => {
   const DUPLICATES = [
     ['payout', 'payouts', 'destination=ba_manual'],
     ['top_up', 'topups', 'source=src_manual'],
@@ -328,10 +356,10 @@ describe('a duplicate object with our ids', () => {
     ],
   ] as const
 
-  test.each(DUPLICATES)(
+  test.for(DUPLICATES)(
     'of a %s is a drift until an operator resolves it',
-    async (resource, path, fields) => {
-      const client = await rich(world, 1000)
+    async ([resource, path, fields], { world }) => {
+      const client = await clientWithBalance(world, 1000)
       const create = {
         payout: async () => await payOut(client, await recipient(client, 'acct_success'), {}, WAIT),
         top_up: async () => await topUp(client, { source: 'src_success' }, WAIT),
@@ -340,7 +368,7 @@ describe('a duplicate object with our ids', () => {
       const { body } = await create[resource]()
       const events_of_original = await eventsOf(world, body.processor_reference)
       for (const event of events_of_original) await deliver(world, event)
-      await tried(world, events_of_original)
+      await untilAttempted(world, events_of_original)
       const { url, api_key } = world.provider('stripe')
       const answer = await fetch(`${url}/v1/${path}`, {
         method: 'POST',
@@ -350,14 +378,14 @@ describe('a duplicate object with our ids', () => {
       const { id: reference } = (await answer.json()) as { id: string }
       expect(body.processor_reference).not.toBe(reference)
       if (resource !== 'payment')
-        await control(`/${path}/${reference}/settle`, {
+        await control(world, `/${path}/${reference}/settle`, {
           status: resource === 'payout' ? 'paid' : 'succeeded',
         })
       const [first, ...rest] = await eventsOf(world, reference)
       // A notification is delivered twice.
       for (const event of [first!, ...rest, { ...first!, id: `${first!.id}_again` }]) {
         await deliver(world, event)
-        await tried(world, [event])
+        await untilAttempted(world, [event])
       }
       const drifts = async () => (await client.get(`/v1/reconciliation?subject=${resource}`)).body
       expect(await drifts()).toMatchObject([
@@ -373,11 +401,11 @@ describe('a duplicate object with our ids', () => {
         select id from notifications where object_id = ${reference} and state = 'parked' and reason = 'duplicate'`
       expect(await parked()).toHaveLength(1)
       const { problems } = await auditEverything(world.sql)
-      expect(problems.filter(({ subject_id }) => subject_id === body.id)).toMatchObject([
+      expect(problems.filter(({ resource_id }) => resource_id === body.id)).toMatchObject([
         { problem: 'the processor has a duplicate object' },
       ])
       const reconcile = async () => {
-        await lookUpLater(world, resource, body.id)
+        await lookUpAfterMonth(world, resource, body.id)
         await world.drain()
       }
       await reconcile()
@@ -395,10 +423,10 @@ describe('a duplicate object with our ids', () => {
     payment: ['payment_intents', `amount=1000&currency=usd&${DUPLICATES[2][2]}`],
   } as const
 
-  test.each(['payout', 'top_up', 'payment'] as const)(
-    'of a %s is a drift also if its notification precedes the answer of our call',
-    async (resource) => {
-      const client = await rich(world, 1000)
+  test.for(['payout', 'top_up', 'payment'] as const)(
+    'of a %s is a drift even if its notification precedes the response to the call',
+    async (resource, { world }) => {
+      const client = await clientWithBalance(world, 1000)
       const [path, fields] = DUPLICATES_OF_SAME_AMOUNT[resource]
       const hold = await fault(world, {
         match: { method: 'POST', path: `/v1/${path}$` },
@@ -418,10 +446,10 @@ describe('a duplicate object with our ids', () => {
         body: `${fields}&metadata[sluice_${resource}_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
       })
       const { id: other } = (await answer.json()) as { id: string }
-      if (resource === 'top_up') await control(`/topups/${other}/settle`, { status: 'succeeded' })
+      if (resource === 'top_up') await control(world, `/topups/${other}/settle`, { status: 'succeeded' })
       const events = await eventsOf(world, other)
       for (const event of events) await deliver(world, event)
-      await tried(world, events)
+      await untilAttempted(world, events)
       await hold.release()
       await eventually(async () =>
         expect((await client.get(`/v1/reconciliation?subject=${resource}`)).body).toMatchObject([
@@ -435,8 +463,8 @@ describe('a duplicate object with our ids', () => {
     },
   )
 
-  test('is ignored if no money has moved', async () => {
-    const client = await rich(world, 1000)
+  test('is ignored if it has moved no money', async ({ world }) => {
+    const client = await clientWithBalance(world, 1000)
     const { body } = await payOut(client, await recipient(client, 'ba_success'), {}, WAIT)
     const { url, api_key } = world.provider('stripe')
     const answer = await fetch(`${url}/v1/payouts`, {
@@ -445,20 +473,22 @@ describe('a duplicate object with our ids', () => {
       body: `amount=77&currency=usd&destination=ba_manual&metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`,
     })
     const { id: reference } = (await answer.json()) as { id: string }
-    await settle(reference, 'failed')
+    await settle(world, reference, 'failed')
     const events = await eventsOf(world, reference)
     for (const event of events) await deliver(world, event)
-    await tried(world, events)
+    await untilAttempted(world, events)
     expect((await client.get('/v1/reconciliation')).body).toEqual([])
     for (const event of events) expect(await stateOf(world, event)).toBe('applied')
   })
 })
 
-test('a payout of another amount with our ids settles nothing, and stays a drift', async () => {
-  const client = await rich(world, 1000)
+test('a payout with the ids of Sluice and another amount settles nothing, and stays a drift', async ({
+  world,
+}) => {
+  const client = await clientWithBalance(world, 1000)
   await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: 'error_500_before' })
   const { body } = await payOut(client, await recipient(client, 'ba_manual'))
-  await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('unknown'))
   const { url, api_key } = world.provider('stripe')
   const our_metadata = `metadata[sluice_payout_id]=${body.id}&metadata[sluice_tenant_id]=${client.tenant_id}`
   const answer = await fetch(`${url}/v1/payouts`, {
@@ -467,10 +497,10 @@ test('a payout of another amount with our ids settles nothing, and stays a drift
     body: `amount=90&currency=usd&destination=ba_manual&${our_metadata}`,
   })
   const { id: reference } = (await answer.json()) as { id: string }
-  await settle(reference, 'paid')
+  await settle(world, reference, 'paid')
   const events = await eventsOf(world, reference)
   for (const event of events) await deliver(world, event)
-  await tried(world, events)
+  await untilAttempted(world, events)
   const drifts = async () => (await client.get('/v1/reconciliation')).body
   const drift = {
     subject_id: body.id,
@@ -479,18 +509,18 @@ test('a payout of another amount with our ids settles nothing, and stays a drift
     theirs: { status: 'paid', amount_minor: 90 },
   }
   expect(await drifts()).toMatchObject([drift])
-  const { id: job_id } = await jobOf(body.id)
+  const { id: job_id } = await jobOf(world, body.id)
   await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'test', reason: 'asked the processor' }))
   expect(await drifts()).toMatchObject([drift])
   expect(await payoutSummary(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
 })
 
-test('an answer with another amount settles nothing, and opens a drift', async () => {
-  const own = await rich(world, 1000)
+test('a response with another amount settles nothing, and opens a drift', async ({ world }) => {
+  const own = await clientWithBalance(world, 1000)
   world.wire.replaceInAnswers('"amount":100,', '"amount":190,')
   onTestFinished(() => world.wire.replaceInAnswers(null))
   const { body } = await payOut(own, await recipient(own, 'ba_manual'))
-  await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('unknown'))
   expect((await own.get('/v1/reconciliation')).body).toMatchObject([
     {
       subject_id: body.id,

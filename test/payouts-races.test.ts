@@ -12,25 +12,21 @@ import {
   record,
   type Arbitrary,
 } from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { requestPayouts, type PayoutRequest } from '#domain/payouts/request.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { pauseJobs } from '#test/pauses.ts'
-import { capturedPayment, heldPayment, refund } from '#test/payments.ts'
-import { accountOf, fund, payOut, payoutIn, recipient, rich } from '#test/payouts.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { capturedPayment, authorizedPayment, refund } from '#test/payments.ts'
+import { accountOf, fund, payOut, payoutIn, recipient, clientWithBalance } from '#test/payouts.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const STEPS = Number(process.env.PAYOUT_MODEL_STEPS ?? 15)
 const SCENARIOS = Number(process.env.PAYOUT_MODEL_STORIES ?? 2)
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld()
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
 type Status = 'processing' | 'paid' | 'failed' | 'canceled'
 type ModeledPayout = {
@@ -43,6 +39,7 @@ type ModeledPayout = {
   failing: boolean
 }
 type Model = {
+  world: World
   client: Client & { tenant_id: string }
   to: Record<string, string>
   balance: number
@@ -52,10 +49,10 @@ type Model = {
 
 const reserved = ({ payouts }: Model) =>
   payouts.filter(({ status }) => status === 'processing').reduce((sum, { amount }) => sum + amount, 0)
-const settle = (reference: string, status: string) =>
+const settle = (world: World, reference: string, status: string) =>
   world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
 
-/** An operation; `pick` selects a payout or a payment. */
+/** An operation. `pick` selects one of the payouts or payments. */
 type Step = { operation: keyof typeof OPERATIONS; amount: number; pick: number }
 const step: Arbitrary<Step> = record({
   operation: constantFrom<Step['operation']>(
@@ -81,7 +78,7 @@ const OPERATIONS = {
     model.payments.push({ id, amount })
     model.balance += amount
   },
-  /** Refunds regardless of the balance, which may become negative. */
+  /** Refunds a payment whatever the balance is; the balance may become negative. */
   async refund(model: Model, { pick }: Step) {
     const [payment] = model.payments.splice(pick % Math.max(1, model.payments.length), 1)
     if (payment === undefined) return
@@ -108,7 +105,8 @@ const OPERATIONS = {
       payout.status === 'processing' &&
       payout.processor_status === 'processing' &&
       payout.destination === 'ba_pending'
-    // A payout with a requested failure is not canceled at the processor: the cancellation waits for its end.
+    // A payout whose failure was requested is not canceled at the processor: the cancellation waits for the end of the
+    // payout.
     const joins = payout.status === 'processing' && payout.failing
     equal(status, possible ? 200 : joins ? 202 : 409)
     if (possible) payout.status = payout.processor_status = 'canceled'
@@ -133,9 +131,9 @@ const OPERATIONS = {
     const open = model.payouts.filter(({ processor_status }) => processor_status === 'processing')
     const payout = open.at(pick % open.length)
     if (payout === undefined) return
-    await settle(payout.reference, 'paid')
+    await settle(model.world, payout.reference, 'paid')
     payout.processor_status = 'paid'
-    // The money has left, also if a failure was requested.
+    // The money has left, even if a failure was requested.
     model.balance -= payout.amount
     payout.status = 'paid'
   },
@@ -145,7 +143,7 @@ const OPERATIONS = {
     )
     const payout = unfailed.at(pick % unfailed.length)
     if (payout === undefined) return
-    await settle(payout.reference, 'failed')
+    await settle(model.world, payout.reference, 'failed')
     if (payout.processor_status === 'paid') model.balance += payout.amount
     payout.processor_status = 'failed'
     payout.status = 'failed'
@@ -177,7 +175,9 @@ async function requestPayout(model: Model, { amount }: Step, destination: string
   })
 }
 
-test('every scenario of random operations matches the model', async () => {
+test('the balances and payouts after random operations match the model, in every scenario', async ({
+  world,
+}) => {
   await assertAll(
     asyncProperty(array(step, { minLength: STEPS, maxLength: STEPS }), async (steps) => {
       const client = await world.clientOf()
@@ -185,7 +185,7 @@ test('every scenario of random operations matches the model', async () => {
         ba_manual: await recipient(client, 'ba_manual'),
         ba_pending: await recipient(client, 'ba_pending'),
       }
-      const model: Model = { client, to, balance: 0, payments: [], payouts: [] }
+      const model: Model = { world, client, to, balance: 0, payments: [], payouts: [] }
       await OPERATIONS.capture(model, { operation: 'capture', amount: 1000, pick: 0 })
       for (const each of steps) {
         await OPERATIONS[each.operation](model, each)
@@ -204,8 +204,10 @@ test('every scenario of random operations matches the model', async () => {
   await checkInvariants(world)
 }, 600_000)
 
-/** The amount that the processor has paid and not returned for these payouts, by its own record. */
-async function paidAtProcessor(ids: string[]): Promise<number> {
+/**
+ * The amount that the processor has paid and not returned for these payouts, according to the processor's own record.
+ */
+async function paidAtProcessor(world: World, ids: string[]): Promise<number> {
   const effects: { effect: string; amount: number; metadata: Record<string, string> }[] = await world
     .provider('stripe')
     .effects()
@@ -222,8 +224,8 @@ async function paidAtProcessor(ids: string[]): Promise<number> {
 }
 
 describe('a tenant that fails its own payouts is not paid more than its balance', () => {
-  test('by sequential requests, while the processor has each payout', async () => {
-    const client = await rich(world, 1000)
+  test('by sequential requests, while the processor has each payout', async ({ world }) => {
+    const client = await clientWithBalance(world, 1000)
     const to = await recipient(client, 'ba_manual')
     const payouts: any[] = []
     for (let nth = 0; nth < 4; nth++) {
@@ -234,16 +236,21 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
       expect(failed.status).toBeLessThan(300)
     }
     expect(payouts.map(({ status }) => status)).toEqual(['processing'])
-    for (const { processor_reference } of payouts) await settle(processor_reference, 'paid')
+    for (const { processor_reference } of payouts) await settle(world, processor_reference, 'paid')
     await world.drain()
-    expect(await paidAtProcessor(payouts.map(({ id }) => id))).toBe(1000)
+    expect(
+      await paidAtProcessor(
+        world,
+        payouts.map(({ id }) => id),
+      ),
+    ).toBe(1000)
     await expect
       .poll(() => accountOf(world, client.tenant_id), { timeout: 10_000 })
       .toEqual({ balance: 0, reserved: 0 })
   })
 
-  test('by 100 payouts, each failed and settled while others are created', async () => {
-    const client = await rich(world, 1000)
+  test('by 100 payouts, each of which is failed and settled while others are created', async ({ world }) => {
+    const client = await clientWithBalance(world, 1000)
     const to = await Promise.all(
       ['ba_manual', 'ba_pending', 'acct_success', 'ba_refused', 'ba_success'].map((destination) =>
         recipient(client, destination),
@@ -266,37 +273,40 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
         nth % 3 === 0 && client.post(`/v1/payouts/${id}/cancel`),
         processor_reference?.startsWith('po_') === true &&
           nth % 3 === 1 &&
-          settle(processor_reference, nth % 4 === 0 ? 'failed' : 'paid').catch(() => undefined),
+          settle(world, processor_reference, nth % 4 === 0 ? 'failed' : 'paid').catch(() => undefined),
       ])
     }
     for (let batch = 0; batch < 5; batch++)
       await Promise.all(Array.from({ length: 20 }, (_, nth) => createAndEnd(batch * 20 + nth)))
     expect(ids.length).toBeGreaterThan(4)
     await world.drain()
-    // Pays the payouts that are still open at the processor; the emulator refuses the others. The responses may lack some.
+    // Pays the payouts that are still open at the processor; the emulator refuses the other payouts. The responses may
+    // lack some payouts.
     const at_processor = await world.sql<{ processor_reference: string }[]>`
       select processor_reference from payouts where id = any(${ids}::uuid[]) and processor_reference like 'po\\_%'`
     for (const { processor_reference } of at_processor)
-      await settle(processor_reference, 'paid').catch(() => undefined)
+      await settle(world, processor_reference, 'paid').catch(() => undefined)
     await world.drain()
     await expect.poll(async () => (await accountOf(world, client.tenant_id)).reserved).toBe(0)
-    const paid = await paidAtProcessor(ids)
+    const paid = await paidAtProcessor(world, ids)
     expect(paid).toBeLessThanOrEqual(1000)
     expect((await accountOf(world, client.tenant_id)).balance).toBe(1000 - paid)
     await checkInvariants(world)
   }, 180_000)
 })
 
-describe('concurrently', () => {
-  // These tests cover acceptance only: no call reaches the processor.
-  beforeAll(async () => await pauseJobs(world.sql, { queue: 'payouts' }))
+describe('concurrent requests', () => {
+  // These tests are only about acceptance: no call reaches the processor.
+  test.beforeAll(async ({ world }) => await pauseJobs(world.sql, { queue: 'payouts' }))
 
   const repeat = <T>(count: number, work: (nth: number) => Promise<T>) =>
     Promise.all(Array.from({ length: count }, (_, nth) => work(nth)))
   const accepted = (answers: { status: number }[]) => answers.filter(({ status }) => status === 201).length
 
-  test('one of 100 payouts of the whole balance is accepted, and the others return the remaining amount', async () => {
-    const client = await rich(world, 1000)
+  test('of 100 payouts of the whole balance one payout is accepted, and the others are refused with the remaining amount', async ({
+    world,
+  }) => {
+    const client = await clientWithBalance(world, 1000)
     const to = await recipient(client)
     const answers = await repeat(100, () => payOut(client, to, { amount_minor: 1000 }))
     expect(accepted(answers)).toBe(1)
@@ -307,16 +317,16 @@ describe('concurrently', () => {
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
   })
 
-  test('many partial payouts use exactly the balance', async () => {
-    const client = await rich(world, 1000)
+  test('for many partial payouts use exactly the balance', async ({ world }) => {
+    const client = await clientWithBalance(world, 1000)
     const to = await recipient(client)
     const answers = await repeat(60, () => payOut(client, to, { amount_minor: 100 }))
     expect(accepted(answers)).toBe(10)
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
   })
 
-  describe('several payouts in one statement', () => {
-    async function requestAll(tenant_id: string, recipient_id: string, amounts: number[]) {
+  describe('for several payouts in one statement', () => {
+    async function requestAll(world: World, tenant_id: string, recipient_id: string, amounts: number[]) {
       const requests = amounts.map((amount_minor): PayoutRequest => ({
         exact: true,
         tenant_id,
@@ -339,30 +349,32 @@ describe('concurrently', () => {
       return requests.map(({ payout_id }) => result.get(payout_id)!)
     }
 
-    test('are checked in order, and a refused one reserves nothing', async () => {
-      const client = await rich(world, 100)
+    test('are checked in order, and a refused payout reserves nothing', async ({ world }) => {
+      const client = await clientWithBalance(world, 100)
       const to = await recipient(client)
-      const judged = await requestAll(client.tenant_id, to, [60, 60, 30, 20, 10])
+      const judged = await requestAll(world, client.tenant_id, to, [60, 60, 30, 20, 10])
       expect(judged.map(({ result }) => result === 'accepted')).toEqual([true, false, true, false, true])
       expect(judged.map(({ available_minor }) => available_minor)).toEqual([100, 40, 40, 10, 10])
       expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 100, reserved: 100 })
     })
 
-    test('do not affect another tenant, and a tenant without money has none available', async () => {
-      const [funded, other] = [await rich(world, 100), await world.clientOf()]
-      const judged = await requestAll(funded.tenant_id, await recipient(funded), [100])
+    test('do not affect another tenant, and the available amount of a tenant without money is zero', async ({
+      world,
+    }) => {
+      const [funded, other] = [await clientWithBalance(world, 100), await world.clientOf()]
+      const judged = await requestAll(world, funded.tenant_id, await recipient(funded), [100])
       expect(judged).toMatchObject([
         { result: 'accepted', available_minor: 100, payout: { status: 'pending' } },
       ])
-      const without_money = await requestAll(other.tenant_id, await recipient(other), [1])
+      const without_money = await requestAll(world, other.tenant_id, await recipient(other), [1])
       expect(without_money).toEqual([{ result: 'insufficient_balance', available_minor: 0 }])
-      const foreign_recipient = await requestAll(other.tenant_id, await recipient(funded), [1])
+      const foreign_recipient = await requestAll(world, other.tenant_id, await recipient(funded), [1])
       expect(foreign_recipient).toEqual([{ result: 'recipient_not_found', available_minor: null }])
     })
   })
 
-  test('100 requests with one key create one payout, and 99 replay it', async () => {
-    const client = await rich(world, 1000)
+  test('with one key create one payout, and 99 of 100 requests replay it', async ({ world }) => {
+    const client = await clientWithBalance(world, 1000)
     const to = await recipient(client)
     const body = { idempotency_key: freshKey(), amount_minor: 1000 }
     const answers = await repeat(100, () => payOut(client, to, body))
@@ -375,11 +387,13 @@ describe('concurrently', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('payouts, refunds and captures keep the balance correct, and a refund may make it negative', async () => {
-    const client = await rich(world, 3000)
+  test('for payouts, refunds and captures keep the balance correct, and a refund may make the balance negative', async ({
+    world,
+  }) => {
+    const client = await clientWithBalance(world, 3000)
     const to = await recipient(client)
     const paid = await repeat(6, () => capturedPayment(client, { amount_minor: 500 }))
-    const authorized = await repeat(6, () => heldPayment(client, { amount_minor: 500 }))
+    const authorized = await repeat(6, () => authorizedPayment(client, { amount_minor: 500 }))
     const counters = { payouts: 0 }
     await Promise.all([
       ...paid.map(async ({ id }) => expect((await refund(client, id)).status).toBe(201)),
@@ -394,7 +408,7 @@ describe('concurrently', () => {
     const account = await accountOf(world, client.tenant_id)
     expect(account).toEqual({ balance: 6000, reserved: counters.payouts * 100 })
     expect(counters.payouts).toBeGreaterThanOrEqual(30)
-    // Pays out the rest, so that a refund makes the balance negative.
+    // Pays out the remaining amount, so that a refund makes the balance negative.
     const rest = account.balance - account.reserved
     if (rest > 0) await payOut(client, to, { amount_minor: rest })
     await refund(client, authorized[0].id)
@@ -403,8 +417,8 @@ describe('concurrently', () => {
     expect(refused.body.error.context).toMatchObject({ available_minor: -500 })
   })
 
-  test('the freed amount of a canceled or failed payout is used by one other payout', async () => {
-    const client = await rich(world, 1000)
+  test('use the freed amount of a canceled or failed payout for one other payout', async ({ world }) => {
+    const client = await clientWithBalance(world, 1000)
     const to = await recipient(client)
     const { body } = await payOut(client, to, { amount_minor: 1000 })
     const [ends, answers] = await Promise.all([
@@ -423,7 +437,7 @@ describe('concurrently', () => {
     expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 1000 })
   })
 
-  test('payouts of several currencies and tenants do not deadlock', async () => {
+  test('for payouts of several currencies and tenants do not deadlock', async ({ world }) => {
     const clients = await repeat(3, () => world.clientOf())
     await Promise.all(
       clients.flatMap((client) => ['USD', 'EUR'].map((currency) => fund(client, 1000, currency))),
@@ -439,8 +453,10 @@ describe('concurrently', () => {
     expect(answers.map(accepted)).toEqual([10, 10, 10, 10, 10, 10])
   })
 
-  test('payouts of a locked account wait, and payouts of other accounts are accepted', async () => {
-    const [locked, other] = [await rich(world, 1000), await rich(world, 1000)]
+  test('for payouts of a locked account wait, and payouts of other accounts are accepted', async ({
+    world,
+  }) => {
+    const [locked, other] = [await clientWithBalance(world, 1000), await clientWithBalance(world, 1000)]
     const [to, other_to] = [await recipient(locked), await recipient(other)]
     const answers: ReturnType<typeof payOut>[] = []
     const blocker = await world.sql.reserve()

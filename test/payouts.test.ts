@@ -7,7 +7,15 @@ import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
-import { accountOf, fund, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
+import {
+  accountOf,
+  fund,
+  payOut,
+  payoutIn,
+  payoutSummary,
+  recipient,
+  clientWithBalance,
+} from '#test/payouts.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const UNKNOWN_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -32,10 +40,10 @@ const jobOf = async (world: World, payout_id: string, name = 'payout.create') =>
   const [job] = await world.sql<
     { id: string; state: string; run_at: string; generation: number; in_doubt: boolean }[]
   >`
-    select id, state, run_at::text, generation, in_doubt from jobs where subject_id = ${payout_id} and name = ${name}`
+    select id, state, run_at::text, generation, in_doubt from jobs where resource_id = ${payout_id} and name = ${name}`
   return job!
 }
-/** Creates a payout in status processing. With `ba_manual` it stays processing until `settle`. */
+/** Creates a payout with the status processing. With `ba_manual` the payout stays processing until `settle`. */
 async function createProcessing(client: Client, destination = 'ba_manual', body = {}): Promise<any> {
   const { status, body: payout } = await payOut(client, await recipient(client, destination), body, WAIT)
   expect([status, payout.status]).toEqual([201, 'processing'])
@@ -53,7 +61,7 @@ async function whilePaused<T>(world: World, work: () => Promise<T>): Promise<T> 
 
 describe('a payout', () => {
   test('is accepted, processed and paid, and its amount is reserved until then', async ({ world }) => {
-    const own = await rich(world, 500)
+    const own = await clientWithBalance(world, 500)
     const to = await recipient(own)
     const created = await whilePaused(world, async () => {
       const answer = await payOut(own, to, {
@@ -131,8 +139,8 @@ describe('a payout', () => {
     expect((await payoutSummary(world, body.id)).events).toEqual(['created', 'paid'])
   })
 
-  test('refused by the processor fails, and its amount is available again', async ({ world }) => {
-    const own = await rich(world, 100)
+  test('that the processor refuses fails, and its amount is available again', async ({ world }) => {
+    const own = await clientWithBalance(world, 100)
     const to = await recipient(own, 'ba_refused')
     const body = { idempotency_key: freshKey() }
     const refused = await payOut(own, to, body, WAIT)
@@ -150,7 +158,7 @@ describe('a payout', () => {
     expect(await payoutSummary(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
   })
 
-  test('to a missing account fails, and a paid payout that is returned is posted back', async ({
+  test('to a missing account fails, and a paid payout that the bank returns is posted back', async ({
     world,
     client,
   }) => {
@@ -181,10 +189,10 @@ describe('a payout', () => {
 })
 
 describe('a payout request is refused', () => {
-  test('for the recipient first, then for the currency and amount, then for the balance', async ({
+  test('because of the recipient first, then because of the currency and amount, then because of the balance', async ({
     world,
   }) => {
-    const own = await rich(world, 50)
+    const own = await clientWithBalance(world, 50)
     const other = await world.clientOf()
     const archived = await recipient(own, 'ba_success', { currency: 'eur' })
     await own.delete(`/v1/recipients/${archived}`)
@@ -203,7 +211,7 @@ describe('a payout request is refused', () => {
       'currency',
     ])
     expect(await refusal(rejected)).toEqual([422, 'payout_invalid', 'recipient_id'])
-    // An error of the recipient comes before an error of the amount.
+    // An error of the recipient precedes an error of the amount.
     const kwd = { currency: 'kwd', amount_minor: 1001 }
     expect(await refusal(rejected, kwd)).toEqual([422, 'payout_invalid', 'currency'])
     expect(await refusal(await recipient(own, 'ba_success', { currency: 'kwd' }), kwd)).toEqual([
@@ -228,14 +236,14 @@ describe('a payout request is refused', () => {
         },
       ])
     }
-    // Resets the status: the audit finds a rejected status without a verification.
+    // Resets the status, because the audit reports a rejected status without a verification.
     await world.sql`update recipients set kyc_status = 'none' where id = ${rejected}`
     const to = await recipient(own)
     const key = freshKey()
     const short = await payOut(own, to, { amount_minor: 51, idempotency_key: key })
     expect([short.status, short.body.error.code]).toEqual([422, 'insufficient_balance'])
     expect(short.body.error.context).toEqual({ available_minor: 50, requested_minor: 51, currency: 'usd' })
-    // A refusal is not stored: the key may be used again, also with another body.
+    // A refusal is not stored: the key may be used again, even with another body.
     expect((await payOut(own, to, { amount_minor: 50, idempotency_key: key })).status).toBe(201)
     expect((await own.get('/v1/payouts')).body).toHaveLength(1)
   })
@@ -254,7 +262,7 @@ describe('a payout request is refused', () => {
       expect((await payOut(client, to, body)).body.error?.code).toBe('invalid_request')
   })
 
-  test('as not found for a payout of another tenant', async ({ world, client }) => {
+  test('with not_found for a payout of another tenant', async ({ world, client }) => {
     const { id } = await createProcessing(client)
     const other = await world.clientOf()
     for (const answer of [
@@ -268,10 +276,10 @@ describe('a payout request is refused', () => {
   })
 })
 
-test('payouts are listed newest first, by status, recipient, currency and time, page by page', async ({
+test('payouts are listed newest first, filtered by status, recipient, currency and time, in pages', async ({
   world,
 }) => {
-  const own = await rich(world, 1000)
+  const own = await clientWithBalance(world, 1000)
   await fund(own, 1000, 'EUR')
   const [one, two] = [
     await recipient(own, 'ba_manual'),
@@ -301,10 +309,10 @@ test('payouts are listed newest first, by status, recipient, currency and time, 
 })
 
 describe('a cancellation', () => {
-  test('of a payout that is not sent takes effect at once, and the payout is never sent', async ({
+  test('of a payout that is not yet sent takes effect at once, and the payout is never sent', async ({
     world,
   }) => {
-    const own = await rich(world, 100)
+    const own = await clientWithBalance(world, 100)
     const to = await recipient(own)
     const { id } = await whilePaused(world, async () => {
       const { body } = await payOut(own, to)
@@ -323,7 +331,7 @@ describe('a cancellation', () => {
     expect(repeated.body.error.message).toBe('The payout cannot be canceled: it is canceled.')
   })
 
-  test('of a processing payout is made at the processor, as long as the processor allows it', async ({
+  test('of a processing payout is made at the processor if the processor allows the cancellation', async ({
     world,
     client,
   }) => {
@@ -341,10 +349,10 @@ describe('a cancellation', () => {
     })
   })
 
-  test('of a payout that never reached the processor takes effect once no call can reach it any more', async ({
+  test('of a payout that never reached the processor takes effect when no call can reach the processor any more', async ({
     world,
   }) => {
-    const own = await rich(world, 100)
+    const own = await clientWithBalance(world, 100)
     const description = freshKey()
     const lost = {
       match: { method: 'POST', path: '/v1/payouts$', contains: description },
@@ -359,12 +367,12 @@ describe('a cancellation', () => {
     await world.sql`
       update jobs set first_sent_at = first_sent_at - interval '26 hours', last_sent_at = last_sent_at - interval '26 hours',
         run_at = now()
-      where subject_id = ${body.id}`
-    // Two lookups find nothing, a minute apart.
+      where resource_id = ${body.id}`
+    // Two lookups find nothing, one minute apart.
     await eventually(async () => {
       const { count } = await world.sql`
         update jobs set absent_since = absent_since - interval '1 minute', run_at = now()
-        where subject_id = ${body.id} and state = 'unknown' and absent_since is not null`
+        where resource_id = ${body.id} and state = 'unknown' and absent_since is not null`
       expect(count).toBe(1)
     })
     await payoutIn(own, body.id, 'canceled')
@@ -372,7 +380,7 @@ describe('a cancellation', () => {
     expect((await jobOf(world, body.id)).state).toBe('failed')
   })
 
-  test('before a manual failure decides the final status, and the failure joins it', async ({
+  test('that precedes a manual failure decides the final status, and the manual failure waits for the same outcome', async ({
     world,
     client,
   }) => {
@@ -397,7 +405,10 @@ describe('a cancellation', () => {
     expect((await payoutSummary(world, id)).events).toEqual(['canceled', 'created', 'processing'])
   })
 
-  test('after a manual failure joins it, and the final status is failed', async ({ world, client }) => {
+  test('that follows a manual failure waits for the same outcome, and the final status is failed', async ({
+    world,
+    client,
+  }) => {
     const { id } = await createProcessing(client, 'ba_pending')
     const hold = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
     const failure = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
@@ -411,13 +422,13 @@ describe('a cancellation', () => {
     for (const answer of [await canceling, await failure])
       expect([answer.status, answer.body.status]).toEqual([200, 'failed'])
     await world.drain()
-    // The cancellation makes no second call.
-    const jobs = await world.sql`select from jobs where subject_id = ${id} and name = 'payout.cancel'`
+    // The cancellation makes no second call to the processor.
+    const jobs = await world.sql`select from jobs where resource_id = ${id} and name = 'payout.cancel'`
     expect(jobs).toHaveLength(1)
     expect((await payoutSummary(world, id)).events).toEqual(['created', 'failed', 'processing'])
   })
 
-  test('refused by the processor leaves the payout unchanged', async ({ world, client }) => {
+  test('that the processor refuses leaves the payout unchanged', async ({ world, client }) => {
     const payout = await createProcessing(client, 'ba_manual')
     for (const _time of [1, 2]) {
       const refused = await client.post(`/v1/payouts/${payout.id}/cancel`)
@@ -461,11 +472,11 @@ describe('a payout whose worker is killed before its call', () => {
     async ([status, action, body], { world, client }) => {
       const { id } = await whilePaused(world, async () => {
         const { body: payout } = await payOut(client, await recipient(client))
-        // The job is claimed, and its lease is lapsed.
+        // The job is claimed, and the lease of the job has expired.
         await world.sql`
         update jobs set state = 'running', attempt = 1, worker = 'killed', started_at = now(), first_sent_at = now(),
           last_sent_at = now(), lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'
-        where subject_id = ${payout.id}`
+        where resource_id = ${payout.id}`
         const ended = await client.post(`/v1/payouts/${payout.id}/${action}`, body)
         expect([ended.status, ended.body.status]).toEqual([200, status])
         return payout
@@ -478,7 +489,7 @@ describe('a payout whose worker is killed before its call', () => {
 
 describe('a manual failure', () => {
   const MANUAL_FAILURE = { code: 'failed_manually', manual: true }
-  /** The status and body of a waiting request to fail, by the final status of the payout. */
+  /** The status and body of a waiting request for a manual failure, by the final status of the payout. */
   const responseFor = (status: 'failed' | 'paid', message: string) =>
     status === 'failed'
       ? [200, { status, failure: { ...MANUAL_FAILURE, message } }]
@@ -492,7 +503,7 @@ describe('a manual failure', () => {
   ] as const)(
     'during the call of the payout waits until the call is %s',
     async ([_outcome, destination, call_fault, balance, status, events], { world, client }) => {
-      const own = await rich(world, 100)
+      const own = await clientWithBalance(world, 100)
       const to = await recipient(own, destination)
       const hold = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: call_fault })
       const { body } = await payOut(own, to)
@@ -508,7 +519,7 @@ describe('a manual failure', () => {
         failed_at: null,
       })
       expect(accepted.body.fail_requested_at).not.toBeNull()
-      // The amount stays reserved while the call may succeed.
+      // The amount stays reserved while the outcome of the call is unknown.
       expect((await payOut(own, to)).body.error).toMatchObject({ code: 'insufficient_balance' })
       expect((await own.get('/v1/wallet/balances')).body).toMatchObject([
         { balance_minor: 100, pending_payouts_minor: 100, available_minor: 0 },
@@ -524,10 +535,10 @@ describe('a manual failure', () => {
     },
   )
 
-  test('of a payout that is not sent releases its amount, and the payout is never sent', async ({
+  test('of a payout that is not yet sent frees its reserved amount, and the payout is never sent', async ({
     world,
   }) => {
-    const own = await rich(world, 100)
+    const own = await clientWithBalance(world, 100)
     const to = await recipient(own)
     const key = freshKey()
     const { id } = await whilePaused(world, async () => {
@@ -561,7 +572,7 @@ describe('a manual failure', () => {
     ['that were all refused', ['rate_limited_429']],
     ['with a last refusal of our credentials', ['rate_limited_429', 'refuse_401']],
   ] as const)('after calls %s takes effect at once', async ([_what, refusals], { world }) => {
-    const own = await rich(world, 100)
+    const own = await clientWithBalance(world, 100)
     const description = freshKey()
     for (const refusal of refusals) {
       const match = { method: 'POST', path: '/v1/payouts$', contains: description }
@@ -570,7 +581,7 @@ describe('a manual failure', () => {
     const { body } = await payOut(own, await recipient(own), { description })
     await eventually(async () => {
       const [job] = await world.sql<{ attempt: number; state: string }[]>`
-        select attempt, state from jobs where subject_id = ${body.id}`
+        select attempt, state from jobs where resource_id = ${body.id}`
       expect(job).toMatchObject({ state: 'ready' })
       expect(job!.attempt).toBeGreaterThanOrEqual(refusals.length)
     })
@@ -586,11 +597,11 @@ describe('a manual failure', () => {
     expect(await effectsOf(world, body.id)).toEqual([])
   })
 
-  test('of a payout that the processor cancels takes effect after one cancellation at the processor', async ({
+  test('of a sent payout takes effect after the processor has canceled the payout, with one cancellation for two requests', async ({
     world,
     client,
   }) => {
-    const own = await rich(world, 100)
+    const own = await clientWithBalance(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_pending'), {}, WAIT)
     const answers = await Promise.all(
       ['one', 'other'].map((reason) => requestFailure(own, payout.id, reason, WAIT)),
@@ -617,9 +628,9 @@ describe('a manual failure', () => {
     ['cancels', 'canceled', 'failed', ['created', 'failed', 'processing']],
     ['pays', 'paid', 'paid', ['created', 'fail_overtaken', 'paid', 'processing']],
   ] as const)(
-    'of a payout that the processor does not cancel at once waits until the processor %s it',
+    'of a payout that the processor cannot cancel at once waits until the processor %s the payout',
     async ([_does, processor_status, status, events], { world }) => {
-      const own = await rich(world, 100)
+      const own = await clientWithBalance(world, 100)
       const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
       const { id, processor_reference } = payout
       const accepted = await requestFailure(own, id, 'never arrived', { prefer: 'wait=1' })
@@ -651,8 +662,10 @@ describe('a manual failure', () => {
     },
   )
 
-  test('that is overtaken by the payment does not mark a later return as manual', async ({ world }) => {
-    const own = await rich(world, 100)
+  test('that loses against the payment does not mark a later return of the payout as manual', async ({
+    world,
+  }) => {
+    const own = await clientWithBalance(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
     expect((await requestFailure(own, payout.id)).status).toBe(202)
     await settle(world, payout.processor_reference, 'paid')
@@ -705,7 +718,10 @@ describe("where the platform's balance at the processor is too low", () => {
       fault: { refuse_400: true, code: 'balance_insufficient' },
     })
 
-  test('the job is parked and the payout stays pending until a retry', async ({ world, client }) => {
+  test('the job of a payout is parked and the payout stays pending until a retry', async ({
+    world,
+    client,
+  }) => {
     const to = await recipient(client)
     const empty = await refuseForBalance(world)
     const { body } = await payOut(client, to)
@@ -738,7 +754,7 @@ describe("where the platform's balance at the processor is too low", () => {
   test('one command retries all parked jobs, and the job of a canceled payout fails without a call', async ({
     world,
   }) => {
-    const own = await rich(world, 1000)
+    const own = await clientWithBalance(world, 1000)
     const payouts = [await parkPayout(world, own), await parkPayout(world, own)]
     const canceled = await parkPayout(world, own)
     const { status, body } = await own.post(`/v1/payouts/${canceled.id}/cancel`)
@@ -754,6 +770,8 @@ describe("where the platform's balance at the processor is too low", () => {
     await eventually(async () => expect((await jobOf(world, canceled.id)).state).toBe('failed'))
     expect(await effectsOf(world, canceled.id)).toEqual([])
     expect(await command(...filters)).toMatchObject({ code: 0, stdout: '0 jobs are due now.\n' })
+    await parkPayout(world, own)
+    expect(await command(...filters)).toMatchObject({ code: 0, stdout: '1 job is due now.\n' })
     expect((await command('--state', 'unknown')).stderr).toContain('--state parked')
     expect((await command('--queue', 'payouts')).stderr).toContain('--state parked')
   })
@@ -778,7 +796,7 @@ describe('a lost response', () => {
     expect(await effectsOf(world, body.id)).toHaveLength(1)
   })
 
-  test('of a payout that is canceled meanwhile leads to a lookup, not to a second call', async ({
+  test('of a payout that is canceled in the meantime leads to a lookup, not to a second call', async ({
     world,
     client,
   }) => {
@@ -797,7 +815,7 @@ describe('a lost response', () => {
 })
 
 describe('a payout with an unknown outcome at the processor', () => {
-  /** Creates a payout whose call got a stored error before its effect: lookups find nothing. */
+  /** Creates a payout whose call got a stored error before its effect, so that lookups find nothing. */
   async function createUnknownPayout(
     world: World,
     client: Client,
@@ -810,7 +828,10 @@ describe('a payout with an unknown outcome at the processor', () => {
   }
   const act = (job_id: string) => ({ job_id, who: 'test', reason: 'asked the processor' })
 
-  test('stays pending and reserved, until an operator resolves it as failed', async ({ world, client }) => {
+  test('stays pending, and its amount stays reserved, until an operator resolves the payout as failed', async ({
+    world,
+    client,
+  }) => {
     const before = await accountOf(world, world.tenant_id)
     const { id, job_id } = await createUnknownPayout(world, client)
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
@@ -835,7 +856,7 @@ describe('a payout with an unknown outcome at the processor', () => {
     expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
   })
 
-  test('failed manually is never sent again, and stays reserved until an operator resolves it', async ({
+  test('that is failed manually is never sent again, and its amount stays reserved until an operator resolves the payout', async ({
     world,
     client,
   }) => {
@@ -858,7 +879,7 @@ describe('a payout with an unknown outcome at the processor', () => {
   })
 })
 
-test('a payout whose call is refused for our credentials is canceled at once, without a payout at the processor', async ({
+test("a payout whose call is refused because of Sluice's credentials is canceled at once, without a payout at the processor", async ({
   world,
   client,
 }) => {
@@ -876,11 +897,11 @@ test('a payout whose call is refused for our credentials is canceled at once, wi
   expect(await effectsOf(world, body.id)).toEqual([])
 })
 
-test('the audit reports a payout whose postings differ and a missing event', async ({ world, client }) => {
+test('the audit reports a payout whose postings differ, and a missing event', async ({ world, client }) => {
   const { body } = await payOut(client, await recipient(client, 'acct_success'), {}, WAIT)
   const problems = async () =>
-    (await auditEverything(world.sql)).problems.flatMap(({ subject_id, problem, off_by }) =>
-      subject_id === body.id ? [`${problem} ${off_by}`] : [],
+    (await auditEverything(world.sql)).problems.flatMap(({ resource_id, problem, off_by }) =>
+      resource_id === body.id ? [`${problem} ${off_by}`] : [],
     )
   expect(await problems()).toEqual([])
   const tamper = async (change: string) =>
@@ -896,7 +917,7 @@ test('the audit reports a payout whose postings differ and a missing event', asy
   expect(await problems()).toEqual([])
 })
 
-test('all invariants hold at the end', async ({ world }) => {
+test('after all scenarios the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
 }, 180_000)

@@ -10,26 +10,26 @@ import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { isTlsUnsupported } from '#core/postgres/tls-refusals.ts'
 import { createDatabase } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { startProxy } from '#test/proxy.ts'
 
 type Options = NonNullable<Parameters<typeof postgres>[1]> & { socket?: () => Promise<Socket> }
 type Queue = { push(item: unknown): void; shift(): unknown; remove(item: unknown): void }
 /** The driver as it is installed, or a patched copy. */
 type Driver = { open: (url: string, options?: Options) => postgres.Sql; Queue: () => Queue }
-/** `name`: the name of the fault's file in `core/postgres` and of its patch. */
+/** `name`: the name of the fault's source file in `core/postgres` and of the patch for it. */
 type Fault = {
   name: string
   title: string
   has_patch?: false
-  /** True if a driver has the fault. */
+  /** True if the driver has the fault. */
   isPresent: (driver: Driver, url: string) => Promise<boolean>
 }
 
 const APPLICATION = 'driver'
 const INSTALLED = join(dirname(createRequire(import.meta.url).resolve('postgres')), '../../src')
 const PATCHES = new URL('../src/core/postgres/upstream/', import.meta.url)
-/** A statement without a response after this time counts as unanswered. */
+/** A statement counts as unanswered if it has no response after this time. */
 const MAX_RESPONSE_MS = 2_500
 
 const FAULTS: Fault[] = [
@@ -47,7 +47,7 @@ const FAULTS: Fault[] = [
       }
       const sql = open(url, { connect_timeout: 1, backoff: () => 0.1, socket })
       await sql`select 1`
-      // Two connections close at once, the later one first, and a statement is sent in between.
+      // Two connections close immediately after each other, the later one first, and a statement is sent in between.
       const other = await socket()
       const unsent = once(other, 'close').then(() => sql`select 2`.catch(codeOf))
       sockets[0]!.destroy()
@@ -155,7 +155,7 @@ const FAULTS: Fault[] = [
     async isPresent({ open }, url) {
       const proxy = await startProxy(url)
       onTestFinished(() => proxy.close())
-      // All time limits of the driver are set.
+      // All timeouts of the driver are set.
       const sql = open(proxy.url, { connect_timeout: 1, idle_timeout: 1, max_lifetime: 1, keep_alive: 1 })
       await sql`select 1`
       proxy.freeze()
@@ -173,13 +173,13 @@ afterAll(async () => {
 })
 
 describe.each(FAULTS)('postgres.js: $title', ({ name, has_patch = true, isPresent }) => {
-  test('the installed driver has the fault', async () => {
+  test('the driver as installed has the fault', async () => {
     expect(await isPresent(await loadDriver(INSTALLED), database.url)).toBe(true)
   })
 
   if (!has_patch) return
-  test('the patch fixes the fault', async () => {
-    const copy = await makeFolder('driver')
+  test('a copy of the driver with the patch does not have the fault', async () => {
+    const copy = await createTemporaryFolder('driver')
     onTestFinished(() => copy.remove())
     await cp(INSTALLED, join(copy.path, 'src'), { recursive: true })
     await writeFile(join(copy.path, 'package.json'), '{ "type": "module" }')
@@ -204,7 +204,7 @@ async function loadDriver(folder: string): Promise<Driver> {
   }
 }
 
-/** Applies a unified diff of one file. Each hunk is located by its old lines. */
+/** Applies a unified diff of one file. Each hunk is found by its old lines. */
 async function applyPatch(folder: string, patch: string): Promise<void> {
   const file = join(folder, /^\+\+\+ b\/(.+)$/m.exec(patch)![1]!)
   let text = await readFile(file, 'utf8')
@@ -248,7 +248,7 @@ async function captureUncaught(
   process.removeAllListeners(event)
   process.on(event, (error: unknown) => errors.push(error))
   try {
-    // A statement on a closed connection never resolves.
+    // `work` is not awaited: a statement on a closed connection never resolves.
     void work()
     await sleep(200)
   } finally {

@@ -8,11 +8,11 @@ import { checkInvariants } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { waitingForLocks } from '#test/locks.ts'
-import { lookUpLater } from '#test/lookups.ts'
+import { lookUpAfterMonth } from '#test/lookups.ts'
 import { loseFirstWrite } from '#test/lost-writes.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
-import { accountOf, payOut, payoutIn, payoutSummary, recipient, rich } from '#test/payouts.ts'
+import { accountOf, payOut, payoutIn, payoutSummary, recipient, clientWithBalance } from '#test/payouts.ts'
 import { entriesOf, signedInAs, type Browser, type Person } from '#test/people.ts'
 import { agree, agreed } from '#test/proposals.ts'
 import { urlAs } from '#test/users.ts'
@@ -66,8 +66,10 @@ const transactionsOf = async (shop: Client): Promise<any[]> =>
   (await shop.get('/v1/wallet/transactions?kind=correction')).body
 
 describe('a correction', () => {
-  test('is proposed by command and posted once, after another operator confirms it', async ({ world }) => {
-    const shop = await rich(world, 1000)
+  test('is proposed with a command and posted once, after another operator has confirmed it', async ({
+    world,
+  }) => {
+    const shop = await clientWithBalance(world, 1000)
     const slug = await slugOf(world, shop.tenant_id)
     const args = ['--tenant', slug, '--currency', 'usd', '--amount=-300', '--reason', 'posted twice']
     const proposal = await runLedger(world, 'correct', ...args, '--by', ada.email)
@@ -116,7 +118,9 @@ describe('a correction', () => {
     })
   })
 
-  test('opens the account of a tenant without money, and its balance may be negative', async ({ world }) => {
+  test('can open an account of a tenant without money, and can make the balance negative', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     await agreed(world, { ...correction(shop, 250), currency: 'EUR' })
     await agreed(world, { ...correction(shop, -400), currency: 'eur' })
@@ -134,7 +138,7 @@ describe('a correction', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 600, reserved: 0 })
   })
 
-  test('by command requires an operator, a tenant, a currency, an amount in minor units and a reason', async ({
+  test('that is proposed with the command requires an operator, a tenant, a currency, an amount in minor units and a reason', async ({
     world,
   }) => {
     const valid = {
@@ -165,7 +169,7 @@ describe('a correction', () => {
     expect((await runLedger(world, '--help')).stdout).toContain('npm run ledger -- correct')
   }, 180_000)
 
-  test('without a confirmed proposal is found by the audit', async ({ world }) => {
+  test('without a confirmed proposal is reported by the audit', async ({ world }) => {
     const shop = await world.clientOf()
     const id = await agree(world, correction(shop, 100))
     await awaitState(id, 'done')
@@ -210,18 +214,18 @@ describe('a proposal', () => {
     expect((await entriesOf(world, ada)).slice(-1)).toMatchObject([{ action: 'proposals.cancel' }])
   })
 
-  test('refused by the database shows the text of the database and does not delay other proposals', async ({
+  test('that the database refuses shows the error text of the database and does not delay other proposals', async ({
     world,
   }) => {
-    const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
+    const [shop, other] = [await clientWithBalance(world, 1000), await clientWithBalance(world, 1000)]
     const { body: payout } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
-    // The reserved amount is less than the amount to free.
+    // The reserved amount is less than the amount that the proposal frees.
     await world.sql`
       update ledger_accounts set reserved_minor = 50 where tenant_id = ${shop.tenant_id} and name = 'available'`
     const refused = await agree(world, failure(shop, payout.id))
     await agreed(world, correction(other, 5))
     expect((await awaitState(refused, 'refused')).refused).toMatch(
-      /^The database refused it: .+ledger_accounts/,
+      /^The database refused the proposal: .+ledger_accounts/,
     )
     await world.sql`
       update ledger_accounts set reserved_minor = 100 where tenant_id = ${shop.tenant_id} and name = 'available'`
@@ -229,8 +233,8 @@ describe('a proposal', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
   })
 
-  test('with a locked account is skipped with an error and carried out later', async ({ world }) => {
-    const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
+  test('on a locked account is skipped with an error and carried out later', async ({ world }) => {
+    const [shop, other] = [await clientWithBalance(world, 1000), await clientWithBalance(world, 1000)]
     const release = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
     const holder = world.sql.begin(async (tx) => {
@@ -257,7 +261,7 @@ describe('a proposal', () => {
   })
 
   test('requires an operator and an existing tenant and payout', async ({ world }) => {
-    const shop = await rich(world, 100)
+    const shop = await clientWithBalance(world, 100)
     const owner = await signedInAs(world, { role: 'owner' })
     const { id } = await proposeAs(ada, correction(shop, 1))
     for (const { status } of [
@@ -279,7 +283,7 @@ describe('a proposal', () => {
     expect((await reject(bob, id)).status).toBe(200)
   })
 
-  test('requires two operators also in the database', async ({ world }) => {
+  test('requires two operators, which the database checks too', async ({ world }) => {
     const shop = await world.clientOf()
     const { id } = await proposeAs(ada, correction(shop, 1))
     const dashboard = connectDatabase(urlAs('dashboard', world.config.DATABASE_URL!), {
@@ -318,15 +322,15 @@ describe('a proposal', () => {
 describe('a forced failure of a payout', () => {
   const listDrifts = async (shop: Client): Promise<any[]> => (await shop.get('/v1/reconciliation')).body
   const reconcile = async (world: World, id: string): Promise<boolean> => {
-    const requested = await lookUpLater(world, 'payout', id)
+    const requested = await lookUpAfterMonth(world, 'payout', id)
     await world.drain()
     return requested
   }
 
-  test('frees the amount at once, opens a drift, and a later payment by the processor is posted', async ({
+  test('frees the amount at once and opens a drift, and a later payment by the processor is posted', async ({
     world,
   }) => {
-    const shop = await rich(world, 100)
+    const shop = await clientWithBalance(world, 100)
     const to = await recipient(shop, 'ba_manual')
     const { body: payout } = await payOut(shop, to, {}, WAIT)
     const requested = await shop.post(`/v1/payouts/${payout.id}/fail`, { reason: 'never arrived' })
@@ -349,7 +353,7 @@ describe('a forced failure of a payout', () => {
       },
     ])
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    // Another payout uses the freed amount.
+    // A second payout uses the freed amount.
     expect((await payOut(shop, await recipient(shop), {}, WAIT)).status).toBe(201)
     await settle(world, payout.processor_reference, 'paid')
     await eventually(async () =>
@@ -375,7 +379,7 @@ describe('a forced failure of a payout', () => {
   })
 
   test('is looked up until the payout is final at the processor', async ({ world }) => {
-    const shop = await rich(world, 1000)
+    const shop = await clientWithBalance(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     await agreed(world, failure(shop, body.id))
     expect(await reconcile(world, body.id)).toBe(true)
@@ -390,7 +394,7 @@ describe('a forced failure of a payout', () => {
   test('during the call of the payout has a drift until the outcome of the call is known', async ({
     world,
   }) => {
-    const shop = await rich(world, 200)
+    const shop = await clientWithBalance(world, 200)
     const failDuringCall = async (destination: string) => {
       const to = await recipient(shop, destination)
       const hold = await fault(world, {
@@ -408,7 +412,7 @@ describe('a forced failure of a payout', () => {
     const { id: paid, ...sent } = await failDuringCall('acct_success')
     await sent.release()
     const { id: refused, ...unsent } = await failDuringCall('acct_refused')
-    // Loses the write that closes the drift, and the settlement with it.
+    // The write that closes the drift is lost, and the settlement is lost with it.
     const condition = `new.subject_id = '${refused}' and new.resolved_at is not null`
     const expectWriteLost = await loseFirstWrite(world.sql, 'update', 'drifts', condition)
     await unsent.release()
@@ -419,7 +423,7 @@ describe('a forced failure of a payout', () => {
           update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), wakeup_sent_at = null,
             last_sent_at = last_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
             absent_since = absent_since - ${interval}::interval
-          where subject_id = ${refused} and state = 'unknown' and (absent_since is null) = ${interval === '11 minutes'}
+          where resource_id = ${refused} and state = 'unknown' and (absent_since is null) = ${interval === '11 minutes'}
           returning id`
         expect(updated).toHaveLength(1)
       })
@@ -431,13 +435,13 @@ describe('a forced failure of a payout', () => {
     expect((await payoutSummary(world, refused)).events).toEqual(['created', 'failed'])
   })
 
-  test('and a payment by the processor at the same time give a drift', async ({ world }) => {
-    const shop = await rich(world, 1000)
+  test('and a payment by the processor at the same time open a drift', async ({ world }) => {
+    const shop = await clientWithBalance(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     const { id, processor_reference } = body
-    // The failing statement and then the settling statement wait for the lock of the row.
+    // The statement of the failure waits first for the lock of the row, then the statement of the settlement.
     const proposal_id = await world.sql.begin(async (tx) => {
-      // This lock allows the foreign key check of the proposal.
+      // This lock permits the foreign key check of the proposal.
       await tx`select from payouts where id = ${id} for no key update`
       const proposed_id = await agree(world, failure(shop, id))
       await waitingForLocks(world.sql, 1)
@@ -454,8 +458,8 @@ describe('a forced failure of a payout', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 900, reserved: 0 })
   })
 
-  test('of an unsent payout has no drift, and of a final payout is refused', async ({ world }) => {
-    const shop = await rich(world, 1000)
+  test('of an unsent payout has no drift, and is refused for a final payout', async ({ world }) => {
+    const shop = await clientWithBalance(world, 1000)
     await pauseJobs(world.sql, { queue: 'payouts' })
     const { body: waiting } = await payOut(shop, await recipient(shop))
     const proposal = await runLedger(

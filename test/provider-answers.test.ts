@@ -23,7 +23,7 @@ async function receive(text: string, options?: { max_response_bytes: number }) {
   }
 }
 
-test('characters that a database cannot store are removed from a response, and all others are kept', async () => {
+test('characters that a database cannot store are removed from a response, and all other characters are kept', async () => {
   expect(await receive(String.raw`{"a\u0000":"b\u0000","half":"\ud83d","whole":"\ud83d\ude00"}`)).toEqual({
     a: 'b',
     half: '\ufffd',
@@ -31,7 +31,7 @@ test('characters that a database cannot store are removed from a response, and a
   })
 })
 
-test('a response above the limit of its provider is refused', async () => {
+test('a response that exceeds the size limit of its provider is refused', async () => {
   const text = JSON.stringify({ a: 'a'.repeat(1000) })
   expect(await receive(text, { max_response_bytes: 1100 })).toEqual({ a: 'a'.repeat(1000) })
   await expect(receive(text, { max_response_bytes: 900 })).rejects.toThrow(

@@ -1,4 +1,4 @@
-// Connections to a payment processor: the outcome of each fault and answer, byte by byte.
+// Connections to a payment processor: the outcome of each fault and response, byte by byte.
 import { execFile } from 'node:child_process'
 import { createServer, type Socket } from 'node:net'
 import { promisify } from 'node:util'
@@ -175,20 +175,20 @@ function flood(socket: Socket): void {
   more()
 }
 
-test.each(UNREADABLE)('a call with %s is ambiguous and sent once', async (_name, script) => {
+test.each(UNREADABLE)('a call with %s has an ambiguous outcome and is sent once', async (_name, script) => {
   const { outcome, received } = await authorizeAgainst(script)
   expect(outcome).toMatchObject({ kind: 'ambiguous', replayed: false })
   expect(received).toHaveLength(1)
 })
 
-test('an answer that is not a JSON object is refused before the SDK reads it', async () => {
+test('a response that is not a JSON object is refused before the SDK reads it', async () => {
   for (const body of ['"ok"', '1', 'null', '[]', '', '<html>']) {
     const { outcome } = await authorizeAgainst(answer(200, body))
     expect(outcome).toMatchObject({ reason: 'unreadable answer: 200 without a JSON object' })
   }
 })
 
-test('a call without an answer within the deadline is ambiguous', async () => {
+test('a call without a response before the deadline has an ambiguous outcome', async () => {
   const { outcome, received } = await authorizeAgainst(() => {}, { deadline_ms: 150 })
   expect(outcome).toEqual({
     kind: 'ambiguous',
@@ -205,19 +205,19 @@ const drip: Script = (socket) => {
   socket.on('close', () => clearInterval(timer))
 }
 
-test('an answer that arrives byte by byte is aborted at the deadline', async () => {
+test('a response that arrives byte by byte is aborted at the deadline', async () => {
   const { outcome } = await authorizeAgainst(drip, { deadline_ms: 300 })
   expect(outcome).toMatchObject({ kind: 'ambiguous', reason: 'no answer within 300 ms' })
 })
 
-test('a stored 500 is marked as a replay', async () => {
+test('a stored 500 is recognized as a replay', async () => {
   const { outcome } = await authorizeAgainst(
     failure(500, { type: 'api_error' }, { 'Idempotent-Replayed': 'true' }),
   )
   expect(outcome).toMatchObject({ kind: 'ambiguous', replayed: true })
 })
 
-test('a key in use is ambiguous: an earlier request may have an effect', async () => {
+test('the refusal of a key in use has an ambiguous outcome, because an earlier request may have an effect', async () => {
   const error = { type: 'idempotency_error', code: 'idempotency_key_in_use' }
   const reason = '409 idempotency_error idempotency_key_in_use'
   const { outcome } = await authorizeAgainst(failure(409, error))
@@ -226,7 +226,7 @@ test('a key in use is ambiguous: an earlier request may have an effect', async (
   expect(with_retry_after.outcome).toMatchObject({ kind: 'ambiguous', after_ms: 7000 })
 })
 
-test('a rate-limited call is a retry after the requested delay, at most an hour', async () => {
+test('a rate-limited call is retried after the requested delay, at most an hour', async () => {
   const limited = await authorizeAgainst(
     failure(429, { type: 'invalid_request_error', code: 'rate_limit' }, { 'Retry-After': '7' }),
   )
@@ -240,7 +240,7 @@ test('a rate-limited call is a retry after the requested delay, at most an hour'
   expect(limited.received).toHaveLength(1)
 })
 
-test('refused credentials are misconfigured, and the reason does not contain them', async () => {
+test('refused credentials lead to the outcome misconfigured, and the reason does not contain the credentials', async () => {
   for (const status of [401, 403]) {
     const { outcome } = await authorizeAgainst(
       failure(status, { type: 'invalid_request_error', message: 'Invalid API Key provided: sk_test_1' }),
@@ -249,7 +249,7 @@ test('refused credentials are misconfigured, and the reason does not contain the
   }
 })
 
-test('a declined card is declined with the message and code of the bank', async () => {
+test('a declined card leads to the outcome declined, with the message and code of the bank', async () => {
   const error = {
     type: 'card_error',
     code: 'card_declined',
@@ -275,7 +275,7 @@ test.each([
   [400, 'invalid_request_error', 'amount_too_small', 'payment_invalid'],
   [404, 'invalid_request_error', 'resource_missing', 'payment_invalid'],
   [400, 'idempotency_error', undefined, 'processor_error'],
-])('%i %s %s is a final decline', async (status, type, code, expected) => {
+])('the response %i %s %s is a final decline', async (status, type, code, expected) => {
   const { outcome } = await authorizeAgainst(failure(status, { type, code }))
   expect(outcome).toEqual({
     kind: 'declined',
@@ -287,7 +287,7 @@ function authorizeOnce(api_base: string, options?: Partial<StripeOptions>) {
   return processor(api_base, options).authorize(REQUEST, 'key-1')
 }
 
-test('a call that is not sent is a retry', async () => {
+test('a call that is not sent leads to a retry', async () => {
   const silent = await serve(() => {})
   const noTls = silent.api_base.replace('http:', 'https:')
   expect(await authorizeOnce(noTls, { deadline_ms: 150 })).toEqual({
@@ -303,7 +303,7 @@ test('a call that is not sent is a retry', async () => {
   expect(silent.received).toHaveLength(0)
 })
 
-test('a call on a connection that the processor has closed is neither lost nor repeated', async () => {
+test('a call is neither lost nor repeated if the processor has closed the idle connection', async () => {
   const { api_base, received } = await serve((socket) => {
     socket.write(http(200, JSON.stringify(INTENT)), () => setTimeout(() => socket.end(), 5))
   })
@@ -322,7 +322,7 @@ const run = (code: string) =>
     cwd: `${import.meta.dirname}/..`,
   })
 
-test('a JSON string as the answer ends a process with the bare SDK, but not a process with our client', async () => {
+test("a response that is a JSON string ends a process with the bare SDK, but not a process with Sluice's client", async () => {
   const { api_base } = await serve(answer(200, '"ok"'))
   const with_client = await run(`
     const { stripeProcessor } = await import('./src/providers/stripe/payments.ts')
@@ -402,7 +402,7 @@ test('a repeated request with the same key has the same bytes', async () => {
   })
 })
 
-test('each writing call has its key and its parameters', async () => {
+test('each writing call contains its key and its parameters', async () => {
   const { api_base, received } = await serve((socket, request) =>
     answer(200, request.line.includes('/refunds') ? REFUND : INTENT)(socket, request),
   )
@@ -476,7 +476,7 @@ test('a writing call without a key is not sent', async () => {
 const find = async (script: Script): Promise<Outcome<unknown>> =>
   processor((await serve(script)).api_base).findPayment('pi_1')
 
-test('a payment is missing only if the processor answers resource_missing', async () => {
+test('a payment counts as missing only if the processor answers resource_missing', async () => {
   expect(await find(failure(404, { type: 'invalid_request_error', code: 'resource_missing' }))).toEqual({
     kind: 'done',
     value: null,
@@ -497,7 +497,7 @@ const search = async (data: unknown): Promise<Outcome<unknown>> => {
   return outcome
 }
 
-test('a search prefers the payment with the most progress; an answer that is not a list is ambiguous', async () => {
+test('a search prefers the payment with the most progress; a response that is not a list has an ambiguous outcome', async () => {
   const metadata = { sluice_payment_id: "pay-1'" }
   const data = [
     { ...INTENT, id: 'pi_declined', status: 'requires_payment_method', metadata },
@@ -522,7 +522,7 @@ const page = (id: string, refund_id: string, has_more: boolean) => ({
   data: [{ ...REFUND, id, metadata: { sluice_refund_id: refund_id } }],
 })
 
-test('a refund is searched on every page, within one deadline', async () => {
+test('a refund is searched on every page, before one common deadline', async () => {
   const { api_base, received } = await serve((socket, request) => {
     answer(
       200,
@@ -645,7 +645,7 @@ describe('a dispute', () => {
     ['warning_under_review', 'warning', false],
     ['warning_closed', 'warning', true],
     ['prevented', 'warning', true],
-  ])('with the status %s of the processor is %s', async (processor_status, status, closed) => {
+  ])("with the processor's status %s has the status %s", async (processor_status, status, closed) => {
     expect(await findDispute({ status: processor_status })).toMatchObject({
       kind: 'done',
       value: {
@@ -690,7 +690,7 @@ describe('a dispute', () => {
     ['with an unknown status', { status: 'pondering' }],
     ['without balance transactions', { balance_transactions: null }],
     ['with an amount of 0', { amount: 0 }],
-  ])('%s is ambiguous', async (_name, changes) => {
+  ])('%s leads to an ambiguous outcome', async (_name, changes) => {
     expect(await findDispute(changes)).toMatchObject({ kind: 'ambiguous' })
   })
 })

@@ -1,22 +1,25 @@
-// Duplicates at the provider: a call is repeated under a new key, and the resource of its first call appears later.
+// Duplicates at the provider: a call is repeated under a new key, and the resource of the first call appears later.
 // Duplicates that can be undone are canceled automatically.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { loseFirstWrite } from '#test/lost-writes.ts'
-import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
-import { askProvider, party, startVerification, verificationIn } from '#test/verifications.ts'
+import { ASYNC, createPayment, eventually, fault, authorizedPayment, paymentIn } from '#test/payments.ts'
+import { testIn, type World } from '#test/world.ts'
+import { callProvider, party, startVerification, verificationIn } from '#test/verifications.ts'
 
-let world: World
 let client: Client & { tenant_id: string }
-beforeAll(async () => {
-  world = await createWorld()
+const test = testIn()
+test.beforeAll(async ({ world }) => {
   client = await world.clientOf()
 })
-afterAll(async () => await world?.close())
 
-async function callStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
+async function callStripe(
+  world: World,
+  method: string,
+  path: string,
+  fields?: Record<string, string>,
+): Promise<any> {
   const { url, api_key } = world.provider('stripe')
   const response = await fetch(`${url}/v1${path}`, {
     method,
@@ -26,9 +29,13 @@ async function callStripe(method: string, path: string, fields?: Record<string, 
   return await response.json()
 }
 
-/** Creates another payment intent of this payment at the processor, like a late effect of its first call. */
-async function createLateIntent(payment_id: string, capture_method: 'manual' | 'automatic'): Promise<string> {
-  const made = await callStripe('POST', '/payment_intents', {
+/** Creates a second payment intent of this payment at the processor, like a late effect of the first call. */
+async function createLateIntent(
+  world: World,
+  payment_id: string,
+  capture_method: 'manual' | 'automatic',
+): Promise<string> {
+  const made = await callStripe(world, 'POST', '/payment_intents', {
     amount: '1000',
     currency: 'usd',
     capture_method,
@@ -43,11 +50,15 @@ async function createLateIntent(payment_id: string, capture_method: 'manual' | '
   return made.id
 }
 
-const createLateHold = (payment_id: string) => createLateIntent(payment_id, 'manual')
-const createLateCharge = (payment_id: string) => createLateIntent(payment_id, 'automatic')
+const createLateHold = (world: World, payment_id: string) => createLateIntent(world, payment_id, 'manual')
+const createLateCharge = (world: World, payment_id: string) =>
+  createLateIntent(world, payment_id, 'automatic')
 
 /** Creates a payment whose first call got a stored error before its effect, three minutes ago. */
-async function createUnknownPayment(description = freshKey()): Promise<{ id: string; description: string }> {
+async function createUnknownPayment(
+  world: World,
+  description = freshKey(),
+): Promise<{ id: string; description: string }> {
   await fault(world, {
     match: { method: 'POST', contains: description },
     times: 2,
@@ -57,33 +68,35 @@ async function createUnknownPayment(description = freshKey()): Promise<{ id: str
   await eventually(async () => {
     const aged = await world.sql`
       update jobs set first_sent_at = first_sent_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes',
-        created_at = created_at - interval '3 minutes' where subject_id = ${body.id} and state = 'unknown' returning id`
+        created_at = created_at - interval '3 minutes' where resource_id = ${body.id} and state = 'unknown' returning id`
     expect(aged).toHaveLength(1)
   })
   return { id: body.id, description }
 }
 
-const makeDue = async (payment_id: string) =>
-  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${payment_id} and state = 'unknown'`
+const makeDue = async (world: World, payment_id: string) =>
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where resource_id = ${payment_id} and state = 'unknown'`
 
-const stripeStatusOf = async (reference: string): Promise<string> =>
-  (await callStripe('GET', `/payment_intents/${reference}`)).status
+const stripeStatusOf = async (world: World, reference: string): Promise<string> =>
+  (await callStripe(world, 'GET', `/payment_intents/${reference}`)).status
 
 const drifts = async () => (await client.get('/v1/reconciliation')).body
 
-async function awaitCanceled(reference: string): Promise<void> {
-  await eventually(async () => expect(await stripeStatusOf(reference)).toBe('canceled'))
+async function awaitCanceled(world: World, reference: string): Promise<void> {
+  await eventually(async () => expect(await stripeStatusOf(world, reference)).toBe('canceled'))
 }
 
-test('a late hold in addition to the repeated one is released, under a stored key', async () => {
-  const { id } = await createUnknownPayment()
-  await makeDue(id)
+test('a late hold in addition to the hold of the repeated call is released, with a stored key', async ({
+  world,
+}) => {
+  const { id } = await createUnknownPayment(world)
+  await makeDue(world, id)
   const { processor_reference } = await paymentIn(client, id, 'authorized')
-  const late = await createLateHold(id)
-  await awaitCanceled(late)
+  const late = await createLateHold(world, id)
+  await awaitCanceled(world, late)
   await world.drain()
   const jobs = await world.sql`
-    select state, key, generation from jobs where subject_id = ${id} and name = 'payment.cancel_duplicate'`
+    select state, key, generation from jobs where resource_id = ${id} and name = 'payment.cancel_duplicate'`
   expect(jobs).toMatchObject([{ state: 'succeeded', generation: 1 }])
   const requests = await world.provider('stripe').requests({ idempotency_key: jobs[0]!['key'] })
   expect(requests).toMatchObject([{ path: `/v1/payment_intents/${late}/cancel`, status: 200 }])
@@ -95,83 +108,87 @@ test('a late hold in addition to the repeated one is released, under a stored ke
   expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a late hold that appears during the repeated call is accepted, and the second hold is released', async () => {
-  const { id, description } = await createUnknownPayment()
+test('a late hold that appears during the repeated call is accepted, and the hold of the repeated call is released', async ({
+  world,
+}) => {
+  const { id, description } = await createUnknownPayment(world)
   const hold = await fault(world, {
     match: { method: 'POST', contains: description },
     fault: 'hold',
   })
-  await makeDue(id)
+  await makeDue(world, id)
   await hold.hit()
-  const late = await createLateHold(id)
+  const late = await createLateHold(world, id)
   expect(await paymentIn(client, id, 'authorized')).toMatchObject({ processor_reference: late })
   await hold.release()
   const all = await eventually(async () => {
-    const { data } = await callStripe('GET', '/payment_intents?limit=100')
+    const { data } = await callStripe(world, 'GET', '/payment_intents?limit=100')
     const found = data.filter((each: any) => each.metadata.sluice_payment_id === id)
     expect(found).toHaveLength(2)
     return found
   })
-  await awaitCanceled(all.find((each: any) => each.id !== late).id)
+  await awaitCanceled(world, all.find((each: any) => each.id !== late).id)
   await world.drain()
-  expect(await stripeStatusOf(late)).toBe('requires_capture')
+  expect(await stripeStatusOf(world, late)).toBe('requires_capture')
   expect(await drifts()).toEqual([])
 })
 
-test('a release with stored errors of its own succeeds in the end', async () => {
-  const { id } = await createUnknownPayment()
-  await makeDue(id)
+test('a release whose calls get stored errors succeeds in the end', async ({ world }) => {
+  const { id } = await createUnknownPayment(world)
+  await makeDue(world, id)
   await paymentIn(client, id, 'authorized')
   const failing = await fault(world, {
     match: { method: 'POST', path: '/cancel$' },
     times: 3,
     fault: 'error_500_before',
   })
-  const late = await createLateHold(id)
+  const late = await createLateHold(world, id)
   await failing.hit(3)
-  await awaitCanceled(late)
+  await awaitCanceled(world, late)
   await world.drain()
   expect(await drifts()).toEqual([])
 })
 
-test('a duplicate that the provider does not find stays unknown, since it may be of another account', async () => {
-  const { id } = await createUnknownPayment()
-  await makeDue(id)
+test('a duplicate that the provider does not find stays unknown, because it may belong to another account', async ({
+  world,
+}) => {
+  const { id } = await createUnknownPayment(world)
+  await makeDue(world, id)
   await paymentIn(client, id, 'authorized')
   const failing = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: 'drop_before' })
-  const late = await createLateHold(id)
+  const late = await createLateHold(world, id)
   await failing.hit()
   const name = 'payment.cancel_duplicate'
   await eventually(async () => {
     const moved = await world.sql`
       update jobs set request = '{"reference":"pi_of_another_account"}', run_at = now(), wakeup_sent_at = null
-      where subject_id = ${id} and name = ${name} and state = 'ready' returning id`
+      where resource_id = ${id} and name = ${name} and state = 'ready' returning id`
     expect(moved).toHaveLength(1)
   })
   await eventually(async () =>
-    expect(await world.sql`select state from jobs where subject_id = ${id} and name = ${name}`).toMatchObject(
-      [{ state: 'unknown' }],
-    ),
+    expect(
+      await world.sql`select state from jobs where resource_id = ${id} and name = ${name}`,
+    ).toMatchObject([{ state: 'unknown' }]),
   )
   await world.sql`
     update jobs set request = jsonb_build_object('reference', ${late}::text), run_at = now(), wakeup_sent_at = null
-    where subject_id = ${id} and name = ${name}`
-  await awaitCanceled(late)
+    where resource_id = ${id} and name = ${name}`
+  await awaitCanceled(world, late)
 })
 
-test('a late hold of a payment that failed by its second call is released', async () => {
-  const { id, description } = await createUnknownPayment()
+test('a late hold of a payment that failed because of its repeated call is released', async ({ world }) => {
+  const { id, description } = await createUnknownPayment(world)
   await fault(world, { match: { method: 'POST', contains: description }, fault: 'refuse_400' })
-  await makeDue(id)
+  await makeDue(world, id)
   await paymentIn(client, id, 'failed')
-  await awaitCanceled(await createLateHold(id))
+  await awaitCanceled(world, await createLateHold(world, id))
   await world.drain()
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'failed' })
 })
 
 /** Waits for the cancellation of a late hold. Expects no drift, and returns the payment. */
-async function awaitReleased(payment_id: string, late: string): Promise<any> {
-  await awaitCanceled(late)
+async function awaitReleased(world: World, payment_id: string, late: string): Promise<any> {
+  await awaitCanceled(world, late)
   await world.drain()
   expect((await drifts()).filter((each: any) => each.subject_id === payment_id)).toEqual([])
   return (await client.get(`/v1/payments/${payment_id}`)).body
@@ -179,26 +196,27 @@ async function awaitReleased(payment_id: string, late: string): Promise<any> {
 
 const CANCELED = { status: 'canceled', processor_reference: null }
 
-test('a late hold of a payment that was canceled without another call is released', async () => {
-  const { id } = await createUnknownPayment()
+test('a late hold of a payment that was canceled without a repeated call is released', async ({ world }) => {
+  const { id } = await createUnknownPayment(world)
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
-  await makeDue(id)
+  await makeDue(world, id)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
-  expect(await awaitReleased(id, await createLateHold(id))).toMatchObject(CANCELED)
+  expect(await awaitReleased(world, id, await createLateHold(world, id))).toMatchObject(CANCELED)
 })
 
-/** Cancels a payment without another call while the processor reports what `make` creates. */
+/** Cancels a payment without a repeated call while the processor reports the object that `make` creates. */
 async function reportDuringCancellation(
-  make: (payment_id: string) => Promise<string>,
+  world: World,
+  make: (world: World, payment_id: string) => Promise<string>,
 ): Promise<{ id: string; late: string }> {
-  const { id } = await createUnknownPayment()
+  const { id } = await createUnknownPayment(world)
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
   const late = await world.sql.begin(async (tx) => {
     await tx`select from payments where id = ${id} for update`
-    await makeDue(id)
+    await makeDue(world, id)
     await waitingForLocks(world.sql, 1)
-    // The notification reads the payment before the cancellation and is settled after it.
-    const reference = await make(id)
+    // The notification reads the payment before the cancellation, and is settled after the cancellation.
+    const reference = await make(world, id)
     const lookup = { method: 'GET', path: `/v1/payment_intents/${reference}` }
     await eventually(async () => expect(await world.provider('stripe').requests(lookup)).not.toHaveLength(0))
     await waitingForLocks(world.sql, 2)
@@ -207,32 +225,38 @@ async function reportDuringCancellation(
   return { id, late }
 }
 
-test('a late hold that appears during a cancellation without another call is released', async () => {
-  const { id, late } = await reportDuringCancellation(createLateHold)
-  expect(await awaitReleased(id, late)).toMatchObject(CANCELED)
+test('a late hold that appears during a cancellation without a repeated call is released', async ({
+  world,
+}) => {
+  const { id, late } = await reportDuringCancellation(world, createLateHold)
+  expect(await awaitReleased(world, id, late)).toMatchObject(CANCELED)
 })
 
-test('a late hold that appears during a cancellation is released also when the first write of its lookup is lost', async () => {
+test('a late hold that appears during a cancellation is released even if the first write of its lookup is lost', async ({
+  world,
+}) => {
   const awaitLostWrite = await loseFirstWrite(
     world.sql,
     'insert',
     'notifications',
     `new.event_id like 'lookup:%:duplicate'`,
   )
-  const { id, late } = await reportDuringCancellation(createLateHold)
-  expect(await awaitReleased(id, late)).toMatchObject(CANCELED)
+  const { id, late } = await reportDuringCancellation(world, createLateHold)
+  expect(await awaitReleased(world, id, late)).toMatchObject(CANCELED)
   await awaitLostWrite()
 })
 
-test('a copy of a payment with a single call is kept and shown as a drift', async () => {
-  const { id } = await heldPayment(client)
-  const other = await createLateHold(id)
+test('a duplicate of a payment with a single call is kept and shown as a drift', async ({ world }) => {
+  const { id } = await authorizedPayment(client)
+  const other = await createLateHold(world, id)
   await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: id, state: 'differs' }]))
-  expect(await stripeStatusOf(other)).toBe('requires_capture')
+  expect(await stripeStatusOf(world, other)).toBe('requires_capture')
 })
 
-test('a late charge that appears during a cancellation without another call is shown as a drift', async () => {
-  const { id, late } = await reportDuringCancellation(createLateCharge)
+test('a late charge that appears during a cancellation without a repeated call is shown as a drift', async ({
+  world,
+}) => {
+  const { id, late } = await reportDuringCancellation(world, createLateCharge)
   await eventually(async () =>
     expect((await drifts()).filter((each: any) => each.subject_id === id)).toMatchObject([
       { state: 'differs', ours: { status: 'canceled' }, theirs: { processor_reference: late } },
@@ -240,19 +264,21 @@ test('a late charge that appears during a cancellation without another call is s
   )
 })
 
-test('a payment that is canceled while its call is unknown is canceled without another call', async () => {
-  const { id } = await createUnknownPayment()
+test('a payment that is canceled while the outcome of its call is unknown is canceled without a repeated call', async ({
+  world,
+}) => {
+  const { id } = await createUnknownPayment(world)
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
-  await makeDue(id)
+  await makeDue(world, id)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
   expect(await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': id })).toEqual([])
-  const jobs = await world.sql`select name, state, generation from jobs where subject_id = ${id}`
+  const jobs = await world.sql`select name, state, generation from jobs where resource_id = ${id}`
   expect(jobs).toMatchObject([{ name: 'payment.authorize', state: 'failed', generation: 2 }])
 })
 
-/** Creates another session of this verification at the provider, like a late effect of its first call. */
-async function createLateSession(kyc_id: string): Promise<string> {
-  const made = await callStripe('POST', '/identity/verification_sessions', {
+/** Creates a second session of this verification at the provider, like a late effect of the first call. */
+async function createLateSession(world: World, kyc_id: string): Promise<string> {
+  const made = await callStripe(world, 'POST', '/identity/verification_sessions', {
     type: 'document',
     client_reference_id: kyc_id,
     'metadata[sluice_kyc_id]': kyc_id,
@@ -262,8 +288,11 @@ async function createLateSession(kyc_id: string): Promise<string> {
   return made.id
 }
 
-/** Prepares a verification whose first call gets a stored error before its effect. `match` matches its calls. */
-async function failFirstCall() {
+/**
+ * Prepares a verification whose first call gets a stored error before its effect. `match` matches the calls of the
+ * verification.
+ */
+async function failFirstCall(world: World) {
   const mark = freshKey()
   const request = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
   const match = { method: 'POST', path: '/verification_sessions$', contains: mark }
@@ -271,21 +300,23 @@ async function failFirstCall() {
   return { request, match }
 }
 
-const awaitSessionCanceled = async (reference: string) =>
+const awaitSessionCanceled = async (world: World, reference: string) =>
   await eventually(async () =>
-    expect(await askProvider(world, 'GET', `/${reference}`)).toMatchObject({ status: 'canceled' }),
+    expect(await callProvider(world, 'GET', `/${reference}`)).toMatchObject({ status: 'canceled' }),
   )
 
-test('a late session that appears while another is opened is canceled, and the verification keeps its own', async () => {
-  const { request, match } = await failFirstCall()
+test('a late session that appears while a second session is created is canceled, and the verification keeps the second session', async ({
+  world,
+}) => {
+  const { request, match } = await failFirstCall(world)
   const hold = await fault(world, { match, fault: 'hold' })
   const { body } = await startVerification(client, request, ASYNC)
   await hold.hit()
-  const late = await createLateSession(body.id)
+  const late = await createLateSession(world, body.id)
   await hold.release()
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   expect(provider_reference).not.toBe(late)
-  await awaitSessionCanceled(late)
+  await awaitSessionCanceled(world, late)
   await world.drain()
   expect((await client.get(`/v1/compliance/kyc/${body.id}`)).body).toMatchObject({
     status: 'requires_input',
@@ -293,15 +324,17 @@ test('a late session that appears while another is opened is canceled, and the v
   })
 })
 
-test('the cancellation of a duplicate session does not end the verification, also when its first write is lost', async () => {
-  const { request, match } = await failFirstCall()
+test('the cancellation of a duplicate session does not end the verification, even if its first write is lost', async ({
+  world,
+}) => {
+  const { request, match } = await failFirstCall(world)
   const hold = await fault(world, { match, fault: 'hold' })
   const { body } = await startVerification(client, request, ASYNC)
   await hold.hit()
-  const late = await createLateSession(body.id)
+  const late = await createLateSession(world, body.id)
   const awaitLostUpdate = await loseFirstWrite(world.sql, 'update', 'verifications', `new.id = '${body.id}'`)
   await hold.release()
-  await awaitSessionCanceled(late)
+  await awaitSessionCanceled(world, late)
   await awaitLostUpdate()
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   expect(provider_reference).not.toBe(late)
@@ -310,13 +343,15 @@ test('the cancellation of a duplicate session does not end the verification, als
   await verificationIn(client, body.id, 'approved')
 })
 
-test('a late session that is manually canceled during the repeated call does not end the verification', async () => {
-  const { request, match } = await failFirstCall()
+test('a late session that is canceled manually during the repeated call does not end the verification', async ({
+  world,
+}) => {
+  const { request, match } = await failFirstCall(world)
   const hold = await fault(world, { match, fault: 'hold' })
   const { body } = await startVerification(client, request, ASYNC)
   await hold.hit()
-  const late = await createLateSession(body.id)
-  await callStripe('POST', `/identity/verification_sessions/${late}/cancel`, {})
+  const late = await createLateSession(world, body.id)
+  await callStripe(world, 'POST', `/identity/verification_sessions/${late}/cancel`, {})
   await eventually(async () =>
     expect(await world.sql`select state from notifications where object_id = ${late}`).toContainEqual({
       state: 'parked',
@@ -326,22 +361,24 @@ test('a late session that is manually canceled during the repeated call does not
   expect((await verificationIn(client, body.id, 'requires_input')).provider_reference).not.toBe(late)
 })
 
-test('a late session that appears after another is opened is canceled', async () => {
-  const { request } = await failFirstCall()
+test('a late session that appears after the second session is canceled', async ({ world }) => {
+  const { request } = await failFirstCall(world)
   const { body } = await startVerification(client, request, ASYNC)
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   await world.drain()
-  await awaitSessionCanceled(await createLateSession(body.id))
+  await awaitSessionCanceled(world, await createLateSession(world, body.id))
   const { body: verification } = await client.get(`/v1/compliance/kyc/${body.id}`)
   expect(verification).toMatchObject({ status: 'requires_input', provider_reference })
 })
 
-test('a late session of a verification that was rejected by its second call is canceled', async () => {
-  const { request, match } = await failFirstCall()
+test('a late session of a verification that was rejected because of its repeated call is canceled', async ({
+  world,
+}) => {
+  const { request, match } = await failFirstCall(world)
   await fault(world, { match, fault: 'refuse_400' })
   const { body } = await startVerification(client, request, ASYNC)
   await verificationIn(client, body.id, 'rejected')
-  await awaitSessionCanceled(await createLateSession(body.id))
+  await awaitSessionCanceled(world, await createLateSession(world, body.id))
   await world.drain()
   const { body: verification } = await client.get(`/v1/compliance/kyc/${body.id}`)
   expect(verification).toMatchObject({ status: 'rejected', decided_by: null })

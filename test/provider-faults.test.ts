@@ -14,7 +14,7 @@ import {
   effectsOf,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
 } from '#test/payments.ts'
@@ -45,7 +45,7 @@ const FAULTS: [name: string, script: unknown][] = [
 async function callsOf(world: World, payment_id: string, operation: string) {
   const calls = await world.sql<{ generation: number; key: string; outcome: string | null; state: string }[]>`
     select c.generation, c.key, c.outcome, j.state from jobs j join all_provider_calls c on c.job_id = j.id
-    where j.subject_id = ${payment_id} and c.operation = ${operation} order by j.created_at, c.generation`
+    where j.resource_id = ${payment_id} and c.operation = ${operation} order by j.created_at, c.generation`
   const requests = await Promise.all(
     calls.map(
       async ({ key }) =>
@@ -58,7 +58,7 @@ async function callsOf(world: World, payment_id: string, operation: string) {
   return calls.map((call, index) => ({ ...call, requests: requests[index]! }))
 }
 
-/** Asserts one call with one key that was sent several times and took effect once. */
+/** Checks that one call with one key was sent several times and took effect once. */
 async function expectOneKey(world: World, payment_id: string, operation: string): Promise<void> {
   const [call, ...others] = await callsOf(world, payment_id, operation)
   expect(others).toEqual([])
@@ -71,7 +71,7 @@ async function effectNames(world: World, processor_reference: string): Promise<s
 }
 
 describe.concurrent.for(FAULTS)('%s', ([, script]) => {
-  test('on an authorization', async ({ world, client }) => {
+  test('on an authorization leads to one effect under one key', async ({ world, client }) => {
     const description = freshKey()
     const scripted_fault = await fault(world, { match: { contains: description }, fault: script })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
@@ -86,8 +86,8 @@ describe.concurrent.for(FAULTS)('%s', ([, script]) => {
   test.for([
     ['a capture', 'capture', 'captured'],
     ['a cancellation', 'cancel', 'canceled'],
-  ])('on %s', async ([, operation, state], { world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+  ])('on %s leads to one effect under one key', async ([, operation, state], { world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const scripted_fault = await fault(world, {
       match: { method: 'POST', path: `${processor_reference}/${operation}` },
       fault: script,
@@ -101,7 +101,7 @@ describe.concurrent.for(FAULTS)('%s', ([, script]) => {
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', operation])
   })
 
-  test('on a refund', async ({ world, client }) => {
+  test('on a refund leads to one effect under one key', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const scripted_fault = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -115,9 +115,9 @@ describe.concurrent.for(FAULTS)('%s', ([, script]) => {
   })
 })
 
-describe.concurrent('a stored error 500 that its key repeats', () => {
+describe.concurrent('a stored error 500 that the processor replays for the key', () => {
   test('ends the doubt with its new key, as the timeline shows', async ({ world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     const match = { path: `${processor_reference}/capture` }
     await fault(world, { match, fault: 'drop_before' })
     await fault(world, { match, fault: 'rate_limited_429' })
@@ -143,9 +143,9 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     ['capture', 'captured'],
     ['cancel', 'canceled'],
   ])(
-    'before a %s is retried with a new key, because the payment is unchanged',
+    'before a %s leads to a retry with a new key, because the payment is unchanged',
     async ([operation, state], { world, client }) => {
-      const { id, processor_reference } = await heldPayment(client)
+      const { id, processor_reference } = await authorizedPayment(client)
       await fault(world, {
         match: { path: `${processor_reference}/${operation}` },
         fault: 'error_500_before',
@@ -171,9 +171,9 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     ['capture', 'captured'],
     ['cancel', 'canceled'],
   ])(
-    'after a %s needs no new key, because a lookup finds the effect',
+    'after a %s leads to no new key, because a lookup finds the effect',
     async ([operation, state], { world, client }) => {
-      const { id, processor_reference } = await heldPayment(client)
+      const { id, processor_reference } = await authorizedPayment(client)
       await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_after' })
       const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
       expect(body).toMatchObject({ status: state })
@@ -182,7 +182,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     },
   )
 
-  test('after an authorization is resolved by a search for our own id', async ({ world, client }) => {
+  test("after an authorization is resolved by a search for Sluice's own id", async ({ world, client }) => {
     const description = freshKey()
     await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
     const { body } = await createPayment(client, { description }, { prefer: 'wait=30' })
@@ -192,7 +192,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     expect(effects.map(({ effect }: any) => effect)).toEqual(['authorize'])
   })
 
-  test('after a refund is resolved by the list of refunds, without another request', async ({
+  test('after a refund is resolved by the list of refunds, without a second request', async ({
     world,
     client,
   }) => {
@@ -207,7 +207,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 
-  test('before a refund leaves it unknown for ten minutes, with lookups and without another request', async ({
+  test('before a refund leaves the refund unknown for ten minutes, with lookups and without a second request', async ({
     world,
     client,
   }) => {
@@ -225,7 +225,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     expect((await refund(client, id, { amount_minor: 701 })).status).toBe(422)
   })
 
-  test('before an authorization leaves it unknown for two minutes, with lookups and without another request', async ({
+  test('before an authorization leaves the authorization unknown for two minutes, with lookups and without a second request', async ({
     world,
     client,
   }) => {
@@ -242,7 +242,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     ['is rate limited', { rate_limited_429: true, retry_after_s: 700 }, 700, 701],
     ['has refused credentials', 'refuse_401', 30, 31],
   ])(
-    'is followed by a lookup that is retried soon when it %s',
+    'leads to a lookup, which is retried soon if the lookup %s',
     async ([, script, min_delay_s, max_delay_s], { world, client }) => {
       const { id, processor_reference } = await capturedPayment(client)
       await fault(world, {
@@ -259,12 +259,12 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
       })
       const [due_job] = await world.sql`
       update jobs set unknown_since = now() - interval '121 minutes', run_at = now()
-      where subject_id = ${id} and state = 'unknown' returning attempt`
+      where resource_id = ${id} and state = 'unknown' returning attempt`
       const job = await eventually(async () => {
         const [current] = await world.sql<{ attempt: number; after_s: number; outcome: string }[]>`
         select j.state, j.attempt, extract(epoch from j.run_at - a.ended_at)::float8 as after_s, a.outcome
         from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
-        where j.subject_id = ${id} and j.name = 'refund.create'`
+        where j.resource_id = ${id} and j.name = 'refund.create'`
         expect(current).toMatchObject({ state: 'unknown' })
         expect(current!.attempt).toBeGreaterThan(due_job!.attempt)
         return current!
@@ -280,7 +280,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     },
   )
 
-  /** Makes the next lookup due twice and asserts that no request is sent. */
+  /** Makes the next lookup due twice, and checks that no request is sent. */
   async function expectLookupsOnly(world: World, payment_id: string, operation: string): Promise<void> {
     const sent = (await callsOf(world, payment_id, operation)).map(({ key, requests }) => [
       key,
@@ -290,7 +290,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
     expect(sent[0]![1]).toBe(2)
     for (const _ of [1, 2]) {
       const [job] = await world.sql`
-        update jobs set run_at = now() where subject_id = ${payment_id} and state = 'unknown' returning id, attempt`
+        update jobs set run_at = now() where resource_id = ${payment_id} and state = 'unknown' returning id, attempt`
       expect(job).toBeDefined()
       await eventually(async () => {
         const [now] = await world.sql`select state, attempt from jobs where id = ${job!.id}`
@@ -305,7 +305,7 @@ describe.concurrent('a stored error 500 that its key repeats', () => {
 
 test('an unknown authorization is settled when the processor shows it later', async ({ world, client }) => {
   const description = freshKey()
-  // The search and the list fail, and the key repeats its error.
+  // The search and the list fail, and the key returns its stored error.
   const failing_lookups = await fault(world, {
     match: { method: 'GET', path: '/payment_intents(/search)?$' },
     times: 1000,
@@ -317,7 +317,7 @@ test('an unknown authorization is settled when the processor shows it later', as
   await failing_lookups.hit(2)
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
   await failing_lookups.remove()
-  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${body.id}`
+  await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where resource_id = ${body.id}`
   await paymentIn(client, body.id, 'authorized')
 })
 
@@ -329,18 +329,18 @@ test('a request with other parameters under a used key does not fail an existing
   const hold = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
   await hold.hit()
-  // Simulates a worker that died with the response, and a successor of a version with another request format.
+  // Simulates a worker that died after the response, and a later worker of a version with another request format.
   await world.sql`
-    update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
+    update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where resource_id = ${body.id}`
   await world.sql`
-    update jobs set request = request || '{"description":"other words"}' where subject_id = ${body.id}`
+    update jobs set request = request || '{"description":"other words"}' where resource_id = ${body.id}`
   await hold.remove()
-  await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
+  await world.sql`update jobs set lease_until = now() where resource_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
 })
 
-test('a refund with a key that was used for another request is unknown and keeps its reservation', async ({
+test('a refund with a key that was used for another request is unknown, and its amount stays reserved', async ({
   world,
 }) => {
   const shop = await world.clientOf()
@@ -365,7 +365,7 @@ test('a refund with a key that was used for another request is unknown and keeps
 })
 
 describe('after 23 hours a key is never sent again', () => {
-  /** Sends the request while the tenant's jobs are paused, ages its call, and resumes the jobs. */
+  /** Sends the request while the tenant's jobs are paused, moves its call into the past, and resumes the jobs. */
   async function requestAndAge(
     world: World,
     request: () => Promise<string>,
@@ -375,7 +375,7 @@ describe('after 23 hours a key is never sent again', () => {
     const payment_id = await request()
     await world.sql`
       update jobs set first_sent_at = now() - interval '24 hours'
-      where subject_id = ${payment_id} and operation = ${operation}`
+      where resource_id = ${payment_id} and operation = ${operation}`
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     return payment_id
   }
@@ -416,7 +416,7 @@ describe('after 23 hours a key is never sent again', () => {
     world,
     client,
   }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     await requestAndAge(
       world,
       async () => {
@@ -433,8 +433,11 @@ describe('after 23 hours a key is never sent again', () => {
     expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('a capture that took effect without our call is found by a lookup', async ({ world, client }) => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a capture that took effect without a call of Sluice is found by a lookup', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     await requestAndAge(
       world,
       async () => {
@@ -451,7 +454,7 @@ describe('after 23 hours a key is never sent again', () => {
   })
 })
 
-test('a job with refused credentials waits without losing an attempt and continues when they are corrected', async ({
+test('a job whose credentials are refused waits without losing an attempt, and continues when the credentials are corrected', async ({
   world,
   client,
 }) => {
@@ -467,7 +470,7 @@ test('a job with refused credentials waits without losing an attempt and continu
     (
       await world.sql`
       select j.state, j.attempt, j.max_attempts, j.run_at > now() + interval '10 seconds' as parked, a.outcome
-      from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt where j.subject_id = ${body.id}`
+      from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt where j.resource_id = ${body.id}`
     )[0]
   await eventually(async () =>
     expect(await job()).toEqual({
@@ -480,7 +483,7 @@ test('a job with refused credentials waits without losing an attempt and continu
   )
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
   await refused_credentials.remove()
-  await world.sql`update jobs set run_at = now() where subject_id = ${body.id}`
+  await world.sql`update jobs set run_at = now() where resource_id = ${body.id}`
   await paymentIn(client, body.id, 'authorized')
 })
 
@@ -497,27 +500,27 @@ describe('after many attempts', () => {
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     return payment_id
   }
-  /** Sends a request whose job has been refused for these hours. Default: 25. */
+  /** Sends a request whose job is changed as if it had been refused for these hours. Default: 25. */
   const requestWithRefusals = (world: World, request: () => Promise<string>, hours = 25) =>
     requestAndChange(
       world,
       request,
       (payment_id) => world.sql`
         update jobs set refused_since = now() - ${hours} * interval '1 hour'
-        where subject_id = ${payment_id} and finished_at is null`,
+        where resource_id = ${payment_id} and finished_at is null`,
     )
   const requestAtLastAttempt = (world: World, request: () => Promise<string>) =>
     requestAndChange(
       world,
       request,
       (payment_id) => world.sql`
-        update jobs set attempt = max_attempts - 1 where subject_id = ${payment_id} and finished_at is null`,
+        update jobs set attempt = max_attempts - 1 where resource_id = ${payment_id} and finished_at is null`,
     )
   const makeDue = (world: World, payment_id: string) => world.sql`
-    update jobs set run_at = now(), wakeup_sent_at = null where subject_id = ${payment_id} and state = 'ready'`
+    update jobs set run_at = now(), wakeup_sent_at = null where resource_id = ${payment_id} and state = 'ready'`
 
   test.for(['rate_limited_429', 'refuse_401', 'drop_after', 'error_500_unstored'])(
-    'a call with a valid key is sent again under the key after failed attempts: %s',
+    'a call with a valid key is sent again with the same key, even after failed attempts: %s',
     async (script, { world, client }) => {
       const description = freshKey()
       const scripted_fault = await fault(world, { match: { contains: description }, times: 3, fault: script })
@@ -528,7 +531,7 @@ describe('after many attempts', () => {
       for (const times of [1, 2, 3]) {
         await scripted_fault.hit(times)
         await eventually(async () => {
-          const [job] = await world.sql`select state from jobs where subject_id = ${id}`
+          const [job] = await world.sql`select state from jobs where resource_id = ${id}`
           expect(job!.state).toBe('ready')
         })
         await makeDue(world, id)
@@ -539,25 +542,25 @@ describe('after many attempts', () => {
     },
   )
 
-  test('a call that was never sent is sent at any age', async ({ world, client }) => {
+  test('a call that was never sent is sent at any age of its job', async ({ world, client }) => {
     const description = freshKey()
     const refused_credentials = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
     const { body } = await createPayment(client, { description }, ASYNC)
     await refused_credentials.hit()
     await eventually(async () => {
       const [call] = await world.sql`
-        select first_sent_at from jobs where subject_id = ${body.id} and state = 'ready'`
+        select first_sent_at from jobs where resource_id = ${body.id} and state = 'ready'`
       expect(call).toEqual({ first_sent_at: null })
     })
     // Eight days later the credentials are corrected, and the first response is 429.
     await fault(world, { match: { contains: description }, fault: 'rate_limited_429' })
     await world.sql`
-      update jobs set created_at = now() - interval '8 days', run_at = now() where subject_id = ${body.id}`
+      update jobs set created_at = now() - interval '8 days', run_at = now() where resource_id = ${body.id}`
     await paymentIn(client, body.id, 'authorized')
     await expectOneKey(world, body.id, 'authorize')
   })
 
-  test('a call that an attempt may have sent stays uncertain, also if the next attempt sends nothing', async ({
+  test('a call that an attempt may have sent stays uncertain, even if the next attempt sends nothing', async ({
     world,
     client,
   }) => {
@@ -579,15 +582,15 @@ describe('after many attempts', () => {
     const call = await eventually(async () => {
       const [row] = await world.sql`
         select first_sent_at, last_sent_at from jobs
-        where subject_id = ${id} and name = 'refund.create' and state = 'ready' and last_error ->> 'message' like '401%'`
+        where resource_id = ${id} and name = 'refund.create' and state = 'ready' and last_error ->> 'message' like '401%'`
       expect(row).toBeDefined()
       return row!
     })
     expect(call.first_sent_at).not.toBeNull()
     expect(call.first_sent_at < call.last_sent_at).toBe(true)
-    // After a day only lookups are allowed.
+    // After a day Sluice may only look the call up.
     await world.sql`
-      update jobs set first_sent_at = now() - interval '25 hours' where subject_id = ${id} and operation = 'refund'`
+      update jobs set first_sent_at = now() - interval '25 hours' where resource_id = ${id} and operation = 'refund'`
     await makeDue(world, id)
     await eventually(async () =>
       expect(await callsOf(world, id, 'refund')).toMatchObject([{ state: 'unknown' }]),
@@ -612,7 +615,7 @@ describe('after many attempts', () => {
     expect((await callsOf(world, id, 'authorize'))[0]!.requests).toHaveLength(1)
   })
 
-  test('an authorization that may have been sent is unknown after a day and found when the processor recovers', async ({
+  test('an authorization that may have been sent is unknown after a day, and is found when the processor recovers', async ({
     world,
     client,
   }) => {
@@ -623,7 +626,7 @@ describe('after many attempts', () => {
     await lost.hit()
     const search = await fault(world, { match: { path: 'payment_intents/search' }, fault: 'html_503' })
     await world.sql`
-      update jobs set first_sent_at = first_sent_at - interval '23 hours' where subject_id = ${id}`
+      update jobs set first_sent_at = first_sent_at - interval '23 hours' where resource_id = ${id}`
     await eventually(async () => {
       await makeDue(world, id)
       expect(await callsOf(world, id, 'authorize')).toMatchObject([{ state: 'unknown' }])
@@ -631,16 +634,16 @@ describe('after many attempts', () => {
     await search.hit()
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'pending' })
     await lost.remove()
-    await world.sql`update jobs set run_at = now() where subject_id = ${id}`
+    await world.sql`update jobs set run_at = now() where resource_id = ${id}`
     const { processor_reference } = await paymentIn(client, id, 'authorized')
     expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
   })
 
-  test('a capture that is refused for a day leaves the hold and can be requested again', async ({
+  test('a capture that is refused for a day leaves the hold unchanged, and can be requested again', async ({
     world,
     client,
   }) => {
-    const { id, processor_reference, capture_before } = await heldPayment(client)
+    const { id, processor_reference, capture_before } = await authorizedPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       times: 1000,
@@ -663,11 +666,11 @@ describe('after many attempts', () => {
     })
   })
 
-  test('a cancellation that is refused for a day leaves no reason on the payment', async ({
+  test('a cancellation that is refused for a day leaves no cancellation reason on the payment', async ({
     world,
     client,
   }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/cancel` },
       times: 1000,
@@ -710,7 +713,7 @@ describe('after many attempts', () => {
     expect((await refund(client, id)).status).toBe(201)
   })
 
-  test('a failed cancellation of a payment that the buyer has paid leaves a hold that can be captured', async ({
+  test('a failed cancellation of a payment whose buyer has paid leaves a hold that can be captured', async ({
     world,
     client,
   }) => {
@@ -749,7 +752,7 @@ describe('after many attempts', () => {
   }
 })
 
-test('a refused authorization is not final when an earlier attempt may have authorized', async ({
+test('a refused authorization is not final if an earlier attempt may have authorized the payment', async ({
   world,
   client,
 }) => {
@@ -758,21 +761,22 @@ test('a refused authorization is not final when an earlier attempt may have auth
   const { body } = await createPayment(client, { description }, ASYNC)
   await hold.hit()
   const vault = createVault(requireVariable(world.config, 'ENCRYPTION_KEY'))
-  const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${body.id}`
   const declined = vault.seal('pm_card_chargeDeclined', paymentMethodContext(world.tenant_id, job!.id))
-  // Simulates a worker that died with the response, a processor that lost the key, and a bank that now declines the card.
+  // Simulates a worker that died after the response, a processor that has lost the key, and a bank that now declines
+  // the card.
   await world.sql`
-    update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where subject_id = ${body.id}`
+    update jobs set lease_token = gen_random_uuid(), lease_until = now() + interval '1 minute' where resource_id = ${body.id}`
   await world.sql`
     update jobs set key = key || ':forgotten', request = jsonb_set(request, '{sealed,payment_method}', to_jsonb(${declined}::text))
-    where subject_id = ${body.id}`
+    where resource_id = ${body.id}`
   await hold.remove()
-  await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
+  await world.sql`update jobs set lease_until = now() where resource_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
 })
 
-test('an authorization with a lost decline is found to be declined', async ({ world, client }) => {
+test('an authorization whose decline was lost is found to be declined', async ({ world, client }) => {
   const description = freshKey()
   await fault(world, { match: { contains: description }, fault: 'drop_after' })
   const declined = await createPayment(
@@ -790,7 +794,7 @@ test('an authorization with a lost decline is found to be declined', async ({ wo
 })
 
 test('a capture in progress at the processor is looked up until it is final', async ({ world, client }) => {
-  const { id, processor_reference } = await heldPayment(client)
+  const { id, processor_reference } = await authorizedPayment(client)
   const still_processing = await fault(world, {
     match: { path: processor_reference },
     times: 1000,
@@ -804,7 +808,7 @@ test('a capture in progress at the processor is looked up until it is final', as
   await paymentIn(client, id, 'captured')
   await expectOneKey(world, id, 'capture')
   expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
-  // The attempts after the first had no effect of their own, but none of them may claim that nothing happened.
+  // The attempts after the first attempt had no effect of their own, but none of them may report that nothing happened.
   const { body: entries } = await client.get(`/v1/payments/${id}/timeline`)
   const captures = entries.filter(
     (entry: any) => entry.kind === 'attempt' && entry.name === 'payment.capture',
@@ -818,7 +822,7 @@ test('an authorization in progress at the processor is looked up until it is fin
   client,
 }) => {
   const description = freshKey()
-  // The key repeats its response.
+  // The key returns its stored response.
   const still_processing = await fault(world, {
     match: { contains: description },
     times: 1000,
@@ -849,7 +853,7 @@ test('an authorization in progress at the processor is looked up until it is fin
   await expectOneKey(world, body.id, 'authorize')
 })
 
-test('a refusal of an authorization that may exist is final after the delay of the search index', async ({
+test('the refusal of an authorization that may exist is final after the delay of the search index', async ({
   world,
   client,
 }) => {
@@ -865,15 +869,15 @@ test('a refusal of an authorization that may exist is final after the delay of t
       const [job] = await world.sql`
         select state, unknown_since, refused_since <= now() - ${refused_at_least_s} * interval '1 second' as refused,
           run_at > now() + interval '30 seconds' as is_delayed
-        from jobs where subject_id = ${body.id}`
+        from jobs where resource_id = ${body.id}`
       expect(job).toMatchObject({ state: 'ready', unknown_since: null, refused: true })
       return job!.is_delayed as boolean
     })
-  /** Simulates the lookups of this period. */
+  /** Moves the time of the first refusal back, instead of waiting. */
   const setRefusedFor = (seconds: number) =>
     world.sql`
       update jobs set refused_since = now() - ${seconds} * interval '1 second', run_at = now(), wakeup_sent_at = null
-      where subject_id = ${body.id} and state = 'ready'`
+      where resource_id = ${body.id} and state = 'ready'`
   expect(await readLookupState(0)).toBe(false)
   await setRefusedFor(6)
   await eventually(async () => expect(await readLookupState(6)).toBe(true))
@@ -884,17 +888,20 @@ test('a refusal of an authorization that may exist is final after the delay of t
   expect([replayed.status, replayed.body.error.code]).toEqual([422, 'payment_invalid'])
 })
 
-test('returned attempts do not lengthen the delay after the next failure', async ({ world, client }) => {
+test('attempts that workers returned do not lengthen the delay after the next failure', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   const refused_credentials = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
   const { body } = await createPayment(client, { description }, ASYNC)
   await refused_credentials.hit()
   const failing = await fault(world, { match: { contains: description }, fault: 'error_500_unstored' })
-  // Simulates an hour of refused credentials.
+  // Simulates an hour with refused credentials.
   await eventually(async () => {
     const updated = await world.sql`
       update jobs set attempt = 120, max_attempts = 145, run_at = now(), wakeup_sent_at = null
-      where subject_id = ${body.id} and state = 'ready' returning id`
+      where resource_id = ${body.id} and state = 'ready' returning id`
     expect(updated).toHaveLength(1)
   })
   await failing.hit()
@@ -915,9 +922,9 @@ test('Retry-After: 0 does not shorten the usual delay', async ({ world, client }
     const [job] = await world.sql<{ state: string; gap_ms: number }[]>`
       select j.state, extract(epoch from j.run_at - a.ended_at)::float8 * 1000 as gap_ms
       from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
-      where j.subject_id = ${body.id} and j.attempt >= 4`
+      where j.resource_id = ${body.id} and j.attempt >= 4`
     expect(job).toMatchObject({ state: 'ready' })
-    // The minimum is a tenth of 250 ms, doubled four times.
+    // The minimum is a tenth of 250 ms after four doublings.
     expect(job!.gap_ms).toBeGreaterThan(350)
   })
   await busy.remove()

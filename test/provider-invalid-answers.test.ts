@@ -1,21 +1,22 @@
-// Invalid answers of providers: each request still gets an answer of the error catalogue, and no job ends in an exception.
+// Invalid responses of providers: each request still gets a response of the error catalogue, and no job ends in an
+// exception.
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
-import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, createPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { party, startVerification } from '#test/verifications.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
 
 type Http = { status?: number; type?: string; body: string } | 'not http' | 'cut'
 const json = (body: unknown, status = 200): Http => ({ status, body: JSON.stringify(body) })
 const LONG = 'x'.repeat(200_000)
 const ODD = 'NUL \u0000 and half \ud83d'
-/** The id of an SMS. Each invalid answer uses another digit. */
+/** The id of an SMS. Each kind of invalid response uses another digit. */
 const sid = (digit: string) => `SM${digit.repeat(32)}`
 
 const HTTP: Record<string, Http> = {
@@ -65,9 +66,9 @@ const SMTP: Record<string, (socket: Socket) => void> = {
   odd_500: (socket) => void socket.write('554\r\n'),
 }
 
-/** The text that makes the server answer a request with this invalid answer. */
+/** The text that makes the server answer a request with this kind of invalid response. */
 const marker = (kind: string) => `nonsense-${kind.replaceAll('_', '-')}-x`
-/** The provider creates the object, but answers with the same id for all objects of one kind. */
+/** The provider creates the object, but returns the same id for all objects of one kind. */
 const TWIN = 'twin'
 const kinds_by_marker = new Map<string, string>(
   [...Object.keys(HTTP), TWIN].map((kind) => [marker(kind), kind]),
@@ -104,7 +105,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   response.writeHead(status, { 'content-type': type, location: 'https://other.example/' }).end(invalid_body)
 }
 
-/** An SMTP session that accepts everything before the text, and then answers as the recipient's address demands. */
+/** An SMTP session that accepts everything before the text, and then answers as the recipient's address specifies. */
 function converse(socket: Socket): void {
   let kind = ''
   let in_data = false
@@ -126,8 +127,6 @@ function converse(socket: Socket): void {
   })
 }
 
-let world: World
-let client: Client
 const servers: Server[] = []
 async function listen(server: Server): Promise<number> {
   servers.push(server)
@@ -135,13 +134,14 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-beforeAll(async () => {
+/** A world whose providers answer requests with a marker invalidly, and all others as the emulators do. */
+async function createInvalidlyAnsweredWorld(): Promise<World> {
   const server = createHttpServer((request, response) => {
     answer(request, response).catch(() => request.socket.destroy())
   })
   const url = `http://127.0.0.1:${await listen(server)}`
   const smtp_port = await listen(createServer(converse))
-  world = await createWorld({
+  const world = await createWorld({
     notifications: false,
     env: {
       STRIPE_API_BASE: `${url}/stripe`,
@@ -154,21 +154,24 @@ beforeAll(async () => {
     const [, name, rest] = /^\/(stripe|twilio|ai)(\/.*)$/.exec(path) ?? []
     return name === undefined ? undefined : `${world.provider(name as 'stripe').url}${rest}`
   }
-  client = world.client
-}, 180_000)
-afterAll(async () => {
-  await world?.close()
-  for (const server of servers) server.close()
-})
+  return {
+    ...world,
+    async close() {
+      await world.close()
+      for (const each of servers) each.close()
+    },
+  }
+}
+const test = testIn(createInvalidlyAnsweredWorld)
 
 type SendRequest = (kind: string, headers: Record<string, string>) => Promise<Answer>
 
-async function requestsByResource(): Promise<Record<string, SendRequest>> {
+async function requestsByResource(client: Client): Promise<Record<string, SendRequest>> {
   let next = 2_300_000
   await fund(client, 100_000)
   const to = await recipient(client, 'ba_manual')
   const keyed = () => ({ idempotency_key: freshKey() })
-  /** Makes the server answer all requests about the payment with the invalid answer. Returns the payment's id. */
+  /** Makes the server answer all requests about the payment with the invalid response. Returns the payment's id. */
   const invalidateAnswers = (
     { id, processor_reference }: { id: string; processor_reference: string },
     kind: string,
@@ -180,13 +183,13 @@ async function requestsByResource(): Promise<Record<string, SendRequest>> {
     payment: (kind, headers) => createPayment(client, { description: marker(kind) }, headers),
     capture: async (kind, headers) =>
       await client.post(
-        `/v1/payments/${invalidateAnswers(await heldPayment(client), kind)}/capture`,
+        `/v1/payments/${invalidateAnswers(await authorizedPayment(client), kind)}/capture`,
         undefined,
         headers,
       ),
     cancel: async (kind, headers) =>
       await client.post(
-        `/v1/payments/${invalidateAnswers(await heldPayment(client), kind)}/cancel`,
+        `/v1/payments/${invalidateAnswers(await authorizedPayment(client), kind)}/cancel`,
         undefined,
         headers,
       ),
@@ -216,8 +219,11 @@ async function requestsByResource(): Promise<Record<string, SendRequest>> {
   }
 }
 
-test('an invalid answer of a provider is not an internal error, and ends no job in an exception', async () => {
-  const send = await requestsByResource()
+test('an invalid response of a provider does not cause an internal error, and ends no job in an exception', async ({
+  world,
+  client,
+}) => {
+  const send = await requestsByResource(client)
   const unexpected: unknown[] = []
   const check = async (resource: string, kind: string, headers: Record<string, string>) => {
     const { status, body } = await send[resource]!(kind, headers)
@@ -225,7 +231,7 @@ test('an invalid answer of a provider is not an internal error, and ends no job 
     if (!is_documented && body?.error?.code !== 'email_send_failed')
       unexpected.push([resource, kind, headers, status, body])
     if (status >= 300) return
-    // An accepted resource can be read.
+    // The accepted resource can be read.
     const read = await client.get(PATHS[resource]!(body.id))
     if (read.status !== 200) unexpected.push([resource, kind, headers, read.status, read.body])
   }
@@ -247,8 +253,11 @@ test('an invalid answer of a provider is not an internal error, and ends no job 
   expect([...exceptions]).toEqual([])
 }, 180_000)
 
-test('the id of another object is not accepted: an SMS counts as sent, and other resources are looked up', async () => {
-  const send = await requestsByResource()
+test('the id of another object is not accepted: an SMS counts as sent, and other resources are looked up', async ({
+  world,
+  client,
+}) => {
+  const send = await requestsByResource(client)
   const wait = { prefer: 'wait=20' }
   const read = async (resource: string, id: string) => (await client.get(PATHS[resource]!(id))).body
   const first = await send['sms']!(TWIN, wait)
@@ -268,14 +277,14 @@ test('the id of another object is not accepted: an SMS counts as sent, and other
   const ids = duplicates.map(([, id]) => id)
   const unknown = await world.sql`
     select count(*)::int as count, last_error ->> 'message' as reason from jobs
-    where (subject_id in ${world.sql(ids)} or payload ->> 'refund_id' in ${world.sql(ids)}) and state = 'unknown'
+    where (resource_id in ${world.sql(ids)} or payload ->> 'refund_id' in ${world.sql(ids)}) and state = 'unknown'
     group by 2`
   expect([...unknown]).toEqual([{ count: 5, reason: 'the provider answered with the id of another object' }])
   for (const [resource, id] of duplicates)
     await eventually(async () => {
       await world.sql`
         update jobs set run_at = now(), wakeup_sent_at = null
-        where (subject_id = ${id} or payload ->> 'refund_id' = ${id}) and state = 'unknown'`
+        where (resource_id = ${id} or payload ->> 'refund_id' = ${id}) and state = 'unknown'`
       const { processor_reference, provider_reference } = await read(resource, id)
       expect([resource, processor_reference ?? provider_reference]).toEqual([
         resource,

@@ -1,4 +1,4 @@
-// Operators see an outage of any provider, of any kind, within a minute.
+// Operators see an outage of any kind, of any provider, within a minute.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import pino from 'pino'
@@ -13,7 +13,7 @@ import type { FinishedCall } from '#providers/http.ts'
 import { freePort } from '#start/ports.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { startHere } from '#test/parts.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { ASYNC, createPayment, eventually } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -51,7 +51,7 @@ const providersAt = (http: string, smtp = http) => ({
   SMTP_URL: `smtp://${smtp}`,
 })
 
-/** For each kind of outage: the variables of a worker. */
+/** The variables of a worker, for each kind of outage. */
 const OUTAGES = {
   down: async () => providersAt(`${HOST}:${await freePort(HOST)}`),
   slow: async () => providersAt(await startServer(() => {})),
@@ -68,7 +68,7 @@ const OUTAGES = {
   }),
 }
 
-/** For each provider: a request that uses it, and the resource and queue of the request. */
+/** For each provider, a request that uses the provider, and the resource and queue of the request. */
 const REQUESTS: Record<string, { resource: string; queue: string; send: (world: World) => Promise<Answer> }> =
   {
     stripe: {
@@ -109,7 +109,7 @@ const REQUESTS: Record<string, { resource: string; queue: string; send: (world: 
   }
 
 test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
-  'overview, providers, queues, metrics, commands and log show providers that are %s within a minute',
+  'within a minute, overview, providers, queues, metrics, commands and log show which providers are %s',
   { timeout: 180_000 },
   async (outage_kind) => {
     const world = await createWorld({ parts: ['api', 'dashboard'] })
@@ -117,7 +117,7 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
     const lines: Record<string, unknown>[] = []
     const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
     const variables = await OUTAGES[outage_kind](world)
-    const worker = await startHere('worker', { ...world.env, ...variables }, log)
+    const worker = await startInThisProcess('worker', { ...world.env, ...variables }, log)
     cleanup.defer(() => worker.close())
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
     const problem = outage_kind === 'refusing credentials' ? 'credentials' : 'no_answer'
@@ -129,7 +129,7 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
       expect([provider, status]).toEqual([provider, expect.toBeOneOf([201, 202])])
     }
 
-    // A final failure is not retried, and a response of an AI may take two minutes.
+    // A final failure is not retried, and a response of an AI provider may take two minutes.
     const retries = (provider: string) =>
       provider !== 'ai' || (outage_kind !== 'refusing credentials' && outage_kind !== 'slow')
     await eventually(async () => {
@@ -175,7 +175,7 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
         )
     }, A_MINUTE_MS)
 
-    // At most one line per change of the outage, not one per call.
+    // At most one line for each change of the outage, not one line for each call.
     for (const provider of names)
       expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
     expect(lines.filter(({ msg }) => String(msg).includes('waits for the configuration'))).toEqual([])
@@ -197,7 +197,7 @@ const LISTS = [
 ] as const
 
 test.each(LISTS)(
-  'a slow AI is checked with a list request, and %s proves that it is reachable',
+  'a slow AI provider is checked with a list request, and %s proves that the provider is reachable',
   async (_, list) => {
     const [listed, finished] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const server = await startServer((socket) =>
@@ -230,7 +230,7 @@ test.each(LISTS)(
   },
 )
 
-test('a call is late after its own deadline, so a slow AI has no outage', async () => {
+test('a call is late only after its own deadline, so a slow AI provider has no outage', async () => {
   const world = await createWorld({ parts: ['api'] })
   cleanup.defer(() => world.close())
   const createWatch = () => {
@@ -262,7 +262,7 @@ test('a call is late after its own deadline, so a slow AI has no outage', async 
   expect(slow.lines.map((line) => JSON.parse(line).provider)).toEqual(['smtp'])
   expect(overdue.lines.map((line) => JSON.parse(line).provider)).toEqual(['ai'])
 
-  // A late call among successful calls is no outage.
+  // A single late call among successful calls is no outage.
   const late_call = {
     operation: 'complete',
     outcome: 'ambiguous',
@@ -324,7 +324,7 @@ test(
     await eventually(async () => {
       expect(await kinds()).not.toContain('provider_outage')
       expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 0, oldest_retrying_s: 0 })
-      // The failures of the last hour are still counted.
+      // The figures still count the failures of the last hour.
       const { providers } = (await operator.get('/api/ops/providers')).body
       expect(providers[0]).toMatchObject({
         outage: null,
@@ -337,7 +337,7 @@ test(
   },
 )
 
-test('sends that become unknown during the outage show it, and earlier ones do not', async () => {
+test('a message whose outcome becomes unknown during an outage shows the outage, and an earlier message does not', async () => {
   const world = await createWorld()
   cleanup.defer(() => world.close())
   const { body } = await eventually(async () => {
@@ -354,14 +354,14 @@ test('sends that become unknown during the outage show it, and earlier ones do n
     await world.sql`
       update jobs set state = 'unknown', outcome = null, finished_at = null, run_at = now() + interval '1 hour',
         unknown_since = now() - ${interval}::interval
-      where subject_id = ${body.id}`
+      where resource_id = ${body.id}`
     return (await findOutages(world.sql)).map(({ provider }) => provider)
   }
   expect(await unknownSince('1 hour')).toEqual([])
   expect(await unknownSince('30 seconds')).toEqual(['twilio'])
 })
 
-test('jobs that succeed at once are not recorded as retried, and the variables to check exist', async () => {
+test('a job that succeeds at once is not recorded as retried, and the variables that an outage names exist', async () => {
   const world = await createWorld()
   cleanup.defer(() => world.close())
   await createPayment(world.client)

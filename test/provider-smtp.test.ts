@@ -1,4 +1,4 @@
-// Email over SMTP: the outcome of each end of a conversation, and the form of delivered emails.
+// Email over SMTP: the outcome of a conversation, wherever it ends, and the form of delivered emails.
 import { createHash, createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -91,7 +91,7 @@ const declined = (code: string, provider_code: string) => ({
 })
 const AMBIGUOUS = { kind: 'ambiguous', reason: expect.any(String) }
 
-describe('the end of a conversation', () => {
+describe('an SMTP conversation', () => {
   test.each([
     ['GREETING', 'drop_before', unsent('connection_failed'), 0],
     ['GREETING', { refuse_400: true, code: '554 5.3.2 No' }, unsent('connection_failed', '554 5.3.2'), 0],
@@ -127,13 +127,13 @@ describe('the end of a conversation', () => {
     ['DOT', { refuse_400: true, code: '552 5.2.2 Full' }, declined('content_refused', '552 5.2.2'), 0],
     ['DOT', 'error_500_before', unsent('provider_error', '451 4.3.0'), 0],
     ['DOT', 'rate_limited_429', unsent('connection_failed', '421 4.7.0'), 0],
-  ])('at %s with %j', async (method, fault, outcome, stored) => {
+  ])('that ends at %s with %j has its defined outcome', async (method, fault, outcome, stored) => {
     const address = `ada-${++last_number}@example.com`
     const scripted = await server.fault({ match: { method }, fault })
     expect(await email.sendEmail(emailTo([address]), NEVER_ABORTED)).toMatchObject(outcome)
     expect(await scripted.hit()).toBe(1)
     expect(await messagesTo(address)).toHaveLength(stored)
-    // The next email is sent after any end.
+    // After any of these ends the next email is sent.
     expect(await email.sendEmail(emailTo([address]), NEVER_ABORTED)).toEqual({
       kind: 'done',
       value: { refused: [] },
@@ -141,7 +141,7 @@ describe('the end of a conversation', () => {
     expect(await messagesTo(address)).toHaveLength(stored + 1)
   })
 
-  test('before the final dot means that the email is not sent', async () => {
+  test('that ends before the final dot does not send the email', async () => {
     await server.fault({ match: { method: 'BODY' }, fault: 'drop_before' })
     expect(
       await email.sendEmail(emailTo(['large@example.com'], { attachments: [LARGE] }), NEVER_ABORTED),
@@ -169,7 +169,7 @@ describe('the end of a conversation', () => {
     await lenient.close()
   })
 
-  test('with a wrong password is a misconfiguration', async () => {
+  test('with a wrong password is reported as a misconfiguration', async () => {
     const url = emulator.places.smtp_url.replace('right', 'wrong')
     expect(await openProvider({ url }).sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
       kind: 'misconfigured',
@@ -177,7 +177,7 @@ describe('the end of a conversation', () => {
     })
   })
 
-  test('hides the reply to a login, because it may repeat the password', async () => {
+  test('does not show the reply to a login, because the reply may repeat the password', async () => {
     const code = '535 5.7.8 No user emulator with AGVtdWxhdG9yAHJpZ2h0'
     await server.fault({ match: { method: 'AUTH' }, fault: { refuse_400: true, code } })
     expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toEqual({
@@ -194,7 +194,7 @@ describe('the end of a conversation', () => {
     ['MAIL', '535 5.7.8 relay-user-7: credentials invalid', 'misconfigured'],
     ['RCPT', '530 5.7.0 relay-user-7 may not relay', 'declined'],
     ['DATA', '535 5.7.8 relay-user-7: session expired', 'declined'],
-  ])('hides a reply to %s about the login: %s', async (method, code, kind) => {
+  ])('does not show a reply to %s about the login: %s', async (method, code, kind) => {
     await server.fault({ match: { method }, fault: { refuse_400: true, code } })
     expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
       kind,
@@ -203,7 +203,7 @@ describe('the end of a conversation', () => {
   })
 
   test.each(['GREETING', 'EHLO', 'MAIL', 'RCPT'])(
-    'after %s reports the refusal of the connection only to operators',
+    'that the server refuses after %s reports the reply only to operators',
     async (method) => {
       const calls: FinishedCall[] = []
       const observed = openProvider({ onCall: (call) => calls.push(call) })
@@ -241,7 +241,7 @@ describe('the end of a conversation', () => {
     },
   )
 
-  test('removes the name of the login from all texts', async () => {
+  test('does not show the login name in any text', async () => {
     const open_to_all = await startSmtpEmulator({ port: 0 })
     const name = 'relay-user-7@internal.example'
     const url = open_to_all.places.smtp_url.replace('emulator', encodeURIComponent(name))
@@ -290,7 +290,7 @@ describe('the end of a conversation', () => {
 })
 
 describe('recipients', () => {
-  test('that are refused do not stop delivery to the others', async () => {
+  test('that the server refuses do not stop the delivery to other recipients', async () => {
     const recipients = ['some@example.com', 'gone@bounce.example', 'later@defer.example']
     expect(await email.sendEmail(emailTo(recipients), NEVER_ABORTED)).toEqual({
       kind: 'done',
@@ -320,7 +320,7 @@ describe('recipients', () => {
     ['declined', ['gone@bounce.example', 'away@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'also@defer.example'], '451 4.3.0'],
-  ])('that are all refused end the attempt: %s', async (kind, all, provider_code) => {
+  ])('that the server refuses without exception end the attempt: %s', async (kind, all, provider_code) => {
     expect(await email.sendEmail(emailTo(all), NEVER_ABORTED)).toMatchObject({
       kind,
       failure: { code: 'recipient_refused', provider_code },
@@ -328,7 +328,7 @@ describe('recipients', () => {
     })
   })
 
-  test('do not appear in the text of a server reply', async () => {
+  test("do not appear in the text of a server's reply", async () => {
     const text = '550 5.1.1 <ada@example.com>: bounces+ada=40example.com@x.example has no ADA@EXAMPLE.COM'
     await server.fault({ match: { method: 'RCPT' }, fault: { refuse_400: true, code: text } })
     expect(await email.sendEmail(emailTo(['ada@example.com']), NEVER_ABORTED)).toMatchObject({
@@ -336,7 +336,7 @@ describe('recipients', () => {
     })
   })
 
-  test('in bcc appear in no header, and a display name adds no address', async () => {
+  test('in bcc appear in no header, and a display name cannot add an address', async () => {
     const visible = ['"Lovelace, Ada" <ada@example.com>', 'Grüße <grüße@bücher.example>']
     const recipients = ['ada@example.com', 'grüße@bücher.example', 'hidden@example.com']
     const sent = await email.sendEmail(
@@ -358,7 +358,7 @@ describe('recipients', () => {
 describe('connections', () => {
   const countGreetings = async () => (await server.requests({ method: 'EHLO' })).length
 
-  test('that the server closes while idle lose no email', async () => {
+  test('that the server closes while they are idle lose no email', async () => {
     await email.sendEmail(emailTo(['first@example.com']), NEVER_ABORTED)
     const before = await countGreetings()
     await email.sendEmail(emailTo(['again@example.com']), NEVER_ABORTED)
@@ -374,14 +374,14 @@ describe('connections', () => {
     expect(await countGreetings()).toBe(before + 2)
   })
 
-  test('lost after the final dot do not cause a second send', async () => {
+  test('that are lost after the final dot do not cause a second sending', async () => {
     await email.sendEmail(emailTo(['warm@example.com']), NEVER_ABORTED)
     await server.fault({ match: { method: 'DOT' }, fault: 'drop_after' })
     expect(await email.sendEmail(emailTo(['once@example.com']), NEVER_ABORTED)).toMatchObject(AMBIGUOUS)
     expect(await messagesTo('once@example.com')).toHaveLength(1)
   })
 
-  test('are reused after a refusal, without the refused envelope', async () => {
+  test('are reused after a refusal, without the envelope of the refused email', async () => {
     await email.sendEmail(emailTo(['gone@bounce.example']), NEVER_ABORTED)
     const before = await countGreetings()
     expect(await email.sendEmail(emailTo(['kept@example.com']), NEVER_ABORTED)).toMatchObject({
@@ -408,7 +408,7 @@ describe('connections', () => {
     expect(await countGreetings()).toBe(before + 2)
   })
 
-  test('do not start an email that is aborted in the queue', async () => {
+  test('do not start an email that is aborted while it waits for a connection', async () => {
     const [aborted, release] = [new AbortController(), Promise.withResolvers<void>()]
     const busy = [1, 2].map(() =>
       email.withConnection('shop', NEVER_ABORTED, async () => await release.promise),
@@ -421,7 +421,7 @@ describe('connections', () => {
   })
 })
 
-describe('permits', () => {
+describe('permits and aborts', () => {
   const permit = (more: Partial<Permit>): Permit => ({
     signal: NEVER_ABORTED,
     lane: '',
@@ -432,7 +432,7 @@ describe('permits', () => {
     ...more,
   })
 
-  test('are required for every email', async () => {
+  test('every email needs a permit', async () => {
     let used = 0
     const paused = permit({ valid: () => false, renew: async () => false, used: () => used++ })
     const sending = permits.run(paused, () => email.sendEmail(emailTo(['paused@example.com']), NEVER_ABORTED))
@@ -446,7 +446,7 @@ describe('permits', () => {
   test.each([
     ['RCPT', unsent('connection_failed')],
     ['DOT', AMBIGUOUS],
-  ])('end the wait for a reply to %s after an abort', async (method, outcome) => {
+  ])('an abort ends the wait for a reply to %s', async (method, outcome) => {
     const abort_controller = new AbortController()
     const hold = await server.fault({ match: { method }, fault: 'hold' })
     const sending = email.sendEmail(emailTo(['left@example.com']), abort_controller.signal)
@@ -456,7 +456,7 @@ describe('permits', () => {
     await hold.remove()
   })
 
-  test('with a deadline that passes before the reply give an ambiguous outcome', async () => {
+  test('a permit whose deadline passes before the reply leads to an ambiguous outcome', async () => {
     const hold = await server.fault({ match: { method: 'DOT' }, fault: 'hold' })
     const short = permit({ deadline_ms: 300 })
     expect(
@@ -467,7 +467,7 @@ describe('permits', () => {
 })
 
 describe('a delivered email', () => {
-  test('has no line above 998 bytes, and long fields are complete', async () => {
+  test('has no line of more than 998 bytes, and its long fields are complete', async () => {
     const subject = `${'a'.repeat(990)} ${'b'.repeat(7)}`
     await email.sendEmail(
       emailTo(['long@example.com'], {
@@ -532,7 +532,7 @@ describe('a delivered email', () => {
     })
   })
 
-  test('has its attached 8-bit email announced and unchanged', async () => {
+  test('contains an attached 8-bit email unchanged, and announces it', async () => {
     const attached_text = 'From: a@example.com\r\nContent-Transfer-Encoding: 8bit\r\n\r\nKäse'
     const attached = {
       filename: 'a.eml',
@@ -546,7 +546,7 @@ describe('a delivered email', () => {
     expect(message.raw).toContain(attached_text)
   })
 
-  test('has no header or command injected by a field', async () => {
+  test('has no header or SMTP command that a field has injected', async () => {
     const injection = 'x\r\nBcc: evil@example.com\r\n\r\n<script>\n.\r\nMAIL FROM:<evil@example.com>'
     const sent = await email.sendEmail(
       emailTo(['Ada\r\nX-Evil: 1 <safe@example.com>'], {
@@ -574,7 +574,7 @@ describe('a delivered email', () => {
     expect(await messagesTo('evil@example.com')).toEqual([])
   })
 
-  test('has a signature over its fields and the unsubscribe headers', async () => {
+  test('has a signature that covers its fields and the unsubscribe headers', async () => {
     const signing = openProvider({ dkim: { domain: 'sluice.example', selector: 'mail', private_key: PEM } })
     await signing.sendEmail(
       emailTo(['signed@example.com'], {
@@ -608,7 +608,7 @@ describe('a delivered email', () => {
   })
 })
 
-test('a key that cannot sign is refused', () => {
+test('a DKIM key that cannot sign is refused', () => {
   const { privateKey: other } = generateKeyPairSync('ed25519')
   const private_key = other.export({ type: 'pkcs8', format: 'pem' })
   expect(() => openProvider({ dkim: { domain: 'a.example', selector: 'b', private_key } })).toThrow(
@@ -616,7 +616,7 @@ test('a key that cannot sign is refused', () => {
   )
 })
 
-describe('the inbox', () => {
+describe('the inbox of the emulator', () => {
   test('shows an email without running its content', async () => {
     const html = '<script>alert(1)</script><img src="https://evil.example/pixel"><a href="/">x</a>'
     await email.sendEmail(emailTo(['page@example.com'], { subject: '<b>bold</b>', html }), NEVER_ABORTED)
@@ -663,7 +663,7 @@ describe('the inbox', () => {
     expect(codes.slice(-2)).toEqual([250, 452])
   })
 
-  test('stores an email with a lost reply, and no refused email', async () => {
+  test('stores an email whose reply is lost, and does not store a refused email', async () => {
     expect(await email.sendEmail(emailTo(['ada@lost.example']), NEVER_ABORTED)).toMatchObject(AMBIGUOUS)
     expect(await messagesTo('ada@lost.example')).toHaveLength(1)
     expect(await email.sendEmail(emailTo(['ada@reject.example']), NEVER_ABORTED)).toMatchObject(

@@ -1,4 +1,4 @@
-// SMS by Twilio: the client against the emulator and against raw bytes, and the emulator alone.
+// SMS by Twilio: the client with the emulator and with a server that sends raw bytes, and the emulator alone.
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import { createServer as createRawServer, type AddressInfo, type Server } from 'node:net'
@@ -73,7 +73,7 @@ beforeEach(async () => {
   provider = open(emulator.url, { onCall: (call) => calls.push(call) })
 })
 
-// The plus of the number is not encoded.
+// The plus of the number is not encoded as %2B.
 const messages = async (to = TO) => await emulator.control('GET', `/messages?to=${to}`)
 
 test('an SMS is sent once, and signed callbacks report its statuses in order', async () => {
@@ -124,7 +124,7 @@ test('an SMS is sent once, and signed callbacks report its statuses in order', a
   })
 })
 
-test('a messaging service chooses the number, and the validity period is sent', async () => {
+test('a messaging service chooses the sender number, and the validity period is sent', async () => {
   expect(await provider.sendSms({ ...SMS, from: SERVICE })).toMatchObject({
     kind: 'done',
     value: { provider_status: 'accepted' },
@@ -153,7 +153,7 @@ test.each([
   expect(await emulator.effects()).toEqual([])
 })
 
-test('an SMS whose answer is lost is ambiguous', async () => {
+test('an SMS whose response is lost has an ambiguous outcome', async () => {
   const to = '+15005550599'
   expect(await provider.sendSms({ ...SMS, to })).toMatchObject({ kind: 'ambiguous' })
   expect(await messages(to)).toMatchObject([{ to }])
@@ -169,7 +169,7 @@ test.each([
   ['empty_200', 1, { kind: 'ambiguous' }],
   [{ empty_200: 'before' }, 0, { kind: 'ambiguous' }],
   ['string_ok', 1, { kind: 'ambiguous' }],
-  // A reported failure is final; a callback can correct it.
+  // A reported failure is final, but a callback can correct it.
   ['error_500_before', 0, { kind: 'declined', failure: { code: 'provider_error', provider_code: '20500' } }],
   ['error_500_after', 1, { kind: 'declined', failure: { code: 'provider_error', provider_code: '20500' } }],
   [
@@ -190,14 +190,14 @@ test.each([
   expect(calls.map(({ outcome }) => outcome)).toEqual([outcome.kind])
 })
 
-test('a call without an answer within the deadline is ambiguous', async () => {
+test('a call without a response before the deadline has an ambiguous outcome', async () => {
   await emulator.fault({ match: { method: 'POST' }, fault: { hold: 'after' } })
   const impatient = open(emulator.url, { deadline_ms: 200 })
   expect(await impatient.sendSms(SMS)).toEqual({ kind: 'ambiguous', reason: 'no answer within 200 ms' })
   expect(await messages()).toHaveLength(1)
 })
 
-test('a wrong token is misconfigured, and a job without a permit sends nothing', async () => {
+test('a wrong token is reported as misconfigured, and a job without a permit sends nothing', async () => {
   expect(await open(emulator.url, { auth_token: 'wrong' }).sendSms(SMS)).toMatchObject({
     kind: 'misconfigured',
     failure: { provider_code: '20003' },
@@ -218,7 +218,7 @@ test('a wrong token is misconfigured, and a job without a permit sends nothing',
 test.each([
   ['refuses connections', 'http://127.0.0.1:9'],
   ['does not exist', 'http://twilio.invalid'],
-])('an SMS to a host that %s is a retry', async (_name, api_base) => {
+])('an SMS to a host that %s is retried', async (_name, api_base) => {
   expect(await open(api_base).sendSms(SMS)).toEqual({
     kind: 'retry',
     failure: {
@@ -265,7 +265,7 @@ test.each([
   ['a refusal without a code', http(400, { message: 'Bad request' })],
   ['a failure without a code', http(500, { message: 'Oops', code: null })],
   ['a failure in HTML', http(502, '<html>Bad gateway</html>')],
-])('an answer of %s is ambiguous', async (_name, bytes) => {
+])('a response of %s has an ambiguous outcome', async (_name, bytes) => {
   const provider = await openAnswering(bytes)
   expect(await provider.sendSms(SMS)).toMatchObject({ kind: 'ambiguous', reason: expect.any(String) })
   expect(await provider.findSms(`SM${'2'.repeat(32)}`)).toMatchObject({ kind: 'ambiguous' })
@@ -296,7 +296,7 @@ test.each([
   ],
   ['with an unknown code', 418, { code: 99_999 }, 'provider_error', 'Twilio failed with error 99999.'],
 ])(
-  'a refusal %s is final, and its message contains no number',
+  'the refusal %s is final, and its message contains no number',
   async (_name, status, body, code, message) => {
     expect(await (await openAnswering(http(status, body))).sendSms(SMS)).toEqual({
       kind: 'declined',
@@ -310,13 +310,13 @@ test.each([
   ['20429', http(503, { code: 20429 }), { kind: 'retry' }],
   ['403 without a code', http(403, { message: 'no' }), { kind: 'misconfigured' }],
   ['20003', http(400, { code: 20003, message: 'no' }), { kind: 'misconfigured' }],
-])('an answer of %s means that nothing was sent, also for a lookup', async (_name, bytes, outcome) => {
+])('the response %s means that nothing was sent, even for a lookup', async (_name, bytes, outcome) => {
   const provider = await openAnswering(bytes)
   expect(await provider.sendSms(SMS)).toMatchObject(outcome)
   expect(await provider.findSms(`SM${'2'.repeat(32)}`)).toMatchObject(outcome)
 })
 
-test('an undelivered SMS shows its reason', async () => {
+test('an undelivered SMS shows the reason', async () => {
   await emulator.control('POST', '/callbacks', { automatic: false })
   const { url, posted } = await startReceiver()
   await provider.sendSms({ ...SMS, callback_url: `${url}/twilio?m=1` })
@@ -331,7 +331,7 @@ test('an undelivered SMS shows its reason', async () => {
   expect(JSON.stringify(found)).not.toContain(TO.slice(2))
 })
 
-test('a missing SMS is null, and a failed lookup is ambiguous', async () => {
+test('a lookup of a missing SMS returns null, and a failed lookup has an ambiguous outcome', async () => {
   const unknown = `SM${'2'.repeat(32)}`
   expect(await provider.findSms(unknown)).toEqual({ kind: 'done', value: null })
   await emulator.fault({ match: { method: 'GET' }, fault: 'error_500_before' })
@@ -340,7 +340,7 @@ test('a missing SMS is null, and a failed lookup is ambiguous', async () => {
   expect(await open('http://127.0.0.1:9').findSms(unknown)).toMatchObject({ kind: 'retry' })
 })
 
-test('texts of Twilio are limited in length and can be stored', async () => {
+test("the length of Twilio's texts is limited, and the texts can be stored", async () => {
   const sid = `SM${'2'.repeat(32)}`
   for (const status of ['x'.repeat(65), 'on its way', 'sent\u0085', 7]) {
     const shown = http(200, { sid, status, price: `-0.${'1'.repeat(1000)}`, price_unit: 'USD' })
@@ -362,7 +362,7 @@ async function send(sms: Partial<OutgoingSms>): Promise<string> {
   return outcome.kind === 'done' ? outcome.value.reference : outcome.kind
 }
 
-test('a search finds an SMS by its number, sender, text and time, the oldest first', async () => {
+test('a search finds an SMS by its number, sender, text and time, oldest first', async () => {
   const since_s = Math.floor(Date.now() / 1000)
   const first = await send({})
   const second = await send({})
@@ -423,7 +423,7 @@ test('the statuses of outgoing messages are recognized, and others are null', ()
   ])
 })
 
-test('a number that opts out gets no SMS from that sender until it opts in', async () => {
+test('a number that opts out of a sender gets no SMS from that sender until the number opts in', async () => {
   const { url, posted } = await startReceiver()
   const webhook_url = `${url}/twilio`
   emulator = await startEmulator({ webhook_url })
@@ -514,7 +514,7 @@ test.each(['PageSize=0', 'PageSize=1001', 'PageSize=many', 'Limit=5', 'DateSent=
   },
 )
 
-test('the emulator serves only its own account and messages', async () => {
+test("the emulator serves only its own account and that account's messages", async () => {
   const not_found = [404, { code: 20404, status: 404 }]
   expect(await sendRequest(`${ACCOUNT}/Calls.json`)).toMatchObject(not_found)
   expect(await sendRequest(`${ACCOUNT}/Messages/SM${'1'.repeat(32)}.json`)).toMatchObject(not_found)
@@ -546,7 +546,7 @@ test('the emulator lists messages by page, number and day', async () => {
   expect(sids(await list(`DateSent>=2020-01-01`.replace('>', '%3E')))).toHaveLength(3)
 })
 
-test('numbers and texts are shown on the page but not written to disk', async () => {
+test("numbers and texts are shown on the emulator's page but not written to disk", async () => {
   const data_dir = await mkdtemp(join(tmpdir(), 'sluice-twilio-'))
   closing.push(() => rm(data_dir, { recursive: true }))
   const { url, posted } = await startReceiver()

@@ -1,4 +1,4 @@
-// The queue on real Redis and PostgreSQL servers: wake-ups, published states, and outages of the backend.
+// The queue on real Redis and PostgreSQL servers: wake-ups, published states of jobs, and outages of the backend.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type Socket, connect, createServer } from 'node:net'
@@ -11,14 +11,14 @@ import { type PublishedState, type Queue, type QueueConfig, migrateQueue, openQu
 import { redisPrefix } from '#queue/settings.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 
 type Server = {
   config: QueueConfig
   port: number
-  /** Stops the server like a crash. */
+  /** Stops the server as a crash would. */
   kill(): Promise<void>
-  /** Starts the server again on the same port. A Redis is empty then. */
+  /** Starts the server again on the same port. A Redis is empty after that. */
   start(): Promise<void>
   remove(): Promise<void>
 }
@@ -55,7 +55,10 @@ async function allowAnyQueue({ redis_url, database_url }: QueueConfig): Promise<
 
 const wakeUpFor = (queue: string) => ({ id: randomUUID(), queue })
 
-/** True if a new wake-up is performed. Sends several, since the first ones may be lost in the rest of an outage. */
+/**
+ * True if a new wake-up is performed. Sends several wake-ups, because the first ones may be lost at the end of an
+ * outage.
+ */
 async function performsWakeups(queue: Queue, name: string, performed: string[]): Promise<boolean> {
   const sent_ids = new Set<string>()
   const deadline = Date.now() + POLLING.timeout
@@ -97,7 +100,7 @@ describe.each([
     await expect.poll(() => received, POLLING).toEqual([first, second])
   })
 
-  test('performs each of a thousand wake-ups within its concurrency', async () => {
+  test('performs each of a thousand wake-ups, within its concurrency limit', async () => {
     const { queue } = openTestQueue(server.config)
     const performed = new Set<string>()
     let concurrent = 0
@@ -117,7 +120,7 @@ describe.each([
 
     for (const wakeup of wakeups) queue.wake([wakeup])
 
-    // On a busy machine some wake-ups may expire; their callers send them again.
+    // On a busy machine some wake-ups may expire; the callers send those wake-ups again.
     const missing = () => wakeups.filter(({ id }) => !performed.has(id))
     await expect
       .poll(
@@ -131,7 +134,7 @@ describe.each([
     expect(max_concurrent).toBeLessThanOrEqual(20)
   })
 
-  test('a handler that throws does not affect other wake-ups', async () => {
+  test('continues with other wake-ups after a handler has thrown', async () => {
     const { queue } = openTestQueue(server.config)
     const performed: string[] = []
     queue.consume({
@@ -150,7 +153,7 @@ describe.each([
     expect(performed).toEqual(wakeups.map(({ id }) => id))
   })
 
-  test('published states reach the subscribers in every process', async () => {
+  test('delivers published states to the subscribers in every process', async () => {
     const [worker, api] = [openTestQueue(server.config).queue, openTestQueue(server.config).queue]
     const received: PublishedState[] = []
     const own: PublishedState[] = []
@@ -164,7 +167,7 @@ describe.each([
     expect(received).toEqual(states)
   })
 
-  test('a close waits for running handlers', async () => {
+  test('waits for running handlers when it is closed', async () => {
     const { queue } = openTestQueue(server.config)
     const gate = Promise.withResolvers<void>()
     const events: string[] = []
@@ -187,7 +190,7 @@ describe.each([
     expect(events).toEqual(['started', 'finished', 'closed'])
   })
 
-  test('a restarted consumer performs later wake-ups', async () => {
+  test('performs later wake-ups after a restart of the consumer', async () => {
     const { queue } = openTestQueue(server.config)
     const performed: string[] = []
     const consumer = queue.consume({
@@ -202,7 +205,7 @@ describe.each([
     expect(await performsWakeups(queue, 'restarted', performed)).toBe(true)
   })
 
-  test('during an outage wake-ups return at once and are counted as dropped, and later ones are performed', async () => {
+  test('returns from sending at once during an outage, counts the wake-ups as dropped, and performs wake-ups after the outage', async () => {
     const { queue, dropped } = openTestQueue(server.config)
     const performed = collectPerformed(queue, 'outage')
     const received: PublishedState[] = []
@@ -224,7 +227,7 @@ describe.each([
     await expect.poll(() => received, POLLING).toContainEqual(after)
   }, 180_000)
 
-  test('a process that starts during an outage works after it', async () => {
+  test('works after an outage, even in a process that started during the outage', async () => {
     const { queue, performed } = await whileDown(server, async () => {
       const { queue, dropped } = openTestQueue(server.config)
       const performed = collectPerformed(queue, 'boot')
@@ -239,7 +242,7 @@ describe.each([
     await expect.poll(() => queue.isDown(), POLLING).toBe(false)
   }, 180_000)
 
-  test('a close completes during an outage, also for a queue that was never connected', async () => {
+  test('can be closed during an outage, even if it was never connected', async () => {
     const used = openTestQueue(server.config).queue
     const performed = collectPerformed(used, 'ended')
     await used.subscribe(() => {})
@@ -255,7 +258,7 @@ describe.each([
     })
   }, 180_000)
 
-  test('a silent server counts as down, and a close does not wait for it', async () => {
+  test('counts a silent server as down, and closes without waiting for the server', async () => {
     const proxy = await startSilentProxy(server)
     onTestFinished(() => proxy.close())
     const { queue, dropped } = openTestQueue(proxy.config)
@@ -293,7 +296,7 @@ describe('the queue on a faulty Redis', () => {
     await server.remove()
   })
 
-  test('foreign wake-ups of any content are dropped', async () => {
+  test('drops wake-ups that another program has sent, whatever their content', async () => {
     const { queue } = openTestQueue(server.config)
     const forger = new BullQueue('forged', { connection: redis, prefix: redisPrefix('forged') })
     onTestFinished(() => forger.close())
@@ -321,7 +324,7 @@ describe('the queue on a faulty Redis', () => {
     expect(performed.filter((id) => forged.some((data) => JSON.stringify(data).includes(id)))).toEqual([])
   })
 
-  test('messages that are not states of jobs are dropped', async () => {
+  test('drops messages that are not states of jobs', async () => {
     const { queue } = openTestQueue(server.config)
     const received: PublishedState[] = []
     await queue.subscribe((states) => received.push(...states))
@@ -343,7 +346,7 @@ describe('the queue on a faulty Redis', () => {
     await expect.poll(() => received, POLLING).toEqual([published])
   })
 
-  test('a queue without a worker becomes full, until it is emptied', async () => {
+  test('reports that it is full if no worker consumes it, until it is emptied', async () => {
     const { queue } = openTestQueue(server.config)
     const waiting = '{sluice:deep}:deep:wait'
     expect(queue.full('deep')).toBe(false)
@@ -353,7 +356,7 @@ describe('the queue on a faulty Redis', () => {
     await expect.poll(() => queue.full('deep'), POLLING).toBe(false)
   })
 
-  test('a flushed Redis accepts wake-ups as before, also while one is performed', async () => {
+  test('works after Redis is flushed, even while a wake-up is performed', async () => {
     const { queue } = openTestQueue(server.config)
     const gate = Promise.withResolvers<void>()
     const performed: string[] = []
@@ -377,7 +380,7 @@ describe('the queue on a faulty Redis', () => {
     expect(await performsWakeups(queue, 'wiped', performed)).toBe(true)
   })
 
-  test('scripts that Redis has flushed are loaded again', async () => {
+  test('loads its scripts again after Redis has flushed them', async () => {
     const { queue } = openTestQueue(server.config)
     const performed = collectPerformed(queue, 'forgetful')
     expect(await performsWakeups(queue, 'forgetful', performed)).toBe(true)
@@ -399,7 +402,7 @@ describe('the queue on a faulty Redis', () => {
       end: ['config', 'set', 'maxmemory', '0'],
     },
   ] as const)(
-    'a Redis that $problem counts as down until it recovers',
+    'reports that it is down while Redis $problem',
     async ({ begin, end }) => {
       const { queue, dropped } = openTestQueue(server.config)
       const performed = collectPerformed(queue, 'refused')
@@ -448,7 +451,7 @@ async function emptyRedis(port: number): Promise<EmbeddedRedis> {
 }
 
 async function launchPostgres(): Promise<Server> {
-  const folder = await makeFolder()
+  const folder = await createTemporaryFolder()
   const server = await startPostgres({ data_dir: folder.path, settings: { fsync: 'off' } })
   return {
     config: { redis_url: null, database_url: server.url },
@@ -462,7 +465,9 @@ async function launchPostgres(): Promise<Server> {
   }
 }
 
-/** Starts a proxy to the server. `silence` stops all data: connections stay open, and new ones are accepted. */
+/**
+ * Starts a proxy to the server. `silence` stops all data: open connections stay open, and new connections are accepted.
+ */
 async function startSilentProxy(
   to: Server,
 ): Promise<{ config: QueueConfig; silence(): void; resume(): void; close(): void }> {

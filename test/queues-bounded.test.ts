@@ -1,4 +1,4 @@
-// Queues within a process are listed in the documentation, are bounded, and drop aborted waiters.
+// Queues within a process are listed in the documentation, have limits, and drop waiters that are aborted.
 import { glob, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { createBatcher } from '#core/batch.ts'
@@ -13,7 +13,7 @@ const QUEUE_CREATION =
 const QUEUE_DEFINITION =
   /\bfunction (?:createGates?|createByteLimiters|createFairGate|createSlowLane|createBodyReader|createMemoryBudget)\b/
 
-test('the list of queues has every file that creates a queue', async () => {
+test('the list of queues in the documentation has every file that creates a queue', async () => {
   const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
   const [, list = ''] = /\n## Queues\n([^]*?)\n## /.exec(document) ?? []
   const missing: string[] = []
@@ -34,7 +34,7 @@ test('the list of queues has every file that creates a queue', async () => {
 const refuse = () => new Error('full')
 const never = () => new Promise<never>(() => {})
 
-test('a gate refuses waiters above its count, bytes and wait time, and drops aborted ones', async () => {
+test('a gate refuses waiters above its limits of count, bytes and wait time, and drops aborted waiters', async () => {
   const gate = createGate({ running: 1, queue: { waiting: 2, bytes: 10, wait_ms: 1e8, refuse } })
   const first = Promise.withResolvers<void>()
   const running = gate(() => first.promise)
@@ -54,7 +54,7 @@ test('a gate refuses waiters above its count, bytes and wait time, and drops abo
   await expect(late(never)).rejects.toThrow('full')
 })
 
-test('a round-robin gate is bounded', async () => {
+test('a round-robin gate has limits', async () => {
   const gate = createFairGate({ running: 1, queue: { waiting: 1, wait_ms: 50, refuse } })
   const { signal } = new AbortController()
   void gate('a', signal, never)
@@ -63,7 +63,7 @@ test('a round-robin gate is bounded', async () => {
   await expect(waits).rejects.toThrow('full')
 })
 
-test('a byte limiter grants its bytes in order, and refuses waiters above its count and wait time', async () => {
+test('a byte limiter grants its bytes in order, and refuses waiters above its limits of count and wait time', async () => {
   const acquire = createByteLimiters({ bytes: 10, queue: { waiting: 2, wait_ms: 1e8, refuse } })
   const { signal } = new AbortController()
   const first = await acquire('a', 8, signal)
@@ -74,7 +74,7 @@ test('a byte limiter grants its bytes in order, and refuses waiters above its co
   expect(await acquire('b', 10, signal)).toBeDefined()
   leaving.abort(new Error('has left'))
   await expect(aborted).rejects.toThrow('has left')
-  // It fits once the aborted waiter is dropped.
+  // The second request fits once the aborted waiter is dropped.
   const second = await next
   first.resize(20)
   second.release()
@@ -86,9 +86,9 @@ test('a byte limiter grants its bytes in order, and refuses waiters above its co
   await expect(late('a', 1, signal)).rejects.toThrow('full')
 })
 
-test('a batcher refuses items above its limits, and the error names it', async () => {
+test('a batcher refuses items above its limits, and the error names the limit', async () => {
   const send = createBatcher<string, string>('test_step', never, { size: ({ length }) => length })
-  // Four batches run, each with one item because of its size.
+  // Four batches run, each with a single item because of the item's size.
   const large = 'x'.repeat(1024 * 1024)
   for (let n = 0; n < 66; n++) void send(large).catch(() => {})
   await expect(send(large)).rejects.toMatchObject({
@@ -97,7 +97,7 @@ test('a batcher refuses items above its limits, and the error names it', async (
   })
 })
 
-test('the request counts and idempotency keys of emulators are bounded', () => {
+test('the request counts and idempotency keys of emulators have limits', () => {
   const log = emptyRequestLog(true)
   for (let n = 0; n < 2_000; n++)
     logRequest(log, { method: 'GET', path: `/none/${n}`, idempotency_key: null, request_id: `${n}` })

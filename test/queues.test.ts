@@ -1,13 +1,14 @@
-// Queues do not delay each other, dead consumers are restarted, and pauses hold with a slow database or without free sockets.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Queues do not delay each other, stopped consumers are restarted, and pauses take effect even with a slow database or
+// without free sockets.
+import { afterAll, expect } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from '#test/books.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
-import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
+import { ASYNC, createPayment, eventually, fault, authorizedPayment, paymentIn } from '#test/payments.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { describeIn, type World } from '#test/world.ts'
 
 const CAPTURES = { method: 'POST', path: '/capture$' }
 const log = createLog('silent', 'test')
@@ -40,14 +41,9 @@ async function countOf(metric: typeof metrics.watchdog, queue: string): Promise<
   return values.find(({ labels }) => labels.queue === queue)?.value ?? 0
 }
 
-describe('without Redis', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({ env: { REDIS_URL: 'redis://127.0.0.1:9', WORKER_CONCURRENCY: '40' } })
-  })
-  afterAll(async () => await world?.close())
-
-  test('captures without a response of the processor do not delay notifications', async () => {
+const NO_REDIS = { env: { REDIS_URL: 'redis://127.0.0.1:9', WORKER_CONCURRENCY: '40' } }
+describeIn('without Redis', NO_REDIS, (test) => {
+  test('captures to which the processor does not respond do not delay notifications', async ({ world }) => {
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
     const ids = await createAuthorizedPayments(world, 120)
     const hold = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
@@ -66,16 +62,11 @@ describe('without Redis', () => {
   })
 })
 
-describe('a queue full of swept jobs', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({ notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } })
-  })
-  afterAll(async () => await world?.close())
-
-  test('a queue full of swept jobs has a free slot for a wake-up', async () => {
+const FULL = { notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WINDOW: '1' } }
+describeIn('a queue full of jobs that scans have claimed', FULL, (test) => {
+  test('has a free slot for a wake-up', async ({ world }) => {
     const [crowd, other] = [world.client, await world.clientOf()]
-    // All jobs but the first exceed the tenant's window, so only scans find them.
+    // All jobs except the first exceed the tenant's limit per scan, so only scans find them.
     const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }
     const hold = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
     const first = await createPayment(crowd, {}, ASYNC)
@@ -88,28 +79,23 @@ describe('a queue full of swept jobs', () => {
   })
 })
 
-describe('a consumer without wake-ups', () => {
-  let world: World
+describeIn('a consumer without wake-ups', { parts: ['api'], notifications: false }, (test) => {
   let proxy: Proxy
-  beforeAll(async () => {
-    world = await createWorld({ parts: ['api'], notifications: false })
+  test.beforeAll(async ({ world }) => {
     proxy = await startProxy(world.config.REDIS_URL!)
   })
-  afterAll(async () => {
-    await proxy?.close()
-    await world?.close()
-  })
+  afterAll(async () => await proxy?.close())
 
-  test('a consumer without wake-ups is restarted although all its jobs are claimed directly', async () => {
+  test('is restarted although all its jobs are claimed directly', async ({ world }) => {
     const worker = await startWorker({ ...world.config, REDIS_URL: proxy.url }, log)
     try {
-      await heldPayment(world.client)
-      // The consumer's requests for wake-ups get no response; the sending of wake-ups works.
+      await authorizedPayment(world.client)
+      // The consumer's requests for wake-ups get no response; sending wake-ups works.
       proxy.swallow('{sluice:payments}:payments:stalled')
       const before = await countOf(metrics.watchdog, 'payments')
       const directly = await countOf(metrics.directClaims, 'payments')
       await eventually(async () => {
-        await heldPayment(world.client)
+        await authorizedPayment(world.client)
         expect(await countOf(metrics.watchdog, 'payments')).toBeGreaterThan(before)
       }, 25_000)
       expect(await countOf(metrics.directClaims, 'payments')).toBeGreaterThan(directly)
@@ -117,7 +103,7 @@ describe('a consumer without wake-ups', () => {
       // Wake-ups deliver jobs again.
       await eventually(async () => {
         const claimed = await countOf(metrics.directClaims, 'payments')
-        for (let each = 0; each < 5; each += 1) await heldPayment(world.client)
+        for (let each = 0; each < 5; each += 1) await authorizedPayment(world.client)
         expect(await countOf(metrics.directClaims, 'payments')).toBe(claimed)
       }, 180_000)
     } finally {
@@ -126,23 +112,20 @@ describe('a consumer without wake-ups', () => {
   }, 180_000)
 })
 
-describe('a slow database', () => {
-  // The test checks the number of attempts. Their duration depends on the load of the machine.
+describeIn('a slow database', { parts: ['api'], notifications: false }, (test) => {
+  // The test checks the number of attempts. The duration of an attempt depends on the load of the machine.
   const PAYMENT_TIMEOUT_MS = 60_000
-  let world: World
   let proxy: Proxy
-  beforeAll(async () => {
-    world = await createWorld({ parts: ['api'], notifications: false })
+  test.beforeAll(async ({ world }) => {
     proxy = await startProxy(world.config.DATABASE_URL!)
   })
-  afterAll(async () => {
-    await proxy?.close()
-    await world?.close()
-  })
+  afterAll(async () => await proxy?.close())
 
-  test('with 720 ms and with 2 s for each statement, each job needs one attempt, and a pause holds', async () => {
+  test('with 720 ms or 2 s for each statement leads to one attempt per job, and a pause takes effect', async ({
+    world,
+  }) => {
     const { client, sql } = world
-    // All connections of the small pool are open before the delay, so only statements are slow.
+    // All connections of the small pool are open before the delay begins, so only statements are slow.
     const slow = { ...world.config, DATABASE_URL: proxy.url, DATABASE_POOL: 2 }
     const worker = await startWorker(slow, log)
     try {
@@ -175,22 +158,17 @@ describe('a slow database', () => {
   }, 180_000)
 })
 
-describe('without free sockets', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({
-      notifications: false,
-      env: { WORKER_CONCURRENCY: '500', TENANT_WINDOW: '1000' },
-    })
-  })
-  afterAll(async () => await world?.close())
-
-  test('a call that waits for a socket does not start after a pause', async () => {
+const MORE_JOBS_THAN_SOCKETS = {
+  notifications: false,
+  env: { WORKER_CONCURRENCY: '500', TENANT_WINDOW: '1000' },
+}
+describeIn('without free sockets', MORE_JOBS_THAN_SOCKETS, (test) => {
+  test('a call that waits for a socket does not begin after a pause', async ({ world }) => {
     const { sql } = world
     const ids = await createAuthorizedPayments(world, 400)
     const hold = await fault(world, { match: CAPTURES, times: 1000, fault: 'hold' })
     await capture(world, ids)
-    // 256 calls use all sockets; the other jobs are claimed and wait for one.
+    // 256 calls use all sockets. The other jobs are claimed and wait for a socket.
     await hold.hit(256)
     await eventually(async () => {
       const running = await sql`select from jobs where state = 'running'`

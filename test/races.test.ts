@@ -1,16 +1,23 @@
-// 200 concurrent requests over HTTP: one succeeds, the others are refused, and the processor's effects agree.
+// 200 concurrent requests over HTTP: one request succeeds, the others are refused, and the processor's effects match.
 import { describe, expect, vi } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { requestCancels } from '#domain/payments/request.ts'
 import { findExpiredHolds } from '#domain/payments/expiry.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
-import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import {
+  capturedPayment,
+  createPayment,
+  effectsOf,
+  authorizedPayment,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const CONCURRENCY = 200
 
-// On a busy machine the requests are slow, and each must wait for its final response.
+// On a busy machine the requests are slow, and each request must wait for its final response.
 vi.setConfig({ testTimeout: 90_000 })
 const withLongWait = (client: Client): Client => ({
   ...client,
@@ -47,7 +54,7 @@ async function count(world: World, processor_reference: string, effect: string):
   return (await effectsOf(world, processor_reference)).filter((each) => each.effect === effect).length
 }
 
-/** Expires the hold at the processor, if it is still open. */
+/** Expires the hold at the processor if the hold is still open. */
 async function expire(world: World, processor_reference: string): Promise<void> {
   const { control } = world.provider('stripe')
   await control('POST', `/payment_intents/${processor_reference}/expire`).catch(() => {})
@@ -86,7 +93,7 @@ describe('refunds', () => {
     expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': CONCURRENCY - 1 })
   })
 
-  test('200 concurrent requests with the same key are one refund', async ({ world }) => {
+  test('200 concurrent requests with the same key create one refund', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 10_000 })
     const body = { amount_minor: 10, idempotency_key: freshKey() }
     const answers = await atOnce(CONCURRENCY, () => refund(client, id, body))
@@ -99,8 +106,8 @@ describe('refunds', () => {
 })
 
 describe('payments', () => {
-  test('200 concurrent captures of one payment are one capture at the processor', async ({ world }) => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('200 concurrent captures of one payment lead to one capture at the processor', async ({ world }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const answers = await atOnce(CONCURRENCY, () => client.post(`/v1/payments/${id}/capture`))
     expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': CONCURRENCY - 1 })
     expect(await count(world, processor_reference, 'capture')).toBe(1)
@@ -108,7 +115,7 @@ describe('payments', () => {
   })
 
   test('exactly one of 200 concurrent captures of different amounts succeeds', async ({ world }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     const answers = await atOnce(CONCURRENCY, (index) =>
       client.post(`/v1/payments/${id}/capture`, { amount_minor: index + 1 }),
     )
@@ -118,7 +125,7 @@ describe('payments', () => {
     expect(effects.at(-1)).toMatchObject({ effect: 'capture', amount: succeeded!.body.amount_captured_minor })
   })
 
-  test('200 concurrent requests with the same key are one payment', async ({ world }) => {
+  test('200 concurrent requests with the same key create one payment', async ({ world }) => {
     const body = { idempotency_key: freshKey(), description: freshKey() }
     const before = (await requestsTo(world, '/v1/payment_intents$')).length
     const answers = await atOnce(CONCURRENCY, () => createPayment(client, body))
@@ -128,7 +135,7 @@ describe('payments', () => {
     expect(await requestsTo(world, '/v1/payment_intents$')).toHaveLength(before + 1)
   })
 
-  test('200 concurrent requests with the same key and two bodies are one payment, and the other body is refused', async () => {
+  test('200 concurrent requests with the same key and two bodies create one payment, and requests with the other body are refused', async () => {
     const idempotency_key = freshKey()
     const answers = await atOnce(CONCURRENCY, (index) =>
       createPayment(client, { idempotency_key, amount_minor: 1000 + (index % 2) }),
@@ -138,17 +145,17 @@ describe('payments', () => {
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
   })
 
-  test('200 concurrent captures with the same key are one capture, and all callers get its response', async ({
+  test('200 concurrent captures with the same key lead to one capture, and all callers get its response', async ({
     world,
   }) => {
-    const { id, processor_reference } = await heldPayment(client)
+    const { id, processor_reference } = await authorizedPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const answers = await atOnce(CONCURRENCY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
     expect(tally(answers)).toEqual({ 200: CONCURRENCY })
     expect(await count(world, processor_reference, 'capture')).toBe(1)
   })
 
-  test('200 concurrent requests with the same key and a declined card are one attempt, and all callers get the decline', async ({
+  test('200 concurrent requests with the same key and a declined card lead to one attempt, and all callers get the decline', async ({
     world,
   }) => {
     const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
@@ -158,7 +165,7 @@ describe('payments', () => {
     expect(await requestsTo(world, '/v1/payment_intents$')).toHaveLength(before + 1)
   })
 
-  test('200 concurrent requests with different keys are 200 payments', async () => {
+  test('200 concurrent requests with different keys create 200 payments', async () => {
     const answers = await atOnce(CONCURRENCY, () => createPayment(client))
     expect(tally(answers)).toEqual({ 201: CONCURRENCY })
     expect(new Set(answers.map(({ body }) => body.processor_reference)).size).toBe(CONCURRENCY)
@@ -166,14 +173,16 @@ describe('payments', () => {
   })
 })
 
-describe('capture against cancel', () => {
-  test('each of fifty payments is captured or canceled, and the processor agrees', async ({ world }) => {
-    const payments = await atOnce(50, () => heldPayment(client))
+describe('capture against cancellation', () => {
+  test("each of fifty payments is either captured or canceled, and the processor's status matches", async ({
+    world,
+  }) => {
+    const payments = await atOnce(50, () => authorizedPayment(client))
     const responses = await Promise.all(
       payments.map(({ id }, index) => {
         const capture = () => client.post(`/v1/payments/${id}/capture`)
         const cancel = () => client.post(`/v1/payments/${id}/cancel`)
-        // Capture and cancel are first equally often.
+        // The capture and the cancellation are sent first equally often.
         return Promise.all(
           (index % 2 === 0 ? [capture, cancel, cancel, capture] : [cancel, capture, capture, cancel]).map(
             (send) => send(),
@@ -186,7 +195,7 @@ describe('capture against cancel', () => {
       expect(answers.filter(({ status }) => status === 409)).toHaveLength(4 - succeeded.length)
       const { id, processor_reference } = payments[index]!
       const { body } = await client.get(`/v1/payments/${id}`)
-      // The second cancellation joins the first one while that is in progress.
+      // A second cancellation of the payment waits for the outcome of the first while the first is in progress.
       expect([1, body.status === 'canceled' ? 2 : 1]).toContain(succeeded.length)
       for (const answer of succeeded) expect(answer.body).toEqual(body)
       const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
@@ -211,8 +220,10 @@ describe('capture against cancel', () => {
 })
 
 describe('capture against expiry', () => {
-  test('each of fifty expired holds is captured or canceled, and the processor agrees', async ({ world }) => {
-    const payments = await atOnce(50, () => heldPayment(client))
+  test("each of fifty payments with an expired hold is either captured or canceled, and the processor's status matches", async ({
+    world,
+  }) => {
+    const payments = await atOnce(50, () => authorizedPayment(client))
     const ids = payments.map(({ id }) => id)
     await world.sql`update payments set capture_before = now() - interval '1 second' where id = any(${ids}::uuid[])`
     const expire = async () => {
@@ -248,10 +259,10 @@ describe('capture against expiry', () => {
     }
   })
 
-  test('each of fifty holds that the processor expires meanwhile is captured or canceled', async ({
+  test('each of fifty payments whose holds the processor expires in the meantime is either captured or canceled', async ({
     world,
   }) => {
-    const payments = await atOnce(50, () => heldPayment(client))
+    const payments = await atOnce(50, () => authorizedPayment(client))
     const responses = await Promise.all(
       payments.map(async ({ id, processor_reference }) => {
         const [answer] = await Promise.all([
@@ -267,10 +278,10 @@ describe('capture against expiry', () => {
     }
   })
 
-  test('concurrent capture, cancel and expiry of a payment have one outcome, and the processor agrees', async ({
+  test("concurrent capture, cancellation and expiry of a payment have one outcome, and the processor's status matches", async ({
     world,
   }) => {
-    const payments = await atOnce(30, () => heldPayment(client))
+    const payments = await atOnce(30, () => authorizedPayment(client))
     await Promise.all(
       payments.flatMap(({ id, processor_reference }) => [
         client.post(`/v1/payments/${id}/cancel`),

@@ -1,4 +1,5 @@
-// The guide for receivers: its test vector is correct, and its code accepts our signatures and refuses other requests.
+// The guide for receivers: its test vector is correct, and its code accepts Sluice's signatures and refuses other
+// requests.
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
@@ -9,7 +10,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { newWebhookSecret, signStandardWebhook } from '#core/standard-webhooks.ts'
 import { findProgram } from '#start/processes.ts'
 import { freePort } from '#start/ports.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -30,7 +31,7 @@ const SENT_S = Number(HEADERS['webhook-timestamp'])
 type ReceivedRequest = { body: string; headers: Record<string, string>; secret: string; now_s: number }
 const GENUINE: ReceivedRequest = { body, headers: HEADERS, secret, now_s: SENT_S }
 
-/** The request with our signatures. `changes` replaces headers. */
+/** The request with Sluice's signatures. `changes` replaces headers. */
 function signed(secrets: string[], changes: Record<string, string> = {}): ReceivedRequest {
   const id = HEADERS['webhook-id']
   return {
@@ -39,7 +40,7 @@ function signed(secrets: string[], changes: Record<string, string> = {}): Receiv
   }
 }
 
-/** A signature with an empty key, which anybody can create. */
+/** A signature with an empty key, which anyone can create. */
 const EMPTY_KEY = `v1,${createHmac('sha256', '').update(`${HEADERS['webhook-id']}.${SENT_S}.${body}`).digest('base64')}`
 
 const ACCEPTED: [string, ReceivedRequest][] = [
@@ -71,8 +72,8 @@ const REFUSED: [string, ReceivedRequest][] = [
 ]
 
 /**
- * Runs the guide's code of a language on each request of `requests.json`. It prints one line per request: `accepted`, with
- * the event's sequence if the code returns the event, or `refused`.
+ * Runs the guide's code of a language for each request in `requests.json`. The code prints one line per request:
+ * `accepted`, with the event's sequence if the code returns the event, or `refused`.
  */
 type Runner = { program: string; files: Record<string, string>; args: string[]; accepted?: string }
 
@@ -199,7 +200,7 @@ done
 
 const AVAILABLE_RUNNERS = Object.entries(RUNNERS).filter(([, { program }]) => findProgram([program]) !== null)
 
-test('our signature of the vector is the signature in the guide', () => {
+test("Sluice's signature of the test vector is the signature in the guide", () => {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp } = HEADERS
   expect(signStandardWebhook({ id, timestamp_s: Number(timestamp), body }, [secret])).toEqual(HEADERS)
   expect(JSON.parse(body)).toMatchObject({ id, sequence: 42 })
@@ -217,7 +218,7 @@ const COMPARES: Record<string, string> = {
   bash: '"$(digest "$each")" = "$(digest "$expected")"',
 }
 
-// The only check of a language whose program is missing on this machine.
+// This is the only check of a language whose program is missing on this machine.
 test.each(Object.keys(COMPARES))(
   'the %s code in the guide reads all headers and checks time, key length and signature',
   (language) => {
@@ -231,26 +232,29 @@ test.each(Object.keys(COMPARES))(
   },
 )
 
-test.each(AVAILABLE_RUNNERS)('the code for %s accepts only genuine requests', async (_name, runner) => {
-  const { program, files, args, accepted = 'accepted 42' } = runner
-  const folder = await makeFolder()
-  onTestFinished(folder.remove)
-  await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
-  const requests = JSON.stringify([...ACCEPTED, ...REFUSED].map(([, each]) => each))
-  for (const [file, text] of Object.entries({ ...files, 'requests.json': requests }))
-    await writeFile(join(folder.path, file), text)
-  const { PATH, HOME } = process.env
-  const output = await promisify(execFile)(program, args, { cwd: folder.path, env: { PATH, HOME } })
-  const results = output.stdout.trim().split('\n')
-  const names = [...ACCEPTED, ...REFUSED].map(([name]) => name)
-  expect(results.map((each, at) => [names[at], each])).toEqual([
-    ...ACCEPTED.map(([name]) => [name, accepted]),
-    ...REFUSED.map(([name]) => [name, 'refused']),
-  ])
-})
+test.each(AVAILABLE_RUNNERS)(
+  "the guide's code for %s accepts only genuine requests",
+  async (_name, runner) => {
+    const { program, files, args, accepted = 'accepted 42' } = runner
+    const folder = await createTemporaryFolder()
+    onTestFinished(folder.remove)
+    await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
+    const requests = JSON.stringify([...ACCEPTED, ...REFUSED].map(([, each]) => each))
+    for (const [file, text] of Object.entries({ ...files, 'requests.json': requests }))
+      await writeFile(join(folder.path, file), text)
+    const { PATH, HOME } = process.env
+    const output = await promisify(execFile)(program, args, { cwd: folder.path, env: { PATH, HOME } })
+    const results = output.stdout.trim().split('\n')
+    const names = [...ACCEPTED, ...REFUSED].map(([name]) => name)
+    expect(results.map((each, at) => [names[at], each])).toEqual([
+      ...ACCEPTED.map(([name]) => [name, accepted]),
+      ...REFUSED.map(([name]) => [name, 'refused']),
+    ])
+  },
+)
 
-test('the receiver of the guide accepts a request of the shell script, and refuses another secret', async () => {
-  const folder = await makeFolder()
+test("the receiver of the guide accepts a request of the guide's shell script, and refuses another secret", async () => {
+  const folder = await createTemporaryFolder()
   onTestFinished(folder.remove)
   const files = {
     'verify.mjs': block('js', '// verify.mjs'),

@@ -1,4 +1,4 @@
-// Destinations of recipients: only tokens of the processor are accepted, returned and stored.
+// Destinations of recipients: the API accepts, returns and stores only tokens of the processor.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
@@ -29,7 +29,7 @@ async function create(body: Record<string, unknown>): Promise<Answer> {
   })
 }
 
-test('each type accepts and returns tokens of its kind', async () => {
+test('each type of recipient accepts and returns tokens of its own kind', async () => {
   for (const [type, tokens] of Object.entries(TOKENS)) {
     for (const destination of tokens) {
       const answer = await create({ type, destination })
@@ -42,7 +42,7 @@ test('each type accepts and returns tokens of its kind', async () => {
   }
 })
 
-test('any other destination is refused', async () => {
+test('a destination that is no token of the processor is refused', async () => {
   const invalid: [string, unknown][] = []
   for (const type of Object.keys(TOKENS)) {
     const others = Object.entries(TOKENS).filter(([other]) => other !== type)
@@ -83,7 +83,7 @@ test('any other destination is refused', async () => {
   }
 })
 
-test('lists filter by email, type and currency, alone and combined', async () => {
+test('lists can be filtered by email, type and currency, alone and combined', async () => {
   const { client } = deployment
   const names_by_id: Record<string, string> = {}
   for (const [name, type, currency, email] of [
@@ -134,7 +134,7 @@ test('a refused destination appears in no response, log line or table', async ()
   const created = await client.post('/v1/recipients', existing)
   expect(created.status).toBe(201)
   let secret_count = 0
-  /** Unique digits: an account number, or a part of a longer text. */
+  /** Unique digits, which are an account number or a part of a longer text. */
   const secret = () => `9081726354${String(1_000_000 + (secret_count += 1))}`
   const answers: Answer[] = []
   const post = async (body: object, headers: Record<string, string> = {}) =>
@@ -174,7 +174,7 @@ test('a refused destination appears in no response, log line or table', async ()
   // A token of another type.
   await post({ type: 'card', destination: `ba_${secret()}` })
   await post({ type: 'bank_account', destination: `acct_${secret()}` })
-  // Another field is invalid too.
+  // A second field is invalid.
   await post({ type: 'account', destination: secret(), name: 17 })
   await post({
     type: 'account',
@@ -188,14 +188,14 @@ test('a refused destination appears in no response, log line or table', async ()
   await post({ type: 'account', destination: secret(), idempotency_key: '' })
   await post({ type: 'account', destination: secret(), metadata: 'm'.repeat(17_000) })
   await post({ type: 'account', destination: secret() }, { 'idempotency-key': 'another' })
-  // In an unknown field.
+  // The destination is in an unknown field.
   await post({ type: 'account', destination: 'acct_success', account_number: secret() })
   await post({ type: 'account', destination: 'acct_success', bank: { iban: secret() } })
   await post({ type: 'account', account: secret() })
-  // With an existing idempotency key.
+  // The request has an existing idempotency key.
   await post({ ...existing, destination: secret() })
   await post({ ...existing, destination: `acct_x${secret()}` })
-  // In an unreadable body.
+  // The body is not valid JSON.
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}"`)
   await raw('POST', '/v1/recipients', `{"destination":${secret()}x}`)
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}","destination":"ba_1"}`)
@@ -207,7 +207,7 @@ test('a refused destination appears in no response, log line or table', async ()
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}"}`, { 'content-encoding': 'gzip' })
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}${'a'.repeat(300_000)}"}`)
   await raw('POST', '/v1/recipients', `{"destination":"${secret()}"}`, { authorization: 'Bearer no' })
-  // On other routes.
+  // The requests go to other routes.
   await raw('PATCH', `/v1/recipients/${created.body.id}`, `{"destination":"${secret()}"}`)
   await raw('PATCH', `/v1/recipients/${created.body.id}`, `{"name":17,"destination":{"iban":"${secret()}"}}`)
   await raw('POST', '/v1/merchants', `{"destination":"${secret()}"}`)

@@ -1,4 +1,5 @@
-// Tests the common rules of recipients and merchants: created with a key, found, changed, archived and never deleted.
+// Tests the rules that recipients and merchants share: they are created with a key, found, changed, archived and never
+// deleted.
 import { describe, expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -107,7 +108,7 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.get(path)).body).toContainEqual(answer.body)
     })
 
-    test('an optional field may be null, and is always returned', async ({ world }) => {
+    test('an optional field may be null, and every response has the field', async ({ world }) => {
       const required = Object.fromEntries(Object.entries(fields).filter(([name]) => !(name in optional)))
       for (const sent of [{}, { ...optional, metadata: undefined }]) {
         const answer = await world.client.post(path, { idempotency_key: freshKey(), ...required, ...sent })
@@ -116,7 +117,7 @@ describe.each(RESOURCE_NAMES)(
       expect((await createResource(world, { metadata: null })).metadata).toBeNull()
     })
 
-    test('a field that is missing, null, of a wrong type or too long is refused by its name, and no row is written', async ({
+    test('a field that is missing, null, of a wrong type or too long is refused, the error names the field, and no row is written', async ({
       world,
     }) => {
       const before = await countRows(world)
@@ -160,7 +161,7 @@ describe.each(RESOURCE_NAMES)(
       expect(await countRows(world)).toBe(before)
     })
 
-    test('a text of the maximum length is accepted, in any script', async ({ world }) => {
+    test('a text of the maximum length is accepted in any script', async ({ world }) => {
       const longest = Object.fromEntries(
         Object.entries(lengths).map(([name, max_length]) => {
           const value = (fields as Record<string, unknown>)[name] as string | undefined
@@ -172,7 +173,7 @@ describe.each(RESOURCE_NAMES)(
       expect(await createResource(world, longest)).toMatchObject(longest)
     })
 
-    test('codes of countries and currencies are accepted in any case and returned in one case', async ({
+    test('codes of countries and currencies are accepted in upper and lower case, and returned in one case', async ({
       world,
     }) => {
       const mixed = { country: 'gB', ...('currency' in fields && { currency: 'eUr' }) }
@@ -184,7 +185,7 @@ describe.each(RESOURCE_NAMES)(
       expect([replayed.status, replayed.body.id]).toEqual([201, record.id])
     })
 
-    test('a missing id and an id of another tenant are not found', async ({ world }) => {
+    test('the response to a missing id and to an id of another tenant is not_found', async ({ world }) => {
       const other = await world.clientOf()
       const foreign = await createResource(world, {}, other)
       for (const id of [MISSING_ID, foreign.id]) {
@@ -204,7 +205,7 @@ describe.each(RESOURCE_NAMES)(
       expect((await other.get(`${path}/${foreign.id.toUpperCase()}`)).body).toEqual(foreign)
     })
 
-    test('a change sets only the fields that it names', async ({ world }) => {
+    test('a change sets only the fields that the request names', async ({ world }) => {
       const before = await createResource(world)
       let record = before
       for (const [name, value] of Object.entries(changes)) {
@@ -230,7 +231,7 @@ describe.each(RESOURCE_NAMES)(
       })
     })
 
-    test('a change of an immutable field, or to an invalid value, is refused and changes nothing', async ({
+    test('a change of an immutable field or to an invalid value is refused and changes nothing', async ({
       world,
     }) => {
       const before = await createResource(world)
@@ -255,7 +256,9 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
     })
 
-    test('an archived resource is kept, and archiving it again changes nothing', async ({ world }) => {
+    test('an archived resource is kept, and a second request to archive it changes nothing', async ({
+      world,
+    }) => {
       const before = await createResource(world)
       const archived = await world.client.delete(`${path}/${before.id}`)
       expect([archived.status, archived.body]).toEqual([
@@ -296,7 +299,7 @@ describe.each(RESOURCE_NAMES)(
       }
     })
 
-    test('a key with the same content is a replay, and with other content it is refused', async ({
+    test('a request with the same key and content is a replay, and a request with other content is refused', async ({
       world,
     }) => {
       const body = { idempotency_key: freshKey(), ...fields }
@@ -331,7 +334,7 @@ describe.each(RESOURCE_NAMES)(
       expect([late.status, late.body.error.code]).toEqual([422, 'idempotency_key_reused'])
     })
 
-    test('lists are newest first, in exact pages, filtered by time, and have archived resources only on request', async ({
+    test('lists are newest first, have exact pages, can be filtered by time, and contain archived resources only on request', async ({
       world,
     }) => {
       const client = await world.clientOf()
@@ -386,7 +389,7 @@ describe.each(RESOURCE_NAMES)(
       }
     })
 
-    // Both resources use the same statements, so races and keys are tested with one.
+    // Both resources use the same statements, so one of them is enough for the tests of races and keys.
     if (resource !== 'recipient') return
 
     test('concurrent changes to different fields are all kept', async ({ world }) => {
@@ -401,7 +404,7 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.get(`${path}/${id}`)).body).toMatchObject(changes)
     })
 
-    test('concurrent requests archive a resource once', async ({ world }) => {
+    test('one of several concurrent requests archives a resource', async ({ world }) => {
       const { id } = await createResource(world)
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => world.client.delete(`${path}/${id}`)),
@@ -413,7 +416,7 @@ describe.each(RESOURCE_NAMES)(
       ])
     })
 
-    test('a key is required, of visible characters, the same in body and header, and not used up by a refusal', async ({
+    test('a key is required, has visible characters, is the same in body and header, and is unused after a refusal', async ({
       world,
     }) => {
       for (const [body, headers, param] of [

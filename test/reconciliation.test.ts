@@ -1,5 +1,6 @@
-// The reconciler reads missed events, and opens drifts for differences to the processor until they are resolved.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// The reconciler reads missed events, and opens drifts for differences from the processor until the differences are
+// resolved.
+import { expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
@@ -12,7 +13,7 @@ import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
-import { capturedPayment, eventually, fault, heldPayment, paymentIn, refund } from '#test/payments.ts'
+import { capturedPayment, eventually, fault, authorizedPayment, paymentIn, refund } from '#test/payments.ts'
 import {
   deliver,
   listEvents,
@@ -23,7 +24,7 @@ import {
 } from '#test/stripe-events.ts'
 import { until } from '#test/process.ts'
 import { settleTopUp, topUp } from '#test/top-ups.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, describeIn, type World } from '#test/world.ts'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
 
@@ -37,34 +38,30 @@ async function countRecovered(): Promise<number> {
   return (await metrics.eventsRecovered.get()).values[0]?.value ?? 0
 }
 
-describe('while the webhooks host is down', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({ parts: ['api', 'worker'], env: EAGER })
-  })
-  afterAll(async () => await world?.close())
-
-  const dashboard = (path: string, body?: object) =>
+describeIn('while the webhooks host is down', { parts: ['api', 'worker'], env: EAGER }, (test) => {
+  const dashboard = (world: World, path: string, body?: object) =>
     world.provider('stripe').control('POST', `/${path}`, body)
 
-  test('captures, cancellations, refunds and failed refunds in the processor dashboard are applied', async () => {
+  test("captures, cancellations, refunds and failed refunds in the processor's dashboard are applied", async ({
+    world,
+  }) => {
     const { client } = world
     const before = await countRecovered()
     const [captured, canceled, partly_captured] = [
-      await heldPayment(client),
-      await heldPayment(client),
-      await heldPayment(client),
+      await authorizedPayment(client),
+      await authorizedPayment(client),
+      await authorizedPayment(client),
     ]
     const pending = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
-    await dashboard(`payment_intents/${captured.processor_reference}/capture`)
-    await dashboard(`payment_intents/${canceled.processor_reference}/cancel`)
-    await dashboard(`payment_intents/${partly_captured.processor_reference}/capture`, {
+    await dashboard(world, `payment_intents/${captured.processor_reference}/capture`)
+    await dashboard(world, `payment_intents/${canceled.processor_reference}/cancel`)
+    await dashboard(world, `payment_intents/${partly_captured.processor_reference}/capture`, {
       amount_to_capture: 800,
     })
-    await dashboard('refunds', { payment_intent: partly_captured.processor_reference, amount: 250 })
+    await dashboard(world, 'refunds', { payment_intent: partly_captured.processor_reference, amount: 250 })
     const pending_refund = (await refund(client, pending.id, { amount_minor: 400 })).body
     expect(pending_refund.status).toBe('pending')
-    await dashboard(`refunds/${pending_refund.processor_reference}/settle`, { status: 'succeeded' })
+    await dashboard(world, `refunds/${pending_refund.processor_reference}/settle`, { status: 'succeeded' })
     const top_up = (await topUp(client, { source: 'src_manual' }, { prefer: 'wait=20' })).body
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
 
@@ -83,7 +80,7 @@ describe('while the webhooks host is down', () => {
     await eventually(async () =>
       expect((await client.get(`/v1/wallet/top_ups/${top_up.id}`)).body.status).toBe('succeeded'),
     )
-    await dashboard(`refunds/${pending_refund.processor_reference}/settle`, { status: 'failed' })
+    await dashboard(world, `refunds/${pending_refund.processor_reference}/settle`, { status: 'failed' })
     await eventually(async () =>
       expect((await client.get(`/v1/refunds/${pending_refund.id}`)).body.status).toBe('failed'),
     )
@@ -93,14 +90,14 @@ describe('while the webhooks host is down', () => {
     expect((await countRecovered()) - before).toBeGreaterThanOrEqual(5)
   })
 
-  test('several pages of events are read although some requests to the processor fail', async () => {
+  test('several pages of events are read although some requests to the processor fail', async ({ world }) => {
     const { client } = world
-    const payments = await Promise.all(Array.from({ length: 70 }, () => heldPayment(client)))
+    const payments = await Promise.all(Array.from({ length: 70 }, () => authorizedPayment(client)))
     await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'html_503' })
     await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'rate_limited_429' })
     await fault(world, { match: { path: '^/v1/events' }, times: 1, fault: 'cut_body' })
     await Promise.all(
-      payments.map((each) => dashboard(`payment_intents/${each.processor_reference}/capture`)),
+      payments.map((each) => dashboard(world, `payment_intents/${each.processor_reference}/capture`)),
     )
     for (const { id } of payments) await paymentIn(client, id, 'captured')
     await world.drain()
@@ -111,23 +108,17 @@ describe('while the webhooks host is down', () => {
   })
 })
 
-describe('events that are both delivered and read', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({ notifications: false, env: EAGER })
-  })
-  afterAll(async () => await world?.close())
-
-  /** Waits until all existing events are read. */
-  async function awaitRead(): Promise<void> {
-    const { processor_reference } = await heldPayment(world.client)
+describeIn('events that are both delivered and read', { notifications: false, env: EAGER }, (test) => {
+  /** Waits until the reconciler has read all existing events. */
+  async function awaitRead(world: World): Promise<void> {
+    const { processor_reference } = await authorizedPayment(world.client)
     const [last] = await listEvents(world, processor_reference).then((events) =>
       events.filter(({ type }) => type === 'payment_intent.amount_capturable_updated'),
     )
     await eventually(async () => expect(await stateOf(world, last!)).toBe('applied'))
   }
 
-  async function attempts(event: StripeEvent): Promise<unknown> {
+  async function attempts(world: World, event: StripeEvent): Promise<unknown> {
     const [row] = await world.sql`
       select count(distinct n.id) as stored, count(distinct j.id) as jobs, count(a.attempt) as attempts
       from notifications n join jobs j on j.id = n.id left join all_job_attempts a on a.job_id = j.id
@@ -135,34 +126,37 @@ describe('events that are both delivered and read', () => {
     return { ...row }
   }
 
-  test.each(['before', 'after'])('an event that is delivered %s it is read is applied once', async (when) => {
-    const { id, processor_reference } = await capturedPayment(world.client)
-    await world
-      .provider('stripe')
-      .control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
-    const [event] = await listEvents(world, processor_reference).then((events) =>
-      events.filter(({ type }) => type === 'refund.created'),
-    )
-    if (when === 'after') await awaitRead()
-    const answer = await deliver(world, event!)
-    expect(answer.status).toBe(200)
-    expect(answer.body).toEqual({ received: true, ...(when === 'after' && { duplicate: true }) })
-    await awaitRead()
-    await world.drain()
-    expect(await attempts(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
-    const { refunds, postings } = await paymentSummary(world, id)
-    expect(refunds).toMatchObject([{ amount_minor: 350, imported: true, status: 'succeeded' }])
-    expect(postings).toEqual(['capture 1000', 'refund -350'])
-    expect(await world.sql`select from notifications where id = ${notificationId(event!)}`).toHaveLength(1)
-    await checkInvariants(world)
-  })
+  test.for(['before', 'after'])(
+    'an event that is delivered %s the reconciler reads it is applied once',
+    async (when, { world }) => {
+      const { id, processor_reference } = await capturedPayment(world.client)
+      await world
+        .provider('stripe')
+        .control('POST', '/refunds', { payment_intent: processor_reference, amount: 350 })
+      const [event] = await listEvents(world, processor_reference).then((events) =>
+        events.filter(({ type }) => type === 'refund.created'),
+      )
+      if (when === 'after') await awaitRead(world)
+      const answer = await deliver(world, event!)
+      expect(answer.status).toBe(200)
+      expect(answer.body).toEqual({ received: true, ...(when === 'after' && { duplicate: true }) })
+      await awaitRead(world)
+      await world.drain()
+      expect(await attempts(world, event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+      const { refunds, postings } = await paymentSummary(world, id)
+      expect(refunds).toMatchObject([{ amount_minor: 350, imported: true, status: 'succeeded' }])
+      expect(postings).toEqual(['capture 1000', 'refund -350'])
+      expect(await world.sql`select from notifications where id = ${notificationId(event!)}`).toHaveLength(1)
+      await checkInvariants(world)
+    },
+  )
 })
 
 test('events of lost webhooks are read after the delay RECONCILE_AFTER_S', async () => {
   const world = await createWorld({ env: { ...EAGER, RECONCILE_AFTER_S: '4' } })
   try {
     await world.provider('stripe').control('POST', '/webhooks', { drop_percent: 100 })
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     const [happened] = await listEvents(world, processor_reference).then((events) =>
       events.filter(({ type }) => type === 'payment_intent.succeeded'),
@@ -184,39 +178,40 @@ test('events of lost webhooks are read after the delay RECONCILE_AFTER_S', async
   }
 })
 
-// These tests run concurrently, because they mostly wait for the next lookup.
-describe.concurrent('drifts', () => {
-  let world: World
-  let client: Client
+// These tests run concurrently, because they spend most of their time waiting for the next lookup.
+describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (test) => {
   let stranger: Client
-  beforeAll(async () => {
-    world = await createWorld({ notifications: false, env: EAGER })
-    client = world.client
+  test.beforeAll(async ({ world }) => {
     stranger = await world.clientOf()
   })
-  afterAll(async () => await world?.close())
 
-  async function onlyDrift(filter: string): Promise<any> {
+  async function onlyDrift(client: Client, filter: string): Promise<any> {
     return await eventually(async () => {
       const drifts = await driftsOf(client, filter)
       expect(drifts).toHaveLength(1)
       return drifts[0]
     }, 180_000)
   }
-  /** Dates a payment, its refunds and its drifts back by ten seconds, so that the first lookup is due. */
-  async function makeLookupDue(payment_id: string): Promise<void> {
+  /** Moves a payment, its refunds and its drifts ten seconds into the past, so that the first lookup is due. */
+  async function makeLookupDue(world: World, payment_id: string): Promise<void> {
     const { sql } = world
     await sql`update payments set updated_at = updated_at - interval '10 seconds' where id = ${payment_id}`
     await sql`update refunds set updated_at = updated_at - interval '10 seconds' where payment_id = ${payment_id}`
     await sql`update drifts set since = since - interval '10 seconds' where payment_id = ${payment_id}`
   }
   const byPayment = (payment_id: string) => `?payment_id=${payment_id}`
-  async function awaitResolved(payment_id: string): Promise<void> {
-    await makeLookupDue(payment_id)
-    await eventually(async () => expect(await driftsOf(client, byPayment(payment_id))).toEqual([]), 30_000)
+  async function awaitResolved(world: World, payment_id: string): Promise<void> {
+    await makeLookupDue(world, payment_id)
+    await eventually(
+      async () => expect(await driftsOf(world.client, byPayment(payment_id))).toEqual([]),
+      30_000,
+    )
   }
 
-  test('a refund with an unknown effect has a drift with its age until the effect is known', async () => {
+  test('a refund with an unknown effect has a drift with its age until the effect is known', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -224,7 +219,7 @@ describe.concurrent('drifts', () => {
     })
     const { body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
     const filter = byPayment(id)
-    const drift = await onlyDrift(filter)
+    const drift = await onlyDrift(client, filter)
     expect(drift).toMatchObject({
       tenant_id: world.tenant_id,
       subject: 'refund',
@@ -255,13 +250,16 @@ describe.concurrent('drifts', () => {
       amount: 300,
       metadata: { sluice_refund_id: body.id, sluice_payment_id: id, sluice_tenant_id: world.tenant_id },
     })
-    await world.sql`update jobs set run_at = now() where subject_id = ${id} and state = 'unknown'`
-    await awaitResolved(id)
+    await world.sql`update jobs set run_at = now() where resource_id = ${id} and state = 'unknown'`
+    await awaitResolved(world, id)
     expect((await client.get(`/v1/refunds/${body.id}`)).body.status).toBe('succeeded')
   })
 
-  test('a drift in the state differs stays open during and after an unknown job of its payment', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a drift in the state `differs` stays open during and after an unknown job of its payment', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const [capturable] = (await listEvents(world, processor_reference)).filter(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
     )
@@ -269,9 +267,9 @@ describe.concurrent('drifts', () => {
     await deliver(world, { ...capturable!, id: `${capturable!.id}_again` })
     const filter = byPayment(id)
     const differs = { state: 'differs', detail: 'the amounts that can be captured differ' }
-    expect(await onlyDrift(filter)).toMatchObject(differs)
+    expect(await onlyDrift(client, filter)).toMatchObject(differs)
     const [job] = await world.sql`
-      update jobs set state = 'unknown', unknown_since = now(), finished_at = null, run_at = 'infinity' where subject_id = ${id} returning id`
+      update jobs set state = 'unknown', unknown_since = now(), finished_at = null, run_at = 'infinity' where resource_id = ${id} returning id`
     await syncUnknownDrifts(world.sql)
     expect(await driftsOf(client, filter)).toMatchObject([differs])
     await world.sql`
@@ -279,15 +277,15 @@ describe.concurrent('drifts', () => {
     await syncUnknownDrifts(world.sql)
     expect(await driftsOf(client, filter)).toMatchObject([differs])
     await world.sql`update payments set amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
-    await awaitResolved(id)
+    await awaitResolved(world, id)
   })
 
-  test('a stale payment has a drift until it changes', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a stale payment has a drift until it changes', async ({ world, client }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     // The payment waits for a job that does not exist.
     await world.sql`update payments set status = 'capturing', updated_at = now() - interval '10 seconds' where id = ${id}`
     const filter = byPayment(id)
-    expect(await onlyDrift(filter)).toMatchObject({
+    expect(await onlyDrift(client, filter)).toMatchObject({
       subject: 'payment',
       subject_id: id,
       state: 'stale',
@@ -297,15 +295,18 @@ describe.concurrent('drifts', () => {
     })
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await paymentIn(client, id, 'captured')
-    await awaitResolved(id)
+    await awaitResolved(world, id)
   })
 
-  test('a payment with another status at the processor has a drift with both statuses until they match', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a payment with another status at the processor has a drift with both statuses until the statuses match', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     const filter = byPayment(id)
-    expect(await onlyDrift(filter)).toMatchObject({
+    expect(await onlyDrift(client, filter)).toMatchObject({
       state: 'differs',
       ours: { status: 'failed', amount_captured_minor: 0 },
       theirs: { status: 'captured', amount_captured_minor: 1000 },
@@ -313,10 +314,13 @@ describe.concurrent('drifts', () => {
     await world.sql`
       update payments set status = 'authorized', amount_capturable_minor = 1000, updated_at = clock_timestamp() where id = ${id}`
     await paymentIn(client, id, 'captured')
-    await awaitResolved(id)
+    await awaitResolved(world, id)
   })
 
-  test('a pending refund has a drift only while the processor has no record of it', async () => {
+  test('a pending refund has a drift only while the processor has no record of the refund', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client, {
       payment_method: 'pm_card_pendingRefund',
     })
@@ -328,7 +332,7 @@ describe.concurrent('drifts', () => {
           select state from notifications where kind = 'reconciliation.lookup' and object_id = ${reference}`
         expect(['applied', 'ignored']).toContain(lookup?.state)
       }, 180_000)
-    await makeLookupDue(id)
+    await makeLookupDue(world, id)
     await awaitLookup(body.processor_reference)
     const filter = byPayment(id)
     expect(await driftsOf(client, filter)).toEqual([])
@@ -346,7 +350,7 @@ describe.concurrent('drifts', () => {
       await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
     await setReference('re_nobody')
     await awaitLookup('re_nobody')
-    expect(await onlyDrift(filter)).toMatchObject({
+    expect(await onlyDrift(client, filter)).toMatchObject({
       subject: 'refund',
       subject_id: body.id,
       state: 'stale',
@@ -355,7 +359,7 @@ describe.concurrent('drifts', () => {
       detail: 'the processor has no record of the refund',
     })
     await setReference(body.processor_reference)
-    await awaitResolved(id)
+    await awaitResolved(world, id)
     await world.provider('stripe').control('POST', `/refunds/${body.processor_reference}/settle`, {
       status: 'succeeded',
     })
@@ -364,7 +368,10 @@ describe.concurrent('drifts', () => {
     )
   })
 
-  test('a failed refund that has succeeded at the processor has a drift until its status is corrected', async () => {
+  test('a failed refund that has succeeded at the processor has a drift until its status is corrected', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const { body } = await refund(client, id, { amount_minor: 400 })
     await paymentIn(client, id, 'captured')
@@ -375,14 +382,14 @@ describe.concurrent('drifts', () => {
     )
     await deliver(world, { ...event!, id: 'evt_told_again' })
     const filter = byPayment(id)
-    expect(await onlyDrift(filter)).toMatchObject({
+    expect(await onlyDrift(client, filter)).toMatchObject({
       subject: 'refund',
       state: 'differs',
       ours: { status: 'failed' },
       theirs: { status: 'succeeded', amount_minor: 400, processor_reference: body.processor_reference },
     })
     await world.sql`update refunds set status = 'succeeded', updated_at = clock_timestamp() where id = ${body.id}`
-    await awaitResolved(id)
+    await awaitResolved(world, id)
   })
 
   type Amounts = {
@@ -393,7 +400,7 @@ describe.concurrent('drifts', () => {
     kind: string
     found: object
   }
-  test.each<Amounts>([
+  test.for<Amounts>([
     {
       amount: 'capturable',
       corruption: 'amount_capturable_minor = 900',
@@ -410,7 +417,7 @@ describe.concurrent('drifts', () => {
       amount: 'refunded',
       // The stored payment has no refund.
       corruption: 'amount_refunded_minor = 0, amount_refund_reserved_minor = 0',
-      // Another refund reserves the whole amount.
+      // A second refund reserves the whole amount.
       hiding: ['amount_refund_reserved_minor = 1000'],
       repair: 'amount_refunded_minor = 300, amount_refund_reserved_minor = 300',
       kind: 'charge.refunded',
@@ -421,9 +428,9 @@ describe.concurrent('drifts', () => {
       },
     },
   ])(
-    'a payment with another $amount amount at the processor has a drift',
-    async ({ corruption, hiding, repair, kind, found }) => {
-      const { id, processor_reference } = await heldPayment(client)
+    'a payment whose $amount amount differs at the processor has a drift',
+    async ({ corruption, hiding, repair, kind, found }, { world, client }) => {
+      const { id, processor_reference } = await authorizedPayment(client)
       if (kind === 'charge.refunded') {
         await client.post(`/v1/payments/${id}/capture`)
         await refund(client, id, { amount_minor: 300 })
@@ -435,7 +442,11 @@ describe.concurrent('drifts', () => {
       const original = (await listEvents(world, processor_reference)).find(({ type }) => type === kind)!
       await deliver(world, { ...original, id: `${original.id}_again` })
       const filter = byPayment(id)
-      expect(await onlyDrift(filter)).toMatchObject({ subject: 'payment', state: 'differs', ...found })
+      expect(await onlyDrift(client, filter)).toMatchObject({
+        subject: 'payment',
+        state: 'differs',
+        ...found,
+      })
       for (const update of hiding) {
         // The next lookup is due.
         await world.sql`update drifts set since = since - interval '1 minute' where payment_id = ${id}`
@@ -450,12 +461,15 @@ describe.concurrent('drifts', () => {
         expect(await driftsOf(client, filter)).toMatchObject([{ state: 'differs' }])
       }
       await set(repair)
-      await awaitResolved(id)
+      await awaitResolved(world, id)
     },
   )
 
-  test('a response from before a change of the payment opens no drift', async () => {
-    const { id, processor_reference } = await heldPayment(client)
+  test('a response that is older than the last change of the payment opens no drift', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference } = await authorizedPayment(client)
     const original = (await listEvents(world, processor_reference)).find(
       ({ type }) => type === 'payment_intent.amount_capturable_updated',
     )!
@@ -474,16 +488,16 @@ describe.concurrent('drifts', () => {
     expect([...(await world.sql`select * from drifts where payment_id = ${id}`)]).toEqual([])
   })
 
-  test.each([
+  test.for([
     ['is applied', 0],
     ['is repeated', 1],
-  ])(
-    'a drift is not closed by an older response than the one that opened it: the older lookup %s',
-    async (_which, answers) => {
+  ] as const)(
+    'a response that is older than the response that opened a drift does not close the drift: the older lookup %s',
+    async ([_which, answers], { world, client }) => {
       const { id, processor_reference: reference } = await capturedPayment(client)
       const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
       const requestPaymentLookup = async (name: string) => {
-        const arrival = requestLookup('stripe', { subject: 'payment', reference }, name)
+        const arrival = requestLookup('stripe', { resource: 'payment', reference }, name)
         await storeNotifications(world.sql, [arrival])
         return async () =>
           await eventually(async () => {
@@ -506,18 +520,21 @@ describe.concurrent('drifts', () => {
       await awaitOlder()
       expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
       await working.remove()
-      await awaitResolved(id)
+      await awaitResolved(world, id)
     },
   )
 
-  test('a drift is not opened by an older response than the one that closed it', async () => {
-    const { id, processor_reference: reference } = await heldPayment(client)
+  test('a response that is older than the response that closed a drift does not open the drift again', async ({
+    world,
+    client,
+  }) => {
+    const { id, processor_reference: reference } = await authorizedPayment(client)
     const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
     const requestPaymentLookup = async (name: string) =>
-      await storeNotifications(world.sql, [requestLookup('stripe', { subject: 'payment', reference }, name)])
+      await storeNotifications(world.sql, [requestLookup('stripe', { resource: 'payment', reference }, name)])
     await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
     await requestPaymentLookup('opens')
-    expect(await onlyDrift(byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })
+    expect(await onlyDrift(client, byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })
     const older = await fault(world, { match: { ...match, nth: 2 }, fault: { hold: 'after' } })
     await requestPaymentLookup('older')
     await older.hit()
@@ -532,10 +549,12 @@ describe.concurrent('drifts', () => {
     await paymentIn(client, id, 'canceled')
   })
 
-  test('an unknown job of an unrecognized resource opens no drift, and its name is returned for the log', async () => {
+  test('an unknown job of an unrecognized resource opens no drift, and the name of the job is returned for the log', async ({
+    world,
+  }) => {
     const id = newId()
     await world.sql`
-      insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
+      insert into jobs (id, tenant_id, queue, name, resource_id, payload, max_attempts, state, unknown_since, run_at)
       values (${id}, ${world.tenant_id}, 'nobody', 'parcel.send', ${id}, ${world.sql.json({ parcel_id: id })}, 1,
         'unknown', now(), 'infinity')`
     expect(await syncUnknownDrifts(world.sql)).toEqual(['parcel.send'])
@@ -543,12 +562,15 @@ describe.concurrent('drifts', () => {
     expect(await syncUnknownDrifts(world.sql)).toEqual([])
   })
 
-  test('an unknown job without a resource row does not prevent drifts of other jobs', async () => {
-    const { id } = await heldPayment(client)
+  test('an unknown job whose resource has no row does not prevent drifts of other jobs', async ({
+    world,
+    client,
+  }) => {
+    const { id } = await authorizedPayment(client)
     const unknown = async (payload: Record<string, string>) => {
       const job_id = newId()
       await world.sql`
-        insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, unknown_since, run_at)
+        insert into jobs (id, tenant_id, queue, name, resource_id, payload, max_attempts, state, unknown_since, run_at)
         values (${job_id}, ${world.tenant_id}, 'nobody', 'payment.capture', ${id}, ${world.sql.json(payload)}, 1, 'unknown', now(),
           'infinity')`
       return job_id
@@ -561,8 +583,8 @@ describe.concurrent('drifts', () => {
     await syncUnknownDrifts(world.sql)
   })
 
-  test('drifts are listed newest first, in pages, and only with the scope', async () => {
-    const { id } = await heldPayment(client)
+  test('drifts are listed newest first and in pages, to keys with the scope', async ({ world, client }) => {
+    const { id } = await authorizedPayment(client)
     const { tenant_id } = await world.clientOf({ tenant: 'acme', scopes: [] })
     await world.sql`
       insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, since)
@@ -585,7 +607,7 @@ describe.concurrent('drifts', () => {
     await world.sql`delete from drifts where payment_id = ${id}`
   })
 
-  test('a key reads only the drifts of resources in its scopes', async () => {
+  test('a key reads only the drifts of resources that its scopes include', async ({ world }) => {
     const tenant = 'drifting'
     const { tenant_id } = await world.clientOf({ tenant, scopes: [] })
     await world.sql`
@@ -606,20 +628,16 @@ describe.concurrent('drifts', () => {
     await world.sql`delete from drifts where tenant_id = ${tenant_id}`
   })
 
-  test('after all scenarios the ledger balances', { concurrent: false }, async () => {
+  test('after all scenarios the ledger balances', { concurrent: false }, async ({ world }) => {
     await world.drain()
     await checkInvariants(world)
   })
 })
 
-describe('runs of recurring work', () => {
-  let world: World
-  beforeAll(async () => {
-    world = await createWorld({ parts: [] })
-  })
-  afterAll(async () => await world?.close())
-
-  test('a run is begun by one worker, ended only by that worker, and claimed by another after its lease', async () => {
+describeIn('runs of recurring work', { parts: [] }, (test) => {
+  test('one worker begins a run, only that worker can end the run, and another worker claims the run after the lease has expired', async ({
+    world,
+  }) => {
     const { sql } = world
     const begin = () => beginRun(sql, 'some work')
     const runs = (await Promise.all(Array.from({ length: 20 }, begin))).filter((run) => run !== undefined)
@@ -639,7 +657,7 @@ describe('runs of recurring work', () => {
     expect((await begin())!.position).toEqual({ at: 3 })
   })
 
-  test('a run with a delayed first run does not begin at once', async () => {
+  test('recurring work with a delayed first run does not begin at once', async ({ world }) => {
     const later = () => beginRun(world.sql, 'later', { first_after_s: 3600 })
     expect(await later()).toBeUndefined()
     expect(await later()).toBeUndefined()
@@ -654,9 +672,10 @@ test('two workers do not read the events at the same time', async () => {
     await slow.hit()
     const countRequests = async () => (await world.provider('stripe').requests({ path: '/v1/events' })).length
     const before = await countRequests()
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-    // The request of the worker that reads the events is on hold. Other runs, one each second, show that the other worker runs.
+    // The request of the worker that reads the events is on hold. Meanwhile another run is begun once a second, which
+    // shows that the other worker runs.
     for (let runs = 0, last = ''; runs < 4; runs++) {
       const ended_at = async () =>
         (await world.sql`select ended_at from recurring_work where name = 'reconciling'`)[0]

@@ -1,4 +1,4 @@
-// Redis as a Cluster and under Sentinels: queues and published states work, also after a failover.
+// Redis as a Cluster and under Sentinels: queues and published states work, even after a failover.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Cluster } from 'ioredis'
@@ -14,7 +14,7 @@ import { until } from '#test/process.ts'
 import { startRedisCluster, startRedisSentinels, type RedisDeployment } from '#test/redis-places.ts'
 import { createWorld } from '#test/world.ts'
 
-/** The hash tag of a queue's keys. In a Cluster they are on one server. */
+/** The hash tag of a queue's keys, which places the keys on one server of a Cluster. */
 const keysOf = (queue: string) => `{sluice:${queue}}`
 
 function open(redis_url: string): Queue {
@@ -26,7 +26,10 @@ function open(redis_url: string): Queue {
   return queue
 }
 
-/** Sends wake-ups until one is performed and its job's state is received: the first ones can be lost in an outage. */
+/**
+ * Sends wake-ups until a wake-up is performed and the state of its job is received, because the first wake-ups may be
+ * lost in an outage.
+ */
 async function awaitWorkingQueue(
   queue: Queue,
   name: string,
@@ -61,11 +64,11 @@ describe.each([
   }, 180_000)
   afterAll(async () => await redis?.stop())
 
-  // Only a Cluster redirects.
+  // Only a Cluster redirects clients.
   test.each(start === startRedisCluster ? ['clients that are redirected while they disconnect'] : [])(
     '%s reconnect',
     async () => {
-      // Several clients: not every client is redirected at the critical moment.
+      // Several clients are needed, because not every client is redirected at the critical moment.
       const clients = Array.from({ length: 4 }, () => connectRedis(redis.url, producerConnection) as Cluster)
       for (const client of clients) {
         client.on('error', () => {})
@@ -74,7 +77,7 @@ describe.each([
       await until('all clients are ready', () => clients.every(({ status }) => status === 'ready'))
       for (const client of clients) {
         await Promise.all(client.nodes('master').map((node) => node.ping()))
-        // The command goes to a server without its slot.
+        // The command goes to a server that does not have the command's slot.
         client.slots.fill(client.slots.at(-1)!)
         const redirected = client.set('{3}', '').catch(() => {})
         client.disconnect(true)
@@ -86,14 +89,14 @@ describe.each([
     },
   )
 
-  test('payments are answered during a failover, and wake-ups and published states work after it', async () => {
+  test('payments are answered during a failover, and wake-ups and published states work after the failover', async () => {
     const world = await createWorld({ queue: 'postgres', env: { QUEUE: 'redis', REDIS_URL: redis.url } })
     onTestFinished(() => world.close())
     const queue = open(redis.url)
     const [performed, received] = [new Set<string>(), new Set<string>()]
     await queue.subscribe((states) => states.forEach(({ id }) => received.add(id)))
     const other = open(redis.url)
-    // In a Cluster, a queue on the server of the payments queue.
+    // In a Cluster, the name of a queue on the server that has the payments queue.
     const name = await findColocatedQueue(redis, QUEUES[0])
     other.consume({
       queue: name,
@@ -169,6 +172,6 @@ test.each([
   ['redis://%zz:x@a', undefined],
   ['postgres://a', undefined],
   ['', undefined],
-])('the address %s is parsed or rejected', (text, address) => {
+])('the address %s is parsed, or rejected if it is invalid', (text, address) => {
   expect(parseRedisUrl(text)).toEqual(address)
 })

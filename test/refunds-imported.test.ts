@@ -1,4 +1,4 @@
-// Refunds from the processor's dashboard are imported into payments and ledger, also during refunds of Sluice.
+// Refunds from the processor's dashboard are imported into payments and ledger, even during refunds of Sluice.
 import { describe, expect } from 'vitest'
 import { checkInvariants } from './support/books.ts'
 import {
@@ -6,7 +6,7 @@ import {
   capturedPayment,
   eventually,
   fault,
-  heldPayment,
+  authorizedPayment,
   paymentIn,
   refund,
   unknownRefund,
@@ -20,18 +20,18 @@ import {
   shuffled,
   stateOf,
   paymentSummary,
-  tried,
+  untilAttempted,
   type StripeEvent,
 } from './support/stripe-events.ts'
 import { createWorld, testIn, type World } from './support/world.ts'
 
 const test = testIn({ notifications: false })
 
-/** Delivers all events of a payment in random order, and waits for their attempts. Returns the events. */
+/** Delivers all events of a payment in random order. Waits for the attempts of the events, and returns the events. */
 async function deliverShuffled(world: World, reference: string): Promise<StripeEvent[]> {
   const events = shuffled(await listEvents(world, reference))
   for (const event of events) expect((await deliver(world, event)).status).toBe(200)
-  await tried(world, events)
+  await untilAttempted(world, events)
   return events
 }
 
@@ -42,7 +42,7 @@ async function deliverAndApply(world: World, reference: string): Promise<void> {
   await checkInvariants(world)
 }
 
-describe('refunds from the dashboard', () => {
+describe("refunds from the processor's dashboard", () => {
   test('a partial refund is imported, marked as imported, and leaves the remaining amount refundable', async ({
     world,
   }) => {
@@ -117,13 +117,13 @@ describe('refunds from the dashboard', () => {
   })
 
   test('a notification of a refund waits for the capture', async ({ world }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await refundInDashboard(world, processor_reference, 200)
     const events = await listEvents(world, processor_reference)
     const created = events.filter((event) => event.type === 'refund.created')
     for (const event of created) await deliver(world, event)
-    await tried(world, created)
+    await untilAttempted(world, created)
     expect((await paymentSummary(world, id)).payment).toMatchObject({
       status: 'authorized',
       amount_refunded_minor: 0,
@@ -134,7 +134,7 @@ describe('refunds from the dashboard', () => {
     expect(summary.postings).toEqual(['capture 1000', 'refund -200'])
   })
 
-  test('a refund is pending while it is pending at the processor', async ({ world }) => {
+  test('an imported refund is pending while the refund is pending at the processor', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client, {
       payment_method: 'pm_card_pendingRefund',
     })
@@ -150,7 +150,9 @@ describe('refunds from the dashboard', () => {
 })
 
 describe('refunds that fail later', () => {
-  test('a failed refund returns its amount, from the dashboard and from Sluice', async ({ world }) => {
+  test("a refund that fails later returns its amount, whether it comes from the processor's dashboard or from Sluice", async ({
+    world,
+  }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const own_refund = await refund(world.client, id, { amount_minor: 300 })
     const dashboard_refund = await refundInDashboard(world, processor_reference, 200)
@@ -204,7 +206,7 @@ describe('refunds that fail later', () => {
 })
 
 describe('during a refund of Sluice', () => {
-  test('two refunds within the captured amount are both posted', async ({ world }) => {
+  test('both of two refunds that fit within the captured amount are posted', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const hold = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -220,7 +222,7 @@ describe('during a refund of Sluice', () => {
     expect((await paymentSummary(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
-  test('of two refunds above the captured amount, that of the processor is posted and that of Sluice fails', async ({
+  test("of two refunds that together exceed the captured amount, the processor's refund is posted and Sluice's refund fails", async ({
     world,
   }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
@@ -232,7 +234,7 @@ describe('during a refund of Sluice', () => {
     await hold.hit()
     await refundInDashboard(world, processor_reference, 700)
     const events = await deliverShuffled(world, processor_reference)
-    // The imported refund exceeds the unreserved amount, so it is not posted yet.
+    // The imported refund exceeds the unreserved amount, so the refund is not posted yet.
     const meanwhile = await paymentSummary(world, id)
     expect(meanwhile.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 600 })
     expect(meanwhile.postings).toEqual(['capture 1000'])
@@ -253,7 +255,7 @@ describe('during a refund of Sluice', () => {
     await checkInvariants(world)
   })
 
-  test('a refund with a lost response is settled once by its webhook', async ({ world }) => {
+  test('a refund whose response is lost is settled once by its webhook', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const lost = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -279,9 +281,9 @@ describe('a processor that reports released holds as refunds', () => {
       providers: { stripe: { release_refunds: true } },
     })
     try {
-      const canceled = await heldPayment(other.client)
+      const canceled = await authorizedPayment(other.client)
       await other.client.post(`/v1/payments/${canceled.id}/cancel`)
-      const part = await heldPayment(other.client)
+      const part = await authorizedPayment(other.client)
       await other.client.post(`/v1/payments/${part.id}/capture`, { amount_minor: 600 })
       const events = await listEvents(other)
       expect(events.filter(({ type }) => type === 'refund.created')).toHaveLength(2)
@@ -299,7 +301,7 @@ describe('a processor that reports released holds as refunds', () => {
 })
 
 describe('foreign objects with ids of Sluice', () => {
-  test('a copied payment is parked, a copied refund is imported separately, and another amount is a drift', async () => {
+  test('a copied payment is parked, a copied refund is imported separately, and a refund of another amount is a drift', async () => {
     const other = await createWorld({ notifications: false })
     try {
       const api = async (path: string, form: Record<string, string>): Promise<any> => {
@@ -311,7 +313,7 @@ describe('foreign objects with ids of Sluice', () => {
         })
         return await response.json()
       }
-      const { id, processor_reference } = await heldPayment(other.client)
+      const { id, processor_reference } = await authorizedPayment(other.client)
       const copy = await api('payment_intents', {
         amount: '1000',
         currency: 'usd',
@@ -325,7 +327,7 @@ describe('foreign objects with ids of Sluice', () => {
       })
       const events = await listEvents(other, copy.id)
       for (const event of events) await deliver(other, event)
-      await tried(other, events)
+      await untilAttempted(other, events)
       for (const event of events) expect(await stateOf(other, event)).toBe('parked')
       expect((await paymentSummary(other, id)).payment).toMatchObject({ status: 'authorized' })
 
@@ -348,7 +350,7 @@ describe('foreign objects with ids of Sluice', () => {
       ])
       expect(summary.postings).toEqual(['capture 1000', 'refund -250', 'refund -100'])
 
-      // This refund has the ids of a refund without effect, and another amount.
+      // This refund has another amount, and the ids of a refund that has no effect yet.
       const { payment, refund_id } = await unknownRefund(other, 300)
       const mismatched = await api('refunds', {
         payment_intent: payment.processor_reference,
@@ -359,7 +361,7 @@ describe('foreign objects with ids of Sluice', () => {
       })
       const mismatched_events = await listEvents(other, payment.processor_reference)
       for (const event of mismatched_events) await deliver(other, event)
-      await tried(other, mismatched_events)
+      await untilAttempted(other, mismatched_events)
       expect((await paymentSummary(other, payment.id)).postings).toEqual(['capture 1000'])
       const drifts = (await other.client.get(`/v1/reconciliation?payment_id=${payment.id}&subject=refund`))
         .body

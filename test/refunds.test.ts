@@ -1,8 +1,16 @@
-// Refunds: reserved at once, settled by the processor's report, released after a failure, never above the captured amount.
+// Refunds: reserved at once, settled by the processor's report, freed after a failure, never above the captured amount.
 import { describe, expect } from 'vitest'
 import { findRemainingProblems } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { ASYNC, capturedPayment, effectsOf, eventually, fault, heldPayment, refund } from '#test/payments.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  effectsOf,
+  eventually,
+  fault,
+  authorizedPayment,
+  refund,
+} from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -34,7 +42,7 @@ async function settle(
 }
 
 describe('a captured payment', () => {
-  test('is refunded in full without an amount', async ({ world, client }) => {
+  test('is refunded in full if the request has no amount', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const idempotency_key = freshKey()
     const { status, body } = await refund(client, id, {
@@ -89,7 +97,7 @@ describe('a captured payment', () => {
     expect((await shop.get('/v1/refunds?status=lost')).status).toBe(400)
   })
 
-  test('is refunded in parts, then in full, then no more', async ({ client }) => {
+  test('is refunded in parts up to the full amount, and further refunds are refused', async ({ client }) => {
     const { id } = await capturedPayment(client)
     const parts = [
       await refund(client, id, { amount_minor: 100 }),
@@ -119,7 +127,7 @@ describe('a captured payment', () => {
   })
 
   test('is never refunded above the captured amount', async ({ world, client }) => {
-    const { id } = await heldPayment(client)
+    const { id } = await authorizedPayment(client)
     await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
     const refused = await refund(client, id, { amount_minor: 401 })
     expect([refused.status, refused.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
@@ -132,7 +140,7 @@ describe('a captured payment', () => {
     ['ISK', 10_050, 10_000],
     ['UGX', 10_001, 10_000],
   ] as const)(
-    'accepts a refund in %s only in the units of its settlement',
+    'accepts a refund in %s only if the amount can be settled',
     async ([currency, indivisible, divisible], { client }) => {
       const { id } = await capturedPayment(client, { currency, amount_minor: 20_000 })
       const refused = await refund(client, id, { amount_minor: indivisible })
@@ -156,8 +164,10 @@ describe('a captured payment', () => {
   })
 })
 
-test('an uncaptured payment cannot be refunded, and the error names its status', async ({ client }) => {
-  const { id } = await heldPayment(client)
+test('a payment that is not captured cannot be refunded, and the error names its status', async ({
+  client,
+}) => {
+  const { id } = await authorizedPayment(client)
   const refused = await refund(client, id)
   expect(refused.status).toBe(409)
   expect(refused.body.error).toMatchObject({
@@ -173,7 +183,7 @@ test('an uncaptured payment cannot be refunded, and the error names its status',
   })
 })
 
-test("another tenant's refund does not exist", async ({ world, client }) => {
+test("the response to the id of another tenant's refund is not_found", async ({ world, client }) => {
   const { id } = await capturedPayment(client)
   const { body } = await refund(client, id)
   const other = await world.clientOf()
@@ -182,7 +192,7 @@ test("another tenant's refund does not exist", async ({ world, client }) => {
 })
 
 describe('a pending refund', () => {
-  test('is reserved, and posted when it succeeds', async ({ world, client }) => {
+  test('is reserved, and is posted when it succeeds', async ({ world, client }) => {
     const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
     const { status, body } = await refund(client, id, { amount_minor: 600 })
     expect([status, body.status]).toEqual([201, 'pending'])
@@ -225,7 +235,7 @@ describe('a pending refund', () => {
   })
 })
 
-test('a late failure of a refund returns the money, which can be refunded again', async ({
+test('a late failure of a refund returns the money, and the money can be refunded again', async ({
   world,
   client,
 }) => {
@@ -252,7 +262,10 @@ test('a late failure of a refund returns the money, which can be refunded again'
 })
 
 describe('idempotency', () => {
-  test('a repeated request returns the present refund and refunds nothing', async ({ world, client }) => {
+  test('a repeated request returns the current refund, and no further refund is made', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const body = { amount_minor: 300, idempotency_key: freshKey() }
     const first = await refund(client, id, body)
@@ -275,7 +288,10 @@ describe('idempotency', () => {
     expect(await amountsOf(world, other.id)).toEqual({ refunded: 0, reserved: 0 })
   })
 
-  test('a repeated request during the first one waits for the same outcome', async ({ world, client }) => {
+  test('a repeated request that arrives during the first request waits for the same outcome', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const hold = await fault(world, {
       match: { contains: `payment_intent=${processor_reference}` },
@@ -295,7 +311,7 @@ describe('idempotency', () => {
   })
 })
 
-test('a refund refused by the processor fails, frees its reserved amount, and replays its error', async ({
+test('a refund that the processor refuses fails, frees its reserved amount, and replays its error', async ({
   world,
   client,
 }) => {

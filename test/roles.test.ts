@@ -14,10 +14,10 @@ import { checkInvariants } from '#test/books.ts'
 import { createDatabase } from '#test/databases.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { decide, verificationIn, verificationOf, settleSession } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
-import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, createPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
 import { invite } from '#domain/people/invitations.ts'
 import { disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
@@ -31,7 +31,7 @@ const DENIED = '42501'
 let other: Awaited<ReturnType<World['clientOf']>>
 const connections: Record<string, postgres.Sql> = {}
 
-// The queue on PostgreSQL tests the rights on BullMQ's tables too.
+// With the queue on PostgreSQL, the tests include the rights on BullMQ's tables.
 const test = testIn({
   queue: 'postgres',
   parts: ['api', 'webhooks', 'worker', 'dashboard'],
@@ -82,7 +82,7 @@ async function manageEndpoint({ client }: World): Promise<void> {
   expect((await client.delete(path)).status).toBe(200)
 }
 
-test('each process performs all of its work as its own user', async ({ world }) => {
+test('each process performs all of its work with its own database user', async ({ world }) => {
   const { client } = world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   expect((await client.delete(`/v1/customers/${customer.body.id}`)).status).toBe(200)
@@ -94,7 +94,7 @@ test('each process performs all of its work as its own user', async ({ world }) 
     expect((await client.patch(`${path}/${id}`, { metadata: null })).status).toBe(200)
     expect((await client.delete(`${path}/${id}`)).status).toBe(200)
   }
-  // An inquiry follows the capture.
+  // The processor opens an inquiry after the capture.
   const payment = await capturedPayment(client, { payment_method: 'pm_card_createDisputeInquiry' })
   expect((await refund(client, payment.id, { amount_minor: 300 })).body).toMatchObject({
     status: 'succeeded',
@@ -108,7 +108,7 @@ test('each process performs all of its work as its own user', async ({ world }) 
   expect((await client.get('/v1/wallet/balances')).body).toMatchObject([{ balance_minor: 1200 }])
   expect((await client.get('/v1/wallet/transactions')).body).toHaveLength(3)
   await disputeIn(client, payment.id, 'warning')
-  const { id } = await heldPayment(client)
+  const { id } = await authorizedPayment(client)
   expect((await client.post(`/v1/payments/${id}/cancel`)).body).toMatchObject({ status: 'canceled' })
   const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'A haiku.' } }
   expect((await client.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body.status).toBe('succeeded')
@@ -135,14 +135,14 @@ test('each process performs all of its work as its own user', async ({ world }) 
     expect((await client.get(`/v1/payments/${payment.id}/timeline`)).text).toContain('notification'),
   )
   expect(timeline.text).toContain('posting')
-  // The tests of readers need rows of another tenant.
+  // The tests of readers need rows of a second tenant.
   await capturedPayment(other)
   await world.drain()
   await checkInvariants(world)
 }, 180_000)
 
 test.for(['api', 'webhooks', 'worker', 'dashboard'])(
-  'the queue accepts wake-ups of the role %s',
+  'the queue accepts wake-ups that the role %s sends',
   async (role, { world }) => {
     const wakeups = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
     const addWakeups = (queue: string) =>
@@ -299,7 +299,7 @@ describe('no role has more rights than its process needs', () => {
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', jsonb_build_object('x', repeat('x', 1024 * 1024)), now())`,
       `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
         values ('0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', '{}', 'waiting', '[]', now())`,
-      // A kilobyte in storage, and megabytes in the text format.
+      // A kilobyte in storage, which becomes megabytes in the text format.
       `insert into notifications (id, provider, event_id, kind, payload)
         select '0198e1f0-0000-7000-8000-000000000001', 'stripe', 'evt_1', 'x', jsonb_agg(1e-16383::numeric) from generate_series(1, 200)`,
       `insert into notifications (id, provider, event_id, kind, payload, state, reported, due_at)
@@ -368,7 +368,7 @@ describe('no role has more rights than its process needs', () => {
     await expect(runAs(role, statement)).rejects.toMatchObject({ code: DENIED })
   })
 
-  test('no function is executable by public, and functions with the rights of the owner have a fixed search_path', async ({
+  test('PUBLIC may execute no function, and functions with the rights of the owner have a fixed search_path', async ({
     world,
   }) => {
     const functions = await world.sql<
@@ -418,7 +418,7 @@ describe('no role has more rights than its process needs', () => {
 })
 
 describe('readers', () => {
-  /** Every table of the catalog, with its column of the tenant. The query includes new tables. */
+  /** Every table of the catalog, with its tenant column. The query includes tables that are added later. */
   async function tables(
     world: World,
   ): Promise<{ name: string; tenant: string | null; row_security: boolean; policies: string[] }[]> {
@@ -433,7 +433,7 @@ describe('readers', () => {
       order by c.relname`
   }
 
-  /** Tables without a tenant. People can belong to several tenants, and readers cannot see them. */
+  /** Tables without a tenant. A person can belong to several tenants, and readers cannot see people. */
   const TABLES_WITHOUT_TENANT = [
     'users',
     'user_accounts',
@@ -443,7 +443,7 @@ describe('readers', () => {
     'user_passkeys',
     'sign_in_failures',
     'audit_head',
-    // Rows of the installation.
+    // Rows that belong to the installation.
     'job_rollups',
     'provider_accounts',
     'provider_failures',
@@ -471,7 +471,7 @@ describe('readers', () => {
     ],
   }
 
-  test('each process writes only rows of its own kind, and the count of rows is limited', async ({
+  test('each process writes only rows of its own kind, and the number of rows is limited', async ({
     world,
   }) => {
     const insertProcesses = (role: string, count: number, name = role) =>
@@ -562,8 +562,8 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, counts.get(tenant_id) ?? 0])
       }
     }
-    // These tables have no rows: there are no drifts and no deliveries to endpoints, and deleted customers are erased.
-    // Notifications of a payment belong to a tenant, and a job of the system moves them.
+    // These tables have no rows that readers see: there are no drifts and no deliveries to endpoints, and deleted
+    // customers are erased. Notifications of a payment belong to a tenant, and a job of the system moves them.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -575,7 +575,7 @@ describe('readers', () => {
     ])
   })
 
-  test('views show a reader the rows of its tenant, and no role has rights on partitions', async ({
+  test('views show a reader the rows of its tenant, and no role of Sluice has rights on partitions', async ({
     world,
   }) => {
     const reader = connections.reader!
@@ -612,7 +612,7 @@ describe('readers', () => {
     expect(internal.map(({ name }) => name)).toEqual([])
   })
 
-  test('the policy of services does not change query plans', async ({ world }) => {
+  test('the row-level security policy of services does not change query plans', async ({ world }) => {
     const statement = `select id from payments where tenant_id = '${world.tenant_id}' and id = '${world.tenant_id}'`
     const plan = async (sql: postgres.Sql) =>
       await sql.begin(async (tx) => {
@@ -640,11 +640,11 @@ test('a row cannot reference a row of another tenant', async ({ world }) => {
 })
 
 test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events', 'ledger_transfers'])(
-  'the audit finds a row with another tenant in a table without a foreign key: %s',
+  'the audit finds a row that was moved to another tenant in a table without a foreign key: %s',
   async (table, { world }) => {
     await world.drain()
     expect((await auditEverything(world.sql)).problems).toEqual([])
-    // The ledger is append-only, also for the owner of the table.
+    // The ledger is append-only, even for the owner of the table.
     const move = (from: string, to: string, where: Fragment) =>
       world.sql.begin(async (tx) => {
         await tx`set local session_replication_role = replica`
@@ -652,7 +652,7 @@ test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events',
         update ${tx(table)} set tenant_id = ${to}
         where ctid = (select ctid from ${tx(table)} where tenant_id = ${from} and ${where} limit 1) returning ctid::text as place`
       })
-    // The position must be unused in the other tenant's ledger.
+    // The position must not be used in the other tenant's ledger.
     const movable =
       table === 'ledger_transfers'
         ? world.sql`seq > (select max(seq) from ledger_transfers where tenant_id = ${other.tenant_id})`
@@ -698,7 +698,7 @@ test('each connection has the user of its process', async ({ world }) => {
   })
 })
 
-test('a connection as the owner of the tables causes a warning, and a connection with a role does not', async ({
+test('a connection with the owner of the tables causes a warning, and a connection with a role does not', async ({
   world,
 }) => {
   const warnings: string[] = []
@@ -710,8 +710,8 @@ test('a connection as the owner of the tables causes a warning, and a connection
   expect(warnings).toEqual([expect.stringContaining('owner of the tables')])
 })
 
-test('a user without CREATEROLE can migrate, receives a warning, and uses roles created by another user', async () => {
-  const folder = await makeFolder()
+test('a user without CREATEROLE can migrate, gets a warning, and uses the roles that another user has created', async () => {
+  const folder = await createTemporaryFolder()
   onTestFinished(folder.remove)
   const server = await startPostgres({ data_dir: join(folder.path, 'postgres') })
   onTestFinished(server.stop)
@@ -755,14 +755,14 @@ test('a user without CREATEROLE can migrate, receives a warning, and uses roles 
   await Promise.all(others.map((url) => migrate(url, (text) => warnings.push(text))))
   expect(warnings).toEqual([])
   const with_roles = await runMigration()
-  // No warning about rights that only a superuser can revoke.
+  // The user gets no warning about rights that only a superuser can revoke.
   expect([with_roles.code, with_roles.stdout]).toEqual([0, 'The database is up to date.\n'])
   expect(await hasRowSecurity()).toBe(true)
   expect(await canCreateTables(first)).toBe(false)
   expect(await Promise.all(others.map(canCreateTables))).toEqual(others.map(() => false))
 })
 
-test('advisory locks do not block a migration, and a lock on a migrated table is reported', async () => {
+test('advisory locks do not block a migration, and a lock on a table of the migration is reported', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -781,7 +781,7 @@ test('advisory locks do not block a migration, and a lock on a migrated table is
   holder.release()
 })
 
-test('the migration of the queue takes an advisory lock only if it changes tables, and reports a lock of another session', async () => {
+test('the migration of the queue takes an advisory lock only if it changes tables, and reports an advisory lock of another session', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
@@ -801,7 +801,7 @@ test('the migration of the queue takes an advisory lock only if it changes table
   await migrateQueue(queue)
 })
 
-test('an owner of the tables without the database receives no warning about rights that only the database owner can revoke', async () => {
+test('a user who owns the tables but not the database gets no warning about rights that only the owner of the database can revoke', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const name = new URL(url).pathname.slice(1)

@@ -7,15 +7,15 @@ import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { processStarted } from '#start/processes.ts'
-import { makeFolder } from '#test/folders.ts'
-import { partsOf, PORTS } from '#test/start.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+import { startedProcesses, PORTS } from '#test/start.ts'
 import { testIn } from '#test/world.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
 const test = testIn({ parts: [] })
 
-test('every script replaces its shell (exec), so that signals reach its process', async () => {
+test('every script replaces its shell (exec), so that signals reach the process of the script', async () => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>
   }
@@ -27,31 +27,34 @@ test.for([
   ['api', '/metrics and /readyz listen'],
   ['webhooks', '/metrics and /readyz listen'],
   ['worker', '/metrics and /readyz listen'],
-] as const)('SIGTERM to `npm run %s` stops the process in order', async ([script, ready], { world }) => {
-  const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
-  const { pid } = JSON.parse(running.ready) as { pid: number }
-  expect(processStarted(pid)).not.toBeNull()
-  running.child.kill('SIGTERM')
-  expect(await running.ended).toEqual([0, null])
-  expect(running.output()).toContain('stopping: finishing the work in progress')
-  expect(processStarted(pid)).toBeNull()
-})
+] as const)(
+  'SIGTERM to `npm run %s` stops the process of the script in order',
+  async ([script, ready], { world }) => {
+    const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
+    const { pid } = JSON.parse(running.ready) as { pid: number }
+    expect(processStarted(pid)).not.toBeNull()
+    running.child.kill('SIGTERM')
+    expect(await running.ended).toEqual([0, null])
+    expect(running.output()).toContain('stopping: finishing the work in progress')
+    expect(processStarted(pid)).toBeNull()
+  },
+)
 
 test.for(['SIGTERM to npm', 'Ctrl-C'])(
   '%s stops `npm start` and its servers',
   { timeout: 180_000 },
   async (signal) => {
-    const folder = await makeFolder()
+    const folder = await createTemporaryFolder()
     onTestFinished(folder.remove)
     const running = await npm('start', 'Ctrl-C stops everything.', { DATA_DIR: folder.path })
     const readPid = async (file: string) =>
       (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
     const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(readPid))
-    pids.push(...Object.values(await partsOf(folder.path)).map(({ pid }) => pid))
+    pids.push(...Object.values(await startedProcesses(folder.path)).map(({ pid }) => pid))
     expect(pids).toHaveLength(11)
     expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
 
-    // The terminal signals the whole group, and npm forwards its signal: the process gets two signals.
+    // The terminal signals the whole process group, and npm forwards its signal, so the process gets two signals.
     if (signal === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
     else running.child.kill('SIGTERM')
     expect(await running.ended).toEqual([0, null])
@@ -76,7 +79,7 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
       stop_times['webhooks']!,
       stop_times['worker']!,
     ].toSorted()
-    // Several parts can log their stop in the same millisecond.
+    // Several processes can log their stop in the same millisecond.
     expect([first, last.at(-1)]).toEqual([stop_times['start'], stop_times['worker']])
   },
 )

@@ -6,19 +6,19 @@ import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { build } from 'vite'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { testIn } from '#test/world.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const GUIDES = join(ROOT, 'docs/guides')
 const run = promisify(execFile)
-/** The oldest supported Node.js, if the system has it. */
+/** The oldest supported Node.js, if this machine has it. */
 const SYSTEM_NODE = '/usr/bin/node'
 
-let folder: Awaited<ReturnType<typeof makeFolder>>
+let folder: Awaited<ReturnType<typeof createTemporaryFolder>>
 const test = testIn()
 beforeAll(async () => {
-  folder = await makeFolder('sdk')
+  folder = await createTemporaryFolder('sdk')
 })
 afterAll(async () => {
   await folder?.remove()
@@ -30,7 +30,7 @@ async function programOf(file: string, before: string): Promise<string | null> {
   const blocks = Array.from(text.matchAll(/^```ts\n([^]*?)^```/gm), ([, code]) => code!)
   if (blocks.length === 0) return null
   const program = blocks.join('\n')
-  // A program without its own client continues the program of the quickstart.
+  // A program that creates no client continues the program of the quickstart.
   const whole = program.includes('new Sluice(') ? program : `${before}\n${program}`
   const imports = /^import \{([^}]+)\} from '@sluice\/sdk'\n/gm
   const names = new Set(
@@ -40,7 +40,7 @@ async function programOf(file: string, before: string): Promise<string | null> {
 }
 
 test(
-  'the package works in an empty folder, under strict TypeScript, with every example',
+  'the packed SDK works in an empty folder, under strict TypeScript, with every example',
   { timeout: 180_000 },
   async ({ world }) => {
     const { path } = folder
@@ -49,7 +49,7 @@ test(
     await writeFile(join(path, 'package.json'), '{ "type": "module", "private": true }')
     await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(path, packed!)], { cwd: path })
 
-    // The whole SDK as a bundle for a page.
+    // The whole SDK as one bundle for a page in the browser.
     const entry = join(path, 'node_modules/@sluice/sdk/dist/index.js')
     const lib = { entry, formats: ['es' as const] }
     const built = await build({ root: path, logLevel: 'error', build: { lib, write: false, minify: true } })
@@ -79,7 +79,7 @@ test(
       expect.arrayContaining(['docs-guides-quickstart', 'docs-guides-refunds', 'sdk-readme', 'readme']),
     )
     await writeFile(join(path, 'examples/page.ts'), PAGE)
-    // The examples need only the packages that the guides name. A page needs no packages.
+    // The examples need only the packages that the guides name. The example for a page needs no packages.
     for (const source of [join(GUIDES, 'quickstart.md'), join(ROOT, 'sdk/README.md')])
       expect(await readFile(source, 'utf8')).toMatch(
         /npm install --save-dev @types\/node`, and\s+`"types": \["node"\]`/,
@@ -132,7 +132,10 @@ test(
   },
 )
 
-/** A program that checks types: codes narrow contexts, types narrow data, and a wrong field does not compile. */
+/**
+ * A program that checks types: error codes narrow contexts, event types narrow data, and a wrong field does not
+ * compile.
+ */
 const PAGE = `
 import { Sluice, SluiceError, type Page, type Payment } from '@sluice/sdk'
 const sluice = new Sluice({ base_url: '/api' })

@@ -68,7 +68,7 @@ function headersIn(request: string): Headers {
 
 const refusal = (code: string) => JSON.stringify({ error: { code, message: 'No.', request_id: 'req-1' } })
 
-test('the committed SDK equals the generated SDK: otherwise run `npm run sdk`', async () => {
+test('the committed SDK equals the generated SDK (otherwise run `npm run sdk`)', async () => {
   const generated = await sdkSources()
   const files: string[] = []
   for (const folder of Object.values(GENERATED))
@@ -79,7 +79,7 @@ test('the committed SDK equals the generated SDK: otherwise run `npm run sdk`', 
     expect([name, await readFile(join(ROOT, name), 'utf8')]).toEqual([name, text])
 })
 
-test('a payment is authorized, captured and refunded, and a refusal has its reason', async () => {
+test('a payment is authorized, captured and refunded, and the error of a refusal has the reason', async () => {
   const customer = await sluice.customers.create({ name: 'Ada', metadata: { plan: 'pro' } })
   expect(await sluice.customers.retrieve(customer.id)).toEqual(customer)
   const payment = await sluice.payments.create({ amount_minor: 1000, customer_id: customer.id, ...BY_CARD })
@@ -118,7 +118,7 @@ test('a payment is authorized, captured and refunded, and a refusal has its reas
   expect(() => sluice.payments.retrieve('..')).toThrow(TypeError)
 })
 
-test('an awaited list is one page, and an iterated list has all pages', async () => {
+test('an awaited list is one page, and a loop over a list reads all pages', async () => {
   const email = 'pages@example.com'
   const created = []
   for (let nth = 0; nth < 5; nth += 1) created.push(await sluice.customers.create({ email }))
@@ -139,7 +139,7 @@ test('an awaited list is one page, and an iterated list has all pages', async ()
   expect(await sluice.payments.list({ metadata: { order: 'none' } })).toEqual([])
 })
 
-test('the feed is listed to its end, and followed until the abort signal', async () => {
+test('the feed is read to its end, and then followed until the abort signal', async () => {
   const mark = 'sdk-follow'
   const stop = new AbortController()
   const followed: FeedEvent[] = []
@@ -147,7 +147,7 @@ test('the feed is listed to its end, and followed until the abort signal', async
   const following = (async () => {
     for await (const event of sluice.events.follow({ subject_id: id, signal: stop.signal })) {
       followed.push(event)
-      // The loop waits for the next event before it exists.
+      // The loop waits for the next event before the event exists.
       if (event.type === 'customer.created') void sluice.customers.update(id, { name: 'Ada' })
       if (event.type === 'customer.updated') void sluice.customers.delete(id)
       if (event.type === 'customer.deleted') stop.abort()
@@ -164,7 +164,9 @@ test('the feed is listed to its end, and followed until the abort signal', async
   expect(read.map(({ sequence }) => sequence)).toEqual(followed.map(({ sequence }) => sequence))
 })
 
-test('a request with a lost response is retried with the same key and performed once', async ({ world }) => {
+test('a request whose response is lost is retried with the same key and performed once', async ({
+  world,
+}) => {
   const proxy = await startProxy(world.client.url)
   onTestFinished(() => proxy.close())
   const external_id = 'sdk-lost-answer'
@@ -181,7 +183,7 @@ test('a request with a lost response is retried with the same key and performed 
   expect((await sluice.customers.list({ external_id })).length).toBe(1)
 })
 
-test('retries follow Retry-After with the same key and request id, and final responses are not retried', async ({
+test('retries wait for Retry-After and use the same key and request id, and final responses are not retried', async ({
   world,
 }) => {
   const busy = httpAnswer(503, refusal('overloaded'), { ...JSON_TYPE, 'retry-after': '1' })
@@ -194,7 +196,7 @@ test('retries follow Retry-After with the same key and request id, and final res
     expect([name, server.requests.length, sent.size, sent.has(null)]).toEqual([name, 2, 1, false])
   }
 
-  // A redirect receives neither the key nor the body.
+  // The target of a redirect receives neither the key nor the body.
   const redirect_target = await serverWith(world, httpAnswer(200, '{}', JSON_TYPE))
   const location = `http://localhost:${redirect_target.server.port}/v1/customers`
   for (const status of [301, 307]) {
@@ -228,7 +230,7 @@ test('retries follow Retry-After with the same key and request id, and final res
   }
 })
 
-test('maybe_done is true after a lost response, also if a retry is refused', async ({ world }) => {
+test('maybe_done is true after a lost response, even if a retry is refused', async ({ world }) => {
   const without_delay = { ...JSON_TYPE, 'retry-after': '0' }
   const lost = httpAnswer(504, '<html>Gateway', without_delay)
   const maybeDone = async (...responses: string[]) => {
@@ -255,7 +257,7 @@ test('maybe_done is true after a lost response, also if a retry is refused', asy
   expect((await errorOf(unanswered.refunds.create('1', {}))).maybe_done).toBe(true)
 })
 
-test('a DELETE with a lost response succeeds if the retry answers 404, and a first 404 is an error', async ({
+test('a DELETE whose response is lost succeeds if the retry answers 404, and a 404 to the first request is an error', async ({
   world,
 }) => {
   const gone = httpAnswer(404, refusal('customer_not_found'), JSON_TYPE)
@@ -266,7 +268,7 @@ test('a DELETE with a lost response succeeds if the retry answers 404, and a fir
   expect((await errorOf(missing.client.customers.delete('1'))).code).toBe('customer_not_found')
 })
 
-test('a missing response is an error with the request id, and an abort rejects with its reason', async ({
+test('a missing response is an error with the request id, and an aborted request rejects with the reason of the abort', async ({
   world,
 }) => {
   const arrivals = Promise.withResolvers<void>()
@@ -289,12 +291,12 @@ test('a missing response is an error with the request id, and an abort rejects w
   const disconnected = clientAt(world, `http://127.0.0.1:${gone.port}`, { max_retries: 0 })
   const refused = await errorOf(disconnected.customers.list({ email: 'ada@example.com' }))
   expect([refused instanceof SluiceConnectionError, refused.code]).toEqual([true, 'connection_failed'])
-  // The message does not contain personal data of the query.
+  // The message does not contain the personal data in the query.
   expect(refused.message).not.toContain('ada@')
   expect(refused.message).toContain(`request ${refused.request_id}`)
 })
 
-test('a page uses a relative base URL without an API key', async () => {
+test('in a browser page the SDK works with a relative base URL and without an API key', async () => {
   const requests: [string, Headers][] = []
   const page = new Sluice({
     base_url: '/api/',
@@ -310,7 +312,7 @@ test('a page uses a relative base URL without an API key', async () => {
   expect(['authorization', 'x-page', 'x-more'].map((name) => headers.get(name))).toEqual([null, '1', '2'])
 })
 
-test('a webhook of the product is accepted, and any other is refused', async () => {
+test('a webhook that Sluice has signed is accepted, and any other webhook is refused', async () => {
   const receiver = await openReceiver((socket) => socket.write(httpAnswer(204)))
   onTestFinished(() => receiver.close())
   const url = `http://127.0.0.1:${receiver.port}/hook`
@@ -353,7 +355,7 @@ test('a webhook of the product is accepted, and any other is refused', async () 
   }
 })
 
-test('the verification of a webhook costs the same with 4,000 signatures as with one', async () => {
+test('the verification of a webhook takes no longer with 4,000 signatures than with one', async () => {
   const sign = vi.spyOn(crypto.subtle, 'sign')
   const verify = vi.spyOn(crypto.subtle, 'verify')
   onTestFinished(() => void vi.restoreAllMocks())
@@ -371,7 +373,7 @@ test('the verification of a webhook costs the same with 4,000 signatures as with
   expect(sign.mock.calls.length).toBe(2)
 })
 
-test('an API key is sent to no other host and appears in no message', async () => {
+test('an API key is sent to no other host and appears in no error message', async () => {
   const base_url = 'https://api.example'
   const broken = () => new Sluice({ base_url, api_key: 'sk_live_demo_abc\ndef' })
   expect(broken).toThrow(/^The api_key (?!.*sk_live)/)

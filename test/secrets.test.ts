@@ -1,10 +1,11 @@
-// Tests that secrets are sealed with keys that can be rotated, and appear in clear in no table, log, queue or error.
+// Tests that secrets are sealed with keys that can be rotated, and appear in plaintext in no table, log, queue or
+// error.
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createVault, SealError } from '#core/secrets.ts'
 import { clientSecretContext, paymentMethodContext } from '#domain/payments/sealed.ts'
-import { authorize, capture, holdCaptures } from '#test/captures.ts'
+import { authorize, capture, blockCaptures } from '#test/captures.ts'
 import { readAllRows } from '#test/databases.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { until } from '#test/process.ts'
@@ -25,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await deployment?.close())
 
-test('a vault seals with its newest key and opens with all of them', () => {
+test('a vault seals with its newest key and opens texts of all its keys', () => {
   const [old_key, new_key] = [newKey(), newKey()]
   const sealed = createVault(old_key).seal('pm_1', HERE)
   const both = createVault(`${new_key}, ${old_key}`)
@@ -36,7 +37,7 @@ test('a vault seals with its newest key and opens with all of them', () => {
   expect(() => createVault(old_key).open(resealed, HERE)).toThrow(SealError)
 })
 
-test('a vault seals a text differently each time, and does not open a text that was changed, cut or moved', () => {
+test('a vault seals the same text differently each time, and does not open a text that was changed, cut or moved', () => {
   const vault = createVault(newKey())
   const sealed = vault.seal('pm_1', HERE)
   expect(vault.seal('pm_1', HERE)).not.toBe(sealed)
@@ -56,7 +57,7 @@ test('a vault seals a text differently each time, and does not open a text that 
   expect(vault.open(sealed, { ...HERE })).toBe('pm_1')
 })
 
-test('the secrets of a payment are never stored or logged in clear', async () => {
+test('the secrets of a payment are never stored or logged in plaintext', async () => {
   const { sql, client, env } = deployment
   const readCommands = await monitorCommands(deployment.redis!.url)
   await deployment.startApi()
@@ -80,7 +81,7 @@ test('the secrets of a payment are never stored or logged in clear', async () =>
   for (const { status } of refusals) expect(status).toBeGreaterThanOrEqual(400)
 
   const payment = await authorize(deployment)
-  const hold = await holdCaptures(deployment, payment, 'after')
+  const hold = await blockCaptures(deployment, payment, 'after')
   const answer = capture(deployment, payment)
   await hold.hit()
   await worker.end()
@@ -112,7 +113,7 @@ test('the secrets of a payment are never stored or logged in clear', async () =>
     'a card that does not exist': MISSING_CARD,
   }
   const [job] = await sql<{ id: string }[]>`
-    select id from jobs where subject_id = ${payment.payment_id} and name = 'payment.capture'`
+    select id from jobs where resource_id = ${payment.payment_id} and name = 'payment.capture'`
   const places = {
     tables: [await readAllRows(sql), payment.payment_id],
     'output of the processes': [deployment.output(), 'the worker is running'],
@@ -129,7 +130,7 @@ test('the secrets of a payment are never stored or logged in clear', async () =>
   expect([...remaining], 'tokens are deleted after the call').toEqual([])
 })
 
-test('a card number as a payment method is refused with a hint, and never stored or logged', async () => {
+test('a card number as a payment method is refused with a hint, and the number is never stored or logged', async () => {
   const { sql, client } = deployment
   await deployment.killAll()
   const readCommands = await monitorCommands(deployment.redis!.url)
@@ -171,7 +172,7 @@ test('a card number as a payment method is refused with a hint, and never stored
   }
 })
 
-test('the recipient and the content of a message are never stored or logged in clear', async () => {
+test('the recipients and the content of a message are never stored or logged in plaintext', async () => {
   const { sql, client, env } = deployment
   const readCommands = await monitorCommands(deployment.redis!.url)
   await deployment.killAll()
@@ -264,13 +265,13 @@ test('the recipient and the content of a message are never stored or logged in c
   }
 }, 180_000)
 
-test('keys rotate during work: texts sealed with an older key open, and a job without its key waits', async () => {
+test('keys rotate during work: texts that are sealed with an older key can be opened, and a job whose key is missing waits', async () => {
   const { client, sql, env } = deployment
   const [old_key, new_key] = [env.ENCRYPTION_KEY!, newKey()]
   await deployment.startApi()
   const created = await pay(client, CARD, {}, { prefer: 'respond-async' })
   const [call] = await sql<{ job_id: string; request: Record<string, any> }[]>`
-    select id as job_id, request from jobs where subject_id = ${created.body.id}`
+    select id as job_id, request from jobs where resource_id = ${created.body.id}`
   expect(call!.request).not.toHaveProperty('payment_method')
   const place = paymentMethodContext(deployment.tenant_id, call!.job_id)
   expect(createVault(old_key).open(call!.request['sealed'].payment_method, place)).toBe(CARD)
@@ -279,13 +280,13 @@ test('keys rotate during work: texts sealed with an older key open, and a job wi
   const misconfigured = await until('the attempt is returned', async () => {
     const [row] = await sql<{ outcome: string; state: string }[]>`
       select a.outcome, j.state from jobs j join job_attempts a on a.job_id = j.id
-      where j.subject_id = ${created.body.id} and a.outcome is not null`
+      where j.resource_id = ${created.body.id} and a.outcome is not null`
     return row
   })
   expect({ ...misconfigured }).toEqual({ outcome: 'misconfigured', state: 'ready' })
   await deployment.killAll()
 
-  await sql`update jobs set run_at = now() where subject_id = ${created.body.id}`
+  await sql`update jobs set run_at = now() where resource_id = ${created.body.id}`
   await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
   await deployment.startWorker({ ENCRYPTION_KEY: `${new_key},${old_key}` })
   await until('the payment is authorized', async () => {
@@ -303,13 +304,15 @@ test('keys rotate during work: texts sealed with an older key open, and a job wi
   const old_key_api = await deployment.startApi({ ENCRYPTION_KEY: old_key })
   const path = `/v1/payments/${waiting.body.id}`
   expect((await client.get(path)).body).toMatchObject({ status: 'requires_action', client_secret: null })
-  await old_key_api.waitForLine('the client secret of a payment cannot be decrypted: it is answered as null')
+  await old_key_api.waitForLine(
+    'the client secret of a payment cannot be decrypted: null is returned. Check ENCRYPTION_KEY',
+  )
   await deployment.killAll()
   await deployment.startApi({ ENCRYPTION_KEY: `${new_key},${old_key}` })
   expect((await client.get(path)).body).toEqual(waiting.body)
 })
 
-test('a sealed text that was moved or changed cannot be opened, and does not affect other payments', async () => {
+test('a sealed text that was moved or changed cannot be opened, and other payments continue', async () => {
   const { client, sql } = deployment
   await deployment.killAll()
   const api = await deployment.startApi()
@@ -342,7 +345,7 @@ test('a sealed text that was moved or changed cannot be opened, and does not aff
   const requests = [CARD, CARD, CARD].map((card) => pay(client, card, {}, { prefer: 'respond-async' }))
   const [from, to, next] = (await Promise.all(requests)).map(({ body }) => body.id as string)
   await sql`
-    update jobs j set request = f.request from jobs f where f.subject_id = ${from!} and j.subject_id = ${to!}`
+    update jobs j set request = f.request from jobs f where f.resource_id = ${from!} and j.resource_id = ${to!}`
   const worker_after_swap = await deployment.startWorker()
   const line = JSON.parse(await worker_after_swap.waitForLine('belongs to another row or column'))
   expect(line).toMatchObject({ tenant_id: deployment.tenant_id, payment_id: to })
@@ -373,7 +376,7 @@ async function pay(
   )
 }
 
-/** Records all commands of a Redis with their arguments, including the commands of scripts. */
+/** Records all commands of a Redis with their arguments, including the commands that scripts send. */
 async function monitorCommands(url: string): Promise<() => string> {
   const redis = new Redis(url)
   const monitoring = await redis.monitor()

@@ -1,4 +1,4 @@
-// Signatures of Stripe and Twilio webhooks: valid, malformed, stale and forged ones.
+// Signatures of Stripe and Twilio webhooks: valid, malformed, old and forged signatures.
 import { createHmac, randomBytes } from 'node:crypto'
 import * as fc from 'fast-check'
 import twilio from 'twilio/lib/webhooks/webhooks.js'
@@ -13,7 +13,7 @@ function sign(raw: Buffer, secret: string, t: number | string): string {
   return createHmac('sha256', secret).update(`${t}.`).update(raw).digest('hex')
 }
 
-test('a signature over the raw bytes is valid, and one over other bytes is not', () => {
+test('a signature over the raw bytes is valid, and the same signature over other bytes is not', () => {
   const header = `t=${NOW},v1=${sign(BODY, SECRET, NOW)}`
   expect(verifyStripe(BODY, header, [SECRET], NOW)).toBe('valid')
   const reserialized = Buffer.from(JSON.stringify(JSON.parse(BODY.toString())))
@@ -28,13 +28,13 @@ test('bytes that are not UTF-8 are verified without conversion', () => {
   expect(verifyStripe(lossy, `t=${NOW},v1=${sign(raw, SECRET, NOW)}`, [SECRET], NOW)).toBe('mismatch')
 })
 
-test('the key is the whole secret as text, not its decoded base64', () => {
+test('the signing key is the whole secret as text, not its decoded base64', () => {
   const decoded = createHmac('sha256', Buffer.from(SECRET.slice('whsec_'.length), 'base64'))
   const header = `t=${NOW},v1=${decoded.update(`${NOW}.`).update(BODY).digest('hex')}`
   expect(verifyStripe(BODY, header, [SECRET], NOW)).toBe('mismatch')
 })
 
-test('any v1 signature under any secret is valid, other schemes are not', () => {
+test('any v1 signature with any of the secrets is valid, and other schemes are not', () => {
   const good = sign(BODY, SECRET, NOW)
   const bad = sign(BODY, 'whsec_old', NOW)
   expect(verifyStripe(BODY, `t=${NOW},v1=${bad},v1=${good}`, [SECRET], NOW)).toBe('valid')
@@ -44,7 +44,7 @@ test('any v1 signature under any secret is valid, other schemes are not', () => 
   expect(verifyStripe(BODY, `t=${NOW},v0=${good}`, [SECRET], NOW)).toBe('malformed')
 })
 
-test('a time is valid up to 300 seconds in both directions, and stale from 301', () => {
+test('a signature is valid up to 300 seconds before or after its time, and stale from 301 seconds', () => {
   const header = (t: number) => `t=${t},v1=${sign(BODY, SECRET, t)}`
   expect(verifyStripe(BODY, header(NOW - 300), [SECRET], NOW)).toBe('valid')
   expect(verifyStripe(BODY, header(NOW + 300), [SECRET], NOW)).toBe('valid')
@@ -67,11 +67,11 @@ test.each([
   ['an empty time', `t=,v1=${sign(BODY, SECRET, '')}`],
   ['a part that is not a pair', `t=${NOW},v1=${sign(BODY, SECRET, NOW)},garbage`],
   ['a trailing comma', `t=${NOW},v1=${sign(BODY, SECRET, NOW)},`],
-])('%s is malformed', (_name, header) => {
+])('a signature with %s is malformed', (_name, header) => {
   expect(verifyStripe(BODY, header, [SECRET], NOW)).toBe('malformed')
 })
 
-test('a signature of another length or with other characters is a mismatch and does not throw', () => {
+test('a signature of another length or with other characters is a mismatch, and no exception is thrown', () => {
   const good = sign(BODY, SECRET, NOW)
   for (const bad of [
     '',
@@ -87,12 +87,12 @@ test('a signature of another length or with other characters is a mismatch and d
   }
 })
 
-test('without a secret no Stripe signature is valid, not even one with an empty secret', () => {
+test('without a secret no Stripe signature is valid, not even a signature with an empty secret', () => {
   expect(verifyStripe(BODY, `t=${NOW},v1=${sign(BODY, SECRET, NOW)}`, [], NOW)).toBe('mismatch')
   expect(verifyStripe(BODY, `t=${NOW},v1=${sign(BODY, '', NOW)}`, [''], NOW)).toBe('mismatch')
 })
 
-test('random headers do not throw and are never valid', () => {
+test('random headers cause no exception and are never valid', () => {
   const pair = fc.tuple(
     fc.constantFrom('t', 'v1', 'v0', ' t', ''),
     fc.oneof(fc.string(), fc.nat().map(String), fc.string({ unit: 'binary-ascii' })),
@@ -117,7 +117,7 @@ const CALL = new URLSearchParams({
 })
 const SIGNED = 'RSOYDt4T1cUTdK1PDd93/VVr8B8='
 
-test("Twilio's own example is valid under any token, and variations of it are not", () => {
+test("Twilio's own example is valid under any of the tokens, and variations of the example are not", () => {
   expect(verifyTwilio(URL_SIGNED, CALL, SIGNED, ['other', '12345'])).toBe('valid')
   expect(verifyTwilio(URL_SIGNED, CALL, SIGNED, ['other'])).toBe('mismatch')
   expect(
@@ -130,26 +130,26 @@ test("Twilio's own example is valid under any token, and variations of it are no
   expect(verifyTwilio(`${URL_SIGNED}&m=1`, CALL, SIGNED, ['12345'])).toBe('mismatch')
 })
 
-test('the standard port in a URL is optional', () => {
+test("the standard port in a URL is optional for Twilio's signature", () => {
   expect(verifyTwilio(URL_SIGNED.replace('.com', '.com:443'), CALL, SIGNED, ['12345'])).toBe('valid')
   const signed = twilio.getExpectedTwilioSignature('t', 'http://host:80/twilio', {})
   expect(verifyTwilio('http://host/twilio', new URLSearchParams(), signed, ['t'])).toBe('valid')
 })
 
 test.each([undefined, '', 'RSOYDt4T', `${SIGNED}, ${SIGNED}`, SIGNED.replace('/', '_'), 'é'.repeat(28)])(
-  'the header %j is malformed',
+  "Twilio's signature header %j is malformed",
   (header) => {
     expect(verifyTwilio(URL_SIGNED, CALL, header, ['12345'])).toBe('malformed')
   },
 )
 
-test('without a token no Twilio signature is valid, not even one with an empty token', () => {
+test('without a token no Twilio signature is valid, not even a signature with an empty token', () => {
   const signed = createHmac('sha1', '').update(URL_SIGNED).digest('base64')
   expect(verifyTwilio(URL_SIGNED, new URLSearchParams(), signed, [''])).toBe('mismatch')
   expect(verifyTwilio(URL_SIGNED, new URLSearchParams(), signed, [])).toBe('mismatch')
 })
 
-test('a forged form of thousands of names is refused within a second', () => {
+test('a forged form with thousands of names is refused within a second', () => {
   const form = new URLSearchParams(
     Array.from({ length: 20_000 }, (_, nth): [string, string] => [`${nth}`, '']),
   )
@@ -158,7 +158,7 @@ test('a forged form of thousands of names is refused within a second', () => {
   expect(performance.now() - before).toBeLessThan(1000)
 })
 
-test("signatures of Twilio's own package are valid for random parameters", () => {
+test("random parameters that Twilio's own package has signed are valid", () => {
   const value = fc.string({ unit: 'grapheme' })
   const params = fc.dictionary(
     fc.string({ minLength: 1 }),

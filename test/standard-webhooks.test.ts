@@ -24,7 +24,7 @@ test.each([
     '{"email":"test@example.com","username":"test_user"}',
     'v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=',
   ],
-])('the signature equals the published vector of %s', (secret, id, timestamp_s, body, signature) => {
+])("Sluice's signature equals the published vector of %s", (secret, id, timestamp_s, body, signature) => {
   const headers = {
     'webhook-id': id,
     'webhook-timestamp': String(timestamp_s),
@@ -34,7 +34,7 @@ test.each([
   expect(signStandardWebhook({ id, timestamp_s, body: Buffer.from(body) }, [secret])).toEqual(headers)
 })
 
-test('standardwebhooks, svix and our own check accept our signatures for any body and secret', () => {
+test("standardwebhooks, svix and Sluice's own check accept Sluice's signatures for any body and secret", () => {
   const key = fc.uint8Array({ minLength: 24, maxLength: 64 })
   const verified = fc.property(fc.uuid(), fc.json(), key, (id, body, bytes) => {
     const secret = `whsec_${Buffer.from(bytes).toString('base64')}`
@@ -62,7 +62,7 @@ test('all verifiers refuse another body, another id, another secret and an old t
   expect(verifyStandard(Buffer.from(body), receivedOf(old), [secret], now())).toBe('stale')
 })
 
-test('during a rotation each of both secrets verifies a signature', () => {
+test('during a rotation each of the two secrets verifies one of the signatures', () => {
   const secrets = [newWebhookSecret(), newWebhookSecret()]
   const headers = signStandardWebhook({ id: 'event-1', timestamp_s: now(), body: '{}' }, secrets)
   expect(headers['webhook-signature']).toMatch(/^v1,[A-Za-z0-9+/]{43}= v1,[A-Za-z0-9+/]{43}=$/)
@@ -90,15 +90,17 @@ test.each([
   ['a secret without a prefix', base64(32)],
   ['a text that is not base64', `whsec_${base64(31)}*`],
   ['a trailing blank', `whsec_${base64(32)} `],
-])('%s is not a valid secret: it signs nothing, and the error does not show it', (_name, secret) => {
+])('%s is not a valid secret: signing fails, and the error does not contain the secret', (_name, secret) => {
   expect(isWebhookSecret(secret)).toBe(false)
   const sign = () => signStandardWebhook({ id: 'event-1', timestamp_s: now(), body: '{}' }, [secret])
-  expect(sign).toThrow(/^A webhook is signed with whsec_ and 24 to 64 bytes, base64$/)
+  expect(sign).toThrow(
+    /^The signing secret is missing or invalid: it must be whsec_ and 24 to 64 bytes in base64$/,
+  )
 })
 
-test('a signature without a secret is refused', () => {
+test('signing without a secret is refused', () => {
   expect(() => signStandardWebhook({ id: 'event-1', timestamp_s: now(), body: '{}' }, [])).toThrow(
-    'A webhook is signed with',
+    'The signing secret is missing or invalid',
   )
 })
 

@@ -18,7 +18,7 @@ import { startRedis } from '#start/redis.ts'
 import { loadSecrets } from '#start/secrets.ts'
 import { runCommand } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import { PORTS } from '#test/start.ts'
@@ -33,58 +33,64 @@ test.beforeAll(async ({ world }) => {
   env = { ...world.env, ...PORTS, LOG_LEVEL: 'info' }
 })
 
-test('an unusable database is refused with the command to run', { timeout: 180_000 }, async ({ world }) => {
-  const [empty, old, newer] = [
-    await createEmptyDatabase(world),
-    await createMigratedDatabase(),
-    await createMigratedDatabase(),
-  ]
-  await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
-  await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
-  const changeUrl = (change: (url: URL) => void) => {
-    const url = new URL(env['DATABASE_URL']!)
-    change(url)
-    return url.href
-  }
-  const api = 'src/api/main.ts'
-  const cases: [string, string, RegExp][] = [
-    [
-      api,
-      changeUrl((url) => (url.pathname = '/nowhere')),
-      /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
-    ],
-    [
-      api,
-      changeUrl((url) => (url.password = 'guessed')),
-      /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
-    ],
-    [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-    [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
-    ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
-    ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
-    [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
-    [
-      'src/commands/keys.ts',
-      changeUrl((url) => (url.port = '1')),
-      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
-    ],
-    ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-  ]
-  await Promise.all(
-    cases.map(async ([file, DATABASE_URL, message]) => {
-      const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
-      const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
-      expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
-      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
-    }),
-  )
-  // ALLOW_NEWER_DATABASE permits a rollback to an older version.
-  const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
-  const rolled_back = await startProcess(api, { env: rollback_env, ready: '/metrics and /readyz listen' })
-  expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
-})
+test(
+  'an unusable database is refused, and the error names the command to run',
+  { timeout: 180_000 },
+  async ({ world }) => {
+    const [empty, old, newer] = [
+      await createEmptyDatabase(world),
+      await createMigratedDatabase(),
+      await createMigratedDatabase(),
+    ]
+    await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
+    await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
+    const changeUrl = (change: (url: URL) => void) => {
+      const url = new URL(env['DATABASE_URL']!)
+      change(url)
+      return url.href
+    }
+    const api = 'src/api/main.ts'
+    const cases: [string, string, RegExp][] = [
+      [
+        api,
+        changeUrl((url) => (url.pathname = '/nowhere')),
+        /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
+      ],
+      [
+        api,
+        changeUrl((url) => (url.password = 'guessed')),
+        /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
+      ],
+      [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+      [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
+      ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
+      ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
+      [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+      [
+        'src/commands/keys.ts',
+        changeUrl((url) => (url.port = '1')),
+        /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
+      ],
+      ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+    ]
+    await Promise.all(
+      cases.map(async ([file, DATABASE_URL, message]) => {
+        const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
+        const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
+        expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
+        expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+      }),
+    )
+    // ALLOW_NEWER_DATABASE permits a rollback to an older version.
+    const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
+    const rolled_back = await startProcess(api, { env: rollback_env, ready: '/metrics and /readyz listen' })
+    expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
+  },
+)
 
-test('the error of a refused database connection contains the text of the server', async ({ world }) => {
+test('the error of a refused database connection contains the text of the database server', async ({
+  world,
+}) => {
   const refusals: [code: string, message: string, reported: string][] = [
     [
       '08P01',
@@ -128,7 +134,7 @@ test('the error of a refused database connection contains the text of the server
   }
 })
 
-test('the error of a server without TLS names TLS if the address requires it', async () => {
+test('the error of a database server without TLS names TLS if the address requires TLS', async () => {
   const secure = new URL(env['DATABASE_URL']!)
   secure.searchParams.set('sslmode', 'require')
   const { code, stderr } = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'acme'], {
@@ -161,7 +167,7 @@ test('an unreachable database causes a warning, and the process is not ready', a
   })
   expect(
     await api.waitForLine('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).'),
-  ).toContain('It is retried until it answers.')
+  ).toContain('The connection is retried until PostgreSQL answers.')
   const { url } = JSON.parse(api.ready) as { url: string }
   const answer = await fetch(`${url}/readyz`)
   expect([answer.status, await answer.json()]).toEqual([
@@ -171,7 +177,7 @@ test('an unreachable database causes a warning, and the process is not ready', a
   expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('/readyz refuses a database that lacks a migration', async ({ world }) => {
+test('/readyz reports not ready if the database lacks a migration', async ({ world }) => {
   const database = await createMigratedDatabase()
   const api = await startApi({ ...world.config, DATABASE_URL: database.url }, createLog('silent', 'test'))
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
@@ -192,7 +198,7 @@ test('/readyz refuses a database that lacks a migration', async ({ world }) => {
   }
 })
 
-test('a PostgreSQL server that is too old is refused in one line by each start, by a migration and by /readyz', async ({
+test('each start, a migration and /readyz refuse a PostgreSQL server that is too old, with one line', async ({
   world,
 }) => {
   const [server] = await world.sql<
@@ -200,7 +206,7 @@ test('a PostgreSQL server that is too old is refused in one line by each start, 
   >`select current_setting('server_version_num') as version`
   const proxy = await startProxy(env['DATABASE_URL']!)
   onTestFinished(() => proxy.close())
-  const { path, remove } = await makeFolder()
+  const { path, remove } = await createTemporaryFolder()
   onTestFinished(remove)
   const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
   onTestFinished(() => api.close())
@@ -227,42 +233,46 @@ test('a PostgreSQL server that is too old is refused in one line by each start, 
   expect(await readiness()).toMatchObject([200, { status: 'ready' }])
 })
 
-test('the error names all ports in use, and a foreign address is refused', { timeout: 180_000 }, async () => {
-  const used_ports = await Promise.all(
-    Object.keys(PORTS).map(async (variable) => [variable, await occupyPort()] as const),
-  )
-  const { path, remove } = await makeFolder()
-  onTestFinished(remove)
-  const command_env = { ...Object.fromEntries(used_ports), DATA_DIR: join(path, 'data') }
-  const { code, stderr } = await runCommand(START, [], command_env)
-  expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
-    1,
-    used_ports
-      .map(
-        ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
-      )
-      .toSorted(),
-  ])
-  const same_port = await runCommand('src/api/main.ts', [], {
-    ...env,
-    API_PORT: '45678',
-    METRICS_PORT: '45678',
-  })
-  expect(same_port.stderr).toContain('METRICS_PORT: port 45678 is also used by API_PORT.')
-  const foreign_host = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
-  expect(foreign_host).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(
-      /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
-    ),
-  })
-})
+test(
+  'the error names all ports in use, and the address of another machine is refused',
+  { timeout: 180_000 },
+  async () => {
+    const used_ports = await Promise.all(
+      Object.keys(PORTS).map(async (variable) => [variable, await occupyPort()] as const),
+    )
+    const { path, remove } = await createTemporaryFolder()
+    onTestFinished(remove)
+    const command_env = { ...Object.fromEntries(used_ports), DATA_DIR: join(path, 'data') }
+    const { code, stderr } = await runCommand(START, [], command_env)
+    expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
+      1,
+      used_ports
+        .map(
+          ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
+        )
+        .toSorted(),
+    ])
+    const same_port = await runCommand('src/api/main.ts', [], {
+      ...env,
+      API_PORT: '45678',
+      METRICS_PORT: '45678',
+    })
+    expect(same_port.stderr).toContain('METRICS_PORT: port 45678 is also used by API_PORT.')
+    const foreign_host = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
+    expect(foreign_host).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
+      ),
+    })
+  },
+)
 
 test(
   'an unusable folder, a full disk and unreadable files are each reported in one line',
   { timeout: 180_000 },
   async () => {
-    const { path, remove } = await makeFolder()
+    const { path, remove } = await createTemporaryFolder()
     onTestFinished(remove)
     await writeFile(join(path, 'file'), '')
     await mkdir(join(path, 'full', 'postgres'), { recursive: true })
@@ -292,12 +302,12 @@ test(
 )
 
 test('a failed write of the secrets keeps the previous file', async () => {
-  const { path, remove } = await makeFolder()
+  const { path, remove } = await createTemporaryFolder()
   onTestFinished(remove)
   const secrets = loadSecrets(path, null)
   const save = `import { saveSecrets } from '#start/secrets.ts'
     saveSecrets(${JSON.stringify(path)}, ${JSON.stringify({ ...secrets, api_key: 'another' })})`
-  // No file can grow, as on a full disk.
+  // With this limit no file can grow, as on a full disk.
   const limited = 'ulimit -f 0; exec "$0" --input-type=module -e "$1"'
   expect(() => execFileSync('sh', ['-c', limited, process.execPath, save], { stdio: 'ignore' })).toThrow(
     'Command failed',
@@ -306,9 +316,9 @@ test('a failed write of the secrets keeps the previous file', async () => {
 })
 
 describe('a data folder prepared by another user', () => {
-  /** Creates a folder whose record names a foreign process as a part of an earlier start. */
+  /** Creates a folder in which the record of running processes names a process of another program. */
   async function createPreparedFolder() {
-    const { path, remove } = await makeFolder()
+    const { path, remove } = await createTemporaryFolder()
     onTestFinished(remove)
     const bystander = spawn('sleep', ['600'], { stdio: 'ignore' })
     onTestFinished(() => void bystander.kill('SIGKILL'))
@@ -319,7 +329,7 @@ describe('a data folder prepared by another user', () => {
     return { path, isAlive: () => processStarted(pid) === part.started }
   }
 
-  test('is refused in one line while it is writable by others, before any file in it is read', async () => {
+  test('is refused in one line while other users can write to it, before any file in it is read', async () => {
     const { path, isAlive } = await createPreparedFolder()
     const target = join(path, 'target')
     await writeFile(target, 'kept')
@@ -336,8 +346,8 @@ describe('a data folder prepared by another user', () => {
     expect([isAlive(), await readFile(target, 'utf8')]).toEqual([true, 'kept'])
   })
 
-  test('is refused when it belongs to another user, also behind a symbolic link', async () => {
-    const { path, remove } = await makeFolder()
+  test('is refused if it belongs to another user, even behind a symbolic link', async () => {
+    const { path, remove } = await createTemporaryFolder()
     onTestFinished(remove)
     const foreign_folder = process.getuid!() === 0 ? join(path, 'theirs') : '/'
     if (foreign_folder !== '/') {
@@ -350,7 +360,7 @@ describe('a data folder prepared by another user', () => {
       await expect(lockFolder(folder)).rejects.toThrow(`${folder} belongs to another user (uid `)
   })
 
-  test('causes no end of a foreign process', async () => {
+  test('does not lead to the end of a process of another program', async () => {
     const { path, isAlive } = await createPreparedFolder()
     const { release } = await lockFolder(path)
     await release()
@@ -358,9 +368,9 @@ describe('a data folder prepared by another user', () => {
   })
 
   test.concurrent.for(['running.json.new', 'secrets.json', 'sluice.log', 'dev.json'])(
-    'causes no read or write through a symbolic link: %s',
+    'is not read or written through a symbolic link: %s',
     async (name, { onTestFinished }) => {
-      const { path, remove } = await makeFolder()
+      const { path, remove } = await createTemporaryFolder()
       onTestFinished(remove)
       const target = join(path, 'target')
       const secrets = {
@@ -412,9 +422,9 @@ describe('a data folder prepared by another user', () => {
       ]),
   ]
   test.concurrent.for(prepared_files)(
-    'causes no read or write of an unsafe file: %s %s',
+    'with an unsafe file is not read or written: %s %s',
     async ([name, fault, prepare], { onTestFinished }) => {
-      const { path, remove } = await makeFolder()
+      const { path, remove } = await createTemporaryFolder()
       onTestFinished(remove)
       const file = join(path, name)
       const secrets = {
@@ -438,7 +448,7 @@ describe('a data folder prepared by another user', () => {
 })
 
 test(
-  'an evicting or unreachable Redis and a missing webhook secret cause warnings, and disabled areas are not shown',
+  'a Redis that evicts or cannot be reached and a missing webhook secret cause warnings, and the output does not name disabled areas',
   { timeout: 180_000 },
   async () => {
     const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
@@ -455,7 +465,7 @@ test(
       ),
     )
 
-    const { path, remove } = await makeFolder()
+    const { path, remove } = await createTemporaryFolder()
     onTestFinished(remove)
     const { STRIPE_WEBHOOK_SECRET: _, ...without_secret } = env
     const started = await startProcess(START, {
@@ -471,7 +481,7 @@ test(
     expect(started.output()).toContain('Create and capture a payment:')
     expect(started.output()).not.toContain('Create a customer:')
     expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: webhooks of Stripe are refused')
-    // All parts together log one line about an unreachable Redis.
+    // All processes together log one line about an unreachable Redis.
     const redis_lines = started
       .output()
       .split('\n')
@@ -510,7 +520,7 @@ async function createEmptyDatabase(world: World): Promise<string> {
   return Object.assign(new URL(await postgresUrl()), { pathname: `/${name}` }).href
 }
 
-test('an unexpected error has a text, also with an empty stack', () => {
+test('an unexpected error is logged with a text, even if its stack is empty', () => {
   const error = new Error('the table is missing')
   expect(errorText(error)).toMatch(/^Error: the table is missing\n +at /)
   error.stack = ''

@@ -1,4 +1,4 @@
-// Tests the statement audit itself: it reports references to tables of tenants that are not limited to a tenant.
+// Tests the statement audit: it reports references to tables of tenants that are not limited to a tenant.
 import { expect, test } from 'vitest'
 import { referencesWithoutTenant } from '#test/statements.ts'
 
@@ -47,7 +47,7 @@ test.each([
     'SELECT 1 FROM /* all */ "payments" WHERE id = $1',
     ['payments'],
   ],
-])('the audit reports %s', (_case, statement, expected) => {
+])('the statement audit reports %s', (_case, statement, expected) => {
   expect(findUnscopedTables(statement)).toEqual(expected)
 })
 
@@ -72,6 +72,6 @@ test.each([
     'a statement that is allowed explicitly',
     'select id, state, last_error from jobs where id = any($1::uuid[])',
   ],
-])('the audit accepts %s', (_case, statement) => {
+])('the statement audit accepts %s', (_case, statement) => {
   expect(findUnscopedTables(statement)).toEqual([])
 })

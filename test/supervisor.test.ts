@@ -1,4 +1,5 @@
-// Tests the processes of `npm start`: each is restarted after it dies, and all stop with the start.
+// Tests the processes of `npm start`: each process is restarted after it dies, and all processes stop when `npm start`
+// stops.
 import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +9,7 @@ import { loadConfig } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
-import { makeServerFolder } from '#start/folders.ts'
+import { createServerFolder } from '#start/folders.ts'
 import { freePort } from '#start/ports.ts'
 import { commandOfOwnProcess, processStarted } from '#start/processes.ts'
 import { emulatorAddresses } from '#start/emulators.ts'
@@ -16,8 +17,8 @@ import { isProgram, networkNotes, programsOf } from '#start/programs.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
-import { makeFolder } from '#test/folders.ts'
-import { partsOf, PORTS, type PartProcess } from '#test/start.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+import { startedProcesses, PORTS, type PartProcess } from '#test/start.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { createWorld } from '#test/world.ts'
 
@@ -44,11 +45,11 @@ type Dev = {
 }
 
 describe('a running system', () => {
-  let folder: Awaited<ReturnType<typeof makeFolder>>
+  let folder: Awaited<ReturnType<typeof createTemporaryFolder>>
   let running: Process
   let dev: Dev
   beforeAll(async () => {
-    folder = await makeFolder()
+    folder = await createTemporaryFolder()
     running = await startProcess(START, {
       env: { ...PORTS, DATA_DIR: folder.path },
       ready: 'Ctrl-C stops everything.',
@@ -60,7 +61,7 @@ describe('a running system', () => {
     await folder?.remove()
   })
 
-  const parts = () => partsOf(folder.path)
+  const parts = () => startedProcesses(folder.path)
   const logLines = async () =>
     (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
       .trim()
@@ -72,7 +73,7 @@ describe('a running system', () => {
     return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
   }
 
-  /** Makes a payment through the API, the worker and the emulator, and waits for its notification. */
+  /** Creates a payment through the API, the worker and the emulator, and waits for the payment's notification. */
   async function pay(): Promise<void> {
     const client = createClient(dev.api_url, dev.api_key)
     const key = freshKey()
@@ -97,17 +98,17 @@ describe('a running system', () => {
     })
   }
 
-  test('each part is its own process, in a group that Ctrl-C does not reach', async () => {
+  test('has each part as a separate process, in a process group that Ctrl-C does not reach', async () => {
     const all = await parts()
     expect(Object.keys(all).toSorted()).toEqual(PARTS.toSorted())
     expect(new Set(Object.values(all).map(({ pid }) => pid)).size).toBe(PARTS.length)
     for (const { pid } of Object.values(all)) expect(process.kill(-pid, 0)).toBe(true)
-    // The next start recognizes these processes.
+    // The next start can recognize these processes.
     for (const { pid } of Object.values(all)) expect(isProgram(commandOfOwnProcess(pid)!)).toBe(true)
     expect(isProgram(commandOfOwnProcess(process.pid)!)).toBe(false)
   })
 
-  /** The error output of commands that look for a running start in this folder. */
+  /** The error output of commands that search for a running start in this folder. */
   const readCommandErrors = async () => {
     const commands: [string, string[]][] = [
       ['src/commands/audit.ts', []],
@@ -118,7 +119,7 @@ describe('a running system', () => {
     return (await Promise.all(ran)).map(({ stderr }) => stderr)
   }
 
-  test('a second start in the same folder names the process and the address of the first; commands find the first', async () => {
+  test('makes a second start in its folder fail with the process and the address of the first start, and commands find the first start', async () => {
     expect(running.output()).toContain(
       'Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)',
     )
@@ -132,13 +133,13 @@ describe('a running system', () => {
     expect(await readCommandErrors()).toEqual(['', '', ''])
   })
 
-  test('the address of the dashboard has a host name that passkeys accept', async () => {
+  test('has a dashboard address whose host name is valid for passkeys', async () => {
     expect(dev.dashboard.url).toMatch(/^http:\/\/localhost:\d+$/)
     const page = await fetch(dev.dashboard.url)
     expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<!doctype html>')])
   })
 
-  test('the reference can be read, and can send requests, under any name of the host', async () => {
+  test('has an API reference that can be read, and can send requests, under any name of the host', async () => {
     const document = (await createClient(dev.api_url, '').get('/openapi.json')).body
     // The page may connect only to its own origin.
     expect(document.servers).toMatchObject([{ url: '/' }])
@@ -146,7 +147,7 @@ describe('a running system', () => {
     expect(refused.body.error.doc_url).toBe(`${dev.api_url}/docs/guides/errors#unauthorized`)
   })
 
-  test.for(PARTS)('the %s is restarted after a kill, and requests are answered again', async (name) => {
+  test.for(PARTS)('restarts the %s after a kill, and requests are answered again', async (name) => {
     await pay()
     const before = (await parts())[name]!
     process.kill(before.pid, 'SIGKILL')
@@ -164,7 +165,7 @@ describe('a running system', () => {
     ['PostgreSQL', 'postgres'],
     ['Redis', 'redis'],
   ] as const)(
-    'the embedded %s is restarted after a kill, and requests are answered again',
+    'restarts the embedded %s after a kill, and requests are answered again',
     async ([name, server_folder]) => {
       const pid = async () => {
         const text = await readFile(join(folder.path, server_folder, 'server.json'), 'utf8')
@@ -183,7 +184,7 @@ describe('a running system', () => {
     },
   )
 
-  test('one address has the readiness and the metrics of all parts', async () => {
+  test('has one address for the readiness and the metrics of all parts', async () => {
     await until('all parts are ready', async () => (await readiness()).status === 200)
     expect(await readiness()).toMatchObject({
       status: 200,
@@ -193,7 +194,7 @@ describe('a running system', () => {
     expect(metrics).toContain('\nsluice_area_deployed{part="api",area="payments"} 1\n')
     for (const part of ['api', 'webhooks', 'worker'])
       expect(metrics).toMatch(new RegExp(`^process_cpu_seconds_total\\{part="${part}"\\} [\\d.]+$`, 'm'))
-    // Prometheus refuses a text with two heads of one metric.
+    // Prometheus refuses a text with two headers of one metric.
     const heads = metrics.split('\n').filter((line) => line.startsWith('# TYPE '))
     expect(heads.length).toBeGreaterThan(20)
     expect(new Set(heads).size).toBe(heads.length)
@@ -207,13 +208,13 @@ describe('a running system', () => {
     await until('all parts are ready again', async () => (await readiness()).status === 200)
   })
 
-  test('one log, readable only by its owner, has the lines of all parts', async () => {
+  test('has one log with the lines of all parts, which only its owner can read', async () => {
     const names = new Set((await logLines()).map(({ name }) => name))
     expect([...names].toSorted()).toEqual(['api', 'dashboard', 'start', 'webhooks', 'worker'])
     expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
   })
 
-  test('a full log does not stop the work, and lost lines are reported once there is space', async () => {
+  test('continues while its log is full, and reports the lost lines once there is space', async () => {
     const limitFileSize = (max_bytes: string, pids: number[]) =>
       pids.forEach((pid) => execFileSync('prlimit', ['--pid', `${pid}`, `--fsize=${max_bytes}:`]))
     const pids = [running.pid, ...Object.values(await parts()).map(({ pid }) => pid)]
@@ -238,7 +239,7 @@ describe('a running system', () => {
     await until('all parts are ready', async () => (await readiness()).status === 200)
   })
 
-  test('a closed output does not stop the work', async () => {
+  test('continues after its output is closed', async () => {
     running.closeOutput()
     const before = (await parts())['webhooks host']!
     process.kill(before.pid, 'SIGKILL')
@@ -252,7 +253,7 @@ describe('a running system', () => {
     expect(processStarted(running.pid)).not.toBeNull()
   })
 
-  test('a second signal ends all parts at once, also a stopped process', async () => {
+  test('ends all parts at once after a second signal, even a process that is stopped by SIGSTOP', async () => {
     const all = Object.values(await parts())
     const { worker } = await parts()
     process.kill(worker!.pid, 'SIGSTOP')
@@ -269,7 +270,7 @@ describe('a running system', () => {
   })
 })
 
-test('each part receives the variables that it reads, and no secrets of other parts', () => {
+test('each part receives the variables that the part reads, and no secrets of other parts', () => {
   const base_env = {
     DATABASE_URL: 'postgres://127.0.0.1/sluice',
     REDIS_URL: 'redis://127.0.0.1',
@@ -374,12 +375,12 @@ test('events may be sent to this machine, except in production or if other netwo
 })
 
 test.concurrent(
-  'a part that cannot start ends all parts, with its own error',
+  'a part that cannot start ends all parts, and the output shows the error of that part',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const world = await createWorld({ parts: [], notifications: false })
     onTestFinished(() => world.close())
-    const { path: DATA_DIR, remove } = await makeFolder()
+    const { path: DATA_DIR, remove } = await createTemporaryFolder()
     onTestFinished(remove)
     const API_PORT = String(await freePort('127.0.0.1'))
     const env = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
@@ -397,14 +398,14 @@ test.concurrent(
   },
 )
 
-test.concurrent('missing secrets are not replaced while a database needs them', async ({
+test.concurrent('missing secrets are not replaced while a database still needs them', async ({
   onTestFinished,
 }) => {
-  const { path: DATA_DIR, remove } = await makeFolder()
+  const { path: DATA_DIR, remove } = await createTemporaryFolder()
   onTestFinished(remove)
-  // As root the database of a private folder is elsewhere, and is not removed with the folder.
+  // As root the database of a private folder is in another folder, and is not removed with the private folder.
   await chmod(DATA_DIR, 0o700)
-  const { folder, data } = await makeServerFolder(join(DATA_DIR, 'postgres'))
+  const { folder, data } = await createServerFolder(join(DATA_DIR, 'postgres'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   await mkdir(data)
   for (const attempt of ['first', 'second']) {

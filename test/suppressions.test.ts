@@ -1,4 +1,5 @@
-// Suppressions: one per address in any spelling, with lists, idempotency keys and scopes, and never stored in clear.
+// Suppressions: one per address in any spelling, with lists, idempotency keys and scopes, and never stored in
+// plaintext.
 import { expect } from 'vitest'
 import { freshKey } from '#test/client.ts'
 import { readAllRows } from '#test/databases.ts'
@@ -17,7 +18,9 @@ const eventsOf = async (world: World, id: string) =>
   await world.sql<{ type: string; data: object }[]>`
     select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by id`
 
-test('an address is suppressed once, shown in its first spelling, and released', async ({ world }) => {
+test('an address is suppressed once, is shown in the spelling of the first request, and can be released', async ({
+  world,
+}) => {
   const { client } = world
   const address = freshAddress()
   const created = await suppress(world, address, { metadata: { a: 1 } })
@@ -47,7 +50,7 @@ test('an address is suppressed once, shown in its first spelling, and released',
   expect(events.map(({ type }) => type)).toEqual(['suppression.created', 'suppression.deleted'])
 })
 
-test('a hundred concurrent requests suppress an address once', async ({ world }) => {
+test('a hundred concurrent requests create one suppression of an address', async ({ world }) => {
   const address = freshAddress()
   const answers = await Promise.all(
     Array.from({ length: 100 }, (_, nth) =>
@@ -62,7 +65,7 @@ test('a hundred concurrent requests suppress an address once', async ({ world })
   expect((await world.client.get(`${PATH}?address=${address}`)).body).toHaveLength(1)
 })
 
-test('a key is replayed with its first answer, also for an existing suppression, until the suppression is deleted', async ({
+test('a repeated key returns the first response, even for an existing suppression, until the suppression is deleted', async ({
   world,
 }) => {
   const address = freshAddress()
@@ -88,7 +91,7 @@ test('a key is replayed with its first answer, also for an existing suppression,
   expect([late.status, late.body.error.code]).toEqual([404, 'suppression_not_found'])
 })
 
-test('lists are filtered by channel, address and reason, in pages', async ({ world }) => {
+test('lists can be filtered by channel, address and reason, and have pages', async ({ world }) => {
   const client = await world.clientOf()
   const created: string[] = []
   for (const [channel, address] of [
@@ -103,7 +106,7 @@ test('lists are filtered by channel, address and reason, in pages', async ({ wor
   expect(await found('channel=email')).toEqual([1, 2])
   expect(await found('address=ada@EXAMPLE.com')).toEqual([2])
   expect(await found(`address=${encodeURIComponent('+14155552671')}`)).toEqual([0])
-  // The plus arrives as a space: an invalid address is refused instead of an empty list.
+  // The plus arrives as a space: the API refuses the invalid address instead of returning an empty list.
   expect((await client.get(`${PATH}?address=+14155552671`)).status).toBe(400)
   expect(await found(`channel=email&address=${encodeURIComponent('+14155552671')}`)).toEqual([])
   expect(await found('reason=manual&limit=2')).toEqual([0, 1])
@@ -115,7 +118,7 @@ test('lists are filtered by channel, address and reason, in pages', async ({ wor
     expect((await client.get(`${PATH}?${query}`)).status).toBe(400)
 })
 
-test('an invalid address or number is refused', async ({ world }) => {
+test('the suppression of an invalid address or number is refused', async ({ world }) => {
   for (const [channel, address] of [
     ['email', 'Ada <ada@example.com>'],
     ['email', '<ada@example.com>'],
@@ -136,7 +139,9 @@ test('an invalid address or number is refused', async ({ world }) => {
   }
 })
 
-test('no table contains an address in clear, also after its release', async ({ world }) => {
+test('no table contains a suppressed address in plaintext, even after the suppression is deleted', async ({
+  world,
+}) => {
   const address = freshAddress()
   const { id } = (await suppress(world, address)).body
   expect((await readAllRows(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
@@ -144,7 +149,7 @@ test('no table contains an address in clear, also after its release', async ({ w
   expect((await readAllRows(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
 })
 
-test('a suppression belongs to its tenant, and needs the scopes of messages', async ({ world }) => {
+test('a suppression belongs to one tenant, and needs the scopes of messages', async ({ world }) => {
   const address = freshAddress()
   const { id } = (await suppress(world, address)).body
   const other = await world.clientOf()

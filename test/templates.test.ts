@@ -60,7 +60,7 @@ test('a template is created, read, listed, updated and deleted, and each change 
   ])
     expect([response.status, response.body.error.code]).toEqual([404, 'template_not_found'])
   expect((await client.get(`/v1/messages/templates?name=${created.body.name}`)).body).toEqual([])
-  // The name of a deleted template is free.
+  // The name of a deleted template can be used again.
   expect((await create(world, { name: created.body.name })).status).toBe(201)
   const events = await sql<{ type: string; data: object }[]>`
     select type, data from events where tenant_id = ${tenant_id} and subject_id = ${created.body.id} order by id`
@@ -68,7 +68,7 @@ test('a template is created, read, listed, updated and deleted, and each change 
   for (const { data } of events) expect(JSON.stringify(data)).not.toContain('{{')
 })
 
-test('concurrent templates with one name are created once', async ({ world }) => {
+test('concurrent requests with one name create one template', async ({ world }) => {
   const name = freshName()
   const answers = await Promise.all(Array.from({ length: 30 }, () => create(world, { name })))
   expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([201, ...Array(29).fill(409)])
@@ -103,7 +103,7 @@ test('an idempotency key creates one template and returns it until it is deleted
   expect([retried.status, retried.body.error.code]).toEqual([404, 'template_not_found'])
 })
 
-test('a template has only the parts of its channel, also after an update', async ({ world }) => {
+test('a template has only the parts of its channel, even after an update', async ({ world }) => {
   for (const [fields, param] of [
     [{ subject: undefined }, 'subject'],
     [{ text: undefined }, 'text'],
@@ -136,7 +136,7 @@ test('a template has only the parts of its channel, also after an update', async
     const { status, body } = await world.client.patch(`/v1/messages/templates/${id}`, change)
     expect([change, status, body.error?.param]).toEqual([change, 400, param])
   }
-  // Each update alone leaves one part; both together would leave none.
+  // Each update alone leaves one part; both updates together would leave no part.
   const both = (await create(world, { html: '<p>x</p>' })).body
   const path = `/v1/messages/templates/${both.id}`
   const racing = await Promise.all([
@@ -146,7 +146,9 @@ test('a template has only the parts of its channel, also after an update', async
   expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 400])
 })
 
-test('a template that does not parse is refused with its line on creation and update', async ({ world }) => {
+test('on creation and update, a template that does not parse is refused, and the error names the line', async ({
+  world,
+}) => {
   const { id } = (await create(world)).body
   for (const [text, line, reported] of [
     ['a\n{{ x', 2, 'not closed'],
@@ -175,7 +177,7 @@ test('a template that does not parse is refused with its line on creation and up
       ])
 })
 
-test('a preview has the content of a message, and only HTML is escaped', async ({ world }) => {
+test('a preview has the content of the message, and only HTML is escaped', async ({ world }) => {
   const variables = { name: '<b>"Ada"</b>', order: { number: 'A&17' }, items: [{ price: 1 }, { price: 2.5 }] }
   const rendered = await preview(
     world,
@@ -204,7 +206,7 @@ test('a preview has the content of a message, and only HTML is escaped', async (
   })
 })
 
-test('an undefined variable is refused with its line and name, except in `if` and `default`', async ({
+test('an undefined variable is refused except in `if` and `default`, and the error names the line and the variable', async ({
   world,
 }) => {
   expect(await textOf(world, 'a\nb\n{{ order.number }}', { order: {} })).toEqual([
@@ -227,7 +229,7 @@ test('an undefined variable is refused with its line and name, except in `if` an
       { line: 1, variable: name },
     ])
   expect(await textOf(world, '{{ a | map: "constructor" | join }}', { a: [{}] })).toBe('')
-  // A rendering does not affect the next one.
+  // A rendering does not affect the next rendering.
   expect(await textOf(world, '{% increment __proto__ %}{% increment b %}{{ b }}', { b: 4 })).toMatch(/45$/)
   expect(await textOf(world, '{{ b }}', {})).toMatchObject([
     'template_invalid',
@@ -237,7 +239,7 @@ test('an undefined variable is refused with its line and name, except in `if` an
   expect(await textOf(world, "{{ 0 | date: '%Y-%m-%d %H:%M %z' }}")).toBe('1970-01-01 00:00 +0000')
 })
 
-test('the filters for money and dates format valid values and refuse others', async ({ world }) => {
+test('the filters for money and dates format valid values and refuse invalid values', async ({ world }) => {
   const variables = { amount_minor: 7100, currency: 'usd', at: '2026-11-26T23:30:00Z', big: 999_999_999_999 }
   const textOf = async (text: string) => (await preview(world, { subject: 'x', text }, variables)).body.text
   for (const [text, expected] of [
@@ -286,7 +288,7 @@ test('the filters for money and dates format valid values and refuse others', as
     ['{{ 5 | money: none }}', 'money: "USD"'],
     [
       '{{ "soon" | date_in: "UTC" }}',
-      '2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970',
+      '2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number (not text) of seconds since 1970',
     ],
     ['{{ "2026-11-26T14:00:00" | date_in: "UTC" }}', 'a time with its offset'],
     ['{{ "Nov 26, 2026" | date_in: "UTC" }}', 'a time with its offset'],
@@ -294,18 +296,20 @@ test('the filters for money and dates format valid values and refuse others', as
       '{{ "2026-11-26" | date_in: "UTC", "de", "long", "short" }}',
       '2026-11-26 is a day, so omit the fourth argument',
     ],
-    ['{{ 1 | money: "EUR", "en-US-US" }}', 'a locale is a language such as "de"'],
-    ['{{ 1 | money: "EUR", "jp" }}', 'a locale is a language such as "de"'],
+    ['{{ 1 | money: "EUR", "en-US-US" }}', 'the locale must be a language such as "de"'],
+    ['{{ 1 | money: "EUR", "jp" }}', 'the locale must be a language such as "de"'],
     ['{{ "2026-02-30" | date_in: "UTC" }}', 'a day such as 2026-11-26'],
     ['{{ "2026-02-30T10:00:00Z" | date_in: "UTC" }}', 'a day such as 2026-11-26'],
-    ['{{ "1795701600" | date_in: "UTC" }}', 'a number of seconds since 1970, not as a text'],
+    ['{{ "1795701600" | date_in: "UTC" }}', 'a number (not text) of seconds since 1970'],
   ] as const)
     expect(
       (await preview(world, { subject: 'x', text: wrong }, { none: null })).body.error?.message,
     ).toContain(message)
 })
 
-test('an object or a list in a text is refused with its line and name', async ({ world }) => {
+test('an object or a list in a text is refused, and the error names the line and the variable', async ({
+  world,
+}) => {
   const variables = { order: { id: 'A-17', tags: ['a', 'b'] }, list: [1, 2] }
   for (const part of ['text', 'html'] as const)
     for (const [text, variable] of [
@@ -416,7 +420,10 @@ test('a template belongs to one tenant and needs the scopes of messages', async 
 })
 
 describe('waiting renderings are limited', () => {
-  /** Renders in some hundredths of a second. Each variable value is rendered anew. */
+  /**
+   * Takes some hundredths of a second. The variable's value is different in each request, so that each request is
+   * rendered anew.
+   */
   const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
   const slow = async (world: World) => (await create(world, { subject: 'x', text: SLOW, html: SLOW })).body
   const bytesOf = (world: World, target: string, body: object) =>
@@ -427,7 +434,7 @@ describe('waiting renderings are limited', () => {
       JSON.stringify(body),
     )
 
-  /** Sends a request many times and disconnects. Returns the text of another preview of the tenant. */
+  /** Sends a request many times and disconnects. Returns the text of a later preview of the same tenant. */
   async function abandonMany(world: World, count: number, bytes: Buffer): Promise<unknown> {
     const many = openUnfinished(world.client.url, count, bytes)
     const other = await world.clientOf()
@@ -443,7 +450,7 @@ describe('waiting renderings are limited', () => {
     expect(await abandonMany(world, 800, bytes)).toBe('Hello Ada')
   })
 
-  test('messages of batches of disconnected callers are not rendered', async ({ world }) => {
+  test('messages in the batches of disconnected callers are not rendered', async ({ world }) => {
     const { id } = await slow(world)
     const variables = { mark: 'x' }
     const message = { template: id, variables, to: ['ada@example.com'] }
@@ -453,7 +460,7 @@ describe('waiting renderings are limited', () => {
     )
   })
 
-  test('too many or too large previews are refused with 429, and those of another tenant are rendered', async ({
+  test('too many or too large previews are refused with 429, and the previews of another tenant are rendered', async ({
     world,
   }) => {
     const { id } = await slow(world)

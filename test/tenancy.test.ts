@@ -1,4 +1,4 @@
-// Tests that no route of the document exposes or changes rows of another tenant.
+// Tests that no route in the document exposes or changes rows of another tenant.
 import { readFile } from 'node:fs/promises'
 import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
@@ -16,7 +16,7 @@ const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
 let other_tenant: Client
 let routes: DocumentedRoute[]
-/** Ids of the first tenant, by the last segment of the path before the id. */
+/** Ids of resources of the first tenant, by the last segment of the path before the id. */
 let owned: Record<string, string>
 
 const test = testIn()
@@ -34,7 +34,7 @@ test.beforeAll(async ({ world }) => {
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
-    // An inquiry follows the capture.
+    // The processor opens an inquiry after the capture.
     payment_method: 'pm_card_createDisputeInquiry',
     customer_id: customer.id,
     merchant_id: merchant.id,
@@ -115,7 +115,7 @@ async function create(world: World, path: string, body: object): Promise<any> {
   return response.body
 }
 
-/** Bodies that are valid for the owner of the id. */
+/** Bodies that would be valid if the owner of the id sent them. */
 const BODIES: Record<string, object> = {
   'PATCH /v1/customers/{id}': { name: 'Eve' },
   'PATCH /v1/recipients/{id}': { name: 'Eve' },
@@ -151,7 +151,7 @@ function comparable({ status, text }: { status: number; text: string }, id: stri
   return `${status} ${text.replace(/"request_id":"[^"]*"/, '').replaceAll(id, '{id}')}`
 }
 
-test('every route has the same response to an id of another tenant as to a random id, and changes nothing', async ({
+test('every route responds to an id of another tenant as to a random id, and changes nothing', async ({
   world,
 }) => {
   const before = await rowsOfTenant(world)
@@ -240,7 +240,7 @@ test('each column that references a row has a foreign key or is listed in the do
   expect(listed.toSorted()).toEqual(columns.map(({ name }) => name).toSorted())
 })
 
-test('lists contain no row of another tenant with any filter', async ({ world }) => {
+test('lists contain no row of another tenant, whatever the filter', async ({ world }) => {
   const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes('{'))
   expect(lists.length).toBeGreaterThanOrEqual(2)
   for (const { path } of lists) {
@@ -284,7 +284,7 @@ test('lists contain no row of another tenant with any filter', async ({ world })
   }
 })
 
-test("a reference to another tenant's customer, merchant or recipient has the same response as to a random id", async ({
+test("a reference to another tenant's customer, merchant or recipient gets the same response as a reference to a random id", async ({
   world,
 }) => {
   const before = await rowsOfTenant(world)

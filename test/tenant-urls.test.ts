@@ -10,7 +10,8 @@ import { PRIVATE_HOSTS } from '#test/private-hosts.ts'
 const NO_NETWORKS = networksOf([])
 const LOOPBACK = networksOf(['127.0.0.0/8', '::1/128'])
 const NOT_PUBLIC = 'must lead to a public address'
-const unresolvable: Lookup = async (name) => await Promise.reject(new Error(`no address of ${name}`))
+const unresolvable: Lookup = async (name) =>
+  await Promise.reject(new Error(`the name ${name} has no address`))
 
 /** The problem of a URL whose name has the given addresses. */
 async function problemOf(
@@ -26,7 +27,7 @@ async function problemOf(
   return await problemOfTenantUrl(url, { production, allowed, lookup: resolved })
 }
 
-/** The first and last address of each network that is not public, and the adjacent public addresses. */
+/** For each network that is not public, the first and last address, and the adjacent public addresses. */
 const BORDERS: [inside: string[], outside: string[]][] = [
   [['0.0.0.0', '0.255.255.255'], ['1.0.0.0']],
   [
@@ -127,14 +128,14 @@ const BORDERS: [inside: string[], outside: string[]][] = [
   [['', '127.1', '2130706433', 'localhost', '2606:4700:4700::1111%eth0'], ['2606:4700:4700::1111']],
 ]
 
-test('each network that is not public has exact bounds', () => {
+test('the bounds of each network that is not public are exact', () => {
   for (const [inside, outside] of BORDERS) {
     expect(inside.filter((address) => isReachable(address, NO_NETWORKS))).toEqual([])
     expect(outside.filter((address) => !isReachable(address, NO_NETWORKS))).toEqual([])
   }
 })
 
-test('an allowed network permits only its own addresses, also in mapped form', () => {
+test('an allowed network permits only its own addresses, even in IPv4-mapped form', () => {
   const allowed = networksOf(['10.1.0.0/16', 'fd00:1::/32'])
   for (const address of ['10.1.0.0', '10.1.255.255', '::ffff:10.1.2.3', 'fd00:1::5', '8.8.8.8'])
     expect([address, isReachable(address, allowed)]).toEqual([address, true])
@@ -142,7 +143,7 @@ test('an allowed network permits only its own addresses, also in mapped form', (
     expect([address, isReachable(address, allowed)]).toEqual([address, false])
 })
 
-test('addresses of cloud credentials are unreachable with any allowed network, and adjacent addresses are reachable', () => {
+test('addresses of cloud credentials cannot be reached even if their network is allowed, and adjacent addresses can be reached', () => {
   const allowed = networksOf(['0.0.0.0/0', '::/0'])
   const metadata_services: [address: string, in_hex: string][] = [
     ['169.254.0.0', 'a9fe:0'],
@@ -179,7 +180,7 @@ test('addresses of cloud credentials are unreachable with any allowed network, a
   expect(reachable.filter((address) => !isReachable(address, allowed))).toEqual([])
 })
 
-test('an invalid network is refused with a correction', () => {
+test('an invalid network is refused, and the error has a correction', () => {
   expect(['10.0.0.0/8', '0.0.0.0/0', '::1/128', 'fd00::/8'].map(problemOfNetwork)).toEqual(
     Array.from({ length: 4 }, () => null),
   )
@@ -213,7 +214,7 @@ test('a host with a zone or an invalid address is refused', async () => {
     expect([host, await problemOf(`http://${host}/`)]).toEqual([host, expect.stringMatching(/^must /)])
 })
 
-test('all addresses of a name must be public, and a name without an address is accepted', async () => {
+test('all addresses of a host name must be public, and a host name without an address is accepted', async () => {
   const url = 'https://hooks.example.com/a'
   expect(await problemOf(url, { addresses: ['93.184.215.14', '2606:2800::1'] })).toBe(null)
   for (const address of [
@@ -231,7 +232,7 @@ test('all addresses of a name must be public, and a name without an address is a
   expect(await problemOf(url, { lookup: silent })).toBe(null)
 })
 
-test('localhost is loopback with any name server, and allowed where loopback is allowed', async () => {
+test('localhost is the loopback address with any name server, and is allowed where loopback is allowed', async () => {
   const server = await openNameServer(() => ['8.8.8.8'])
   onTestFinished(() => server.close())
   const lookup = createLookup({ hosts: false, servers: [server.address] })
@@ -240,12 +241,12 @@ test('localhost is loopback with any name server, and allowed where loopback is 
     expect(await problemOf(`http://${host}/`, { lookup, allowed: LOOPBACK })).toBe(null)
   }
   expect(server.asked).toEqual([])
-  // Only the last label counts.
+  // Only the last label of the name counts.
   expect(await problemOf('http://localhost.example/', { lookup })).toBe(null)
   expect(new Set(server.asked)).toEqual(new Set(['localhost.example']))
 })
 
-test('a lookup queries the name servers for both address families, and concurrent lookups share a query', async () => {
+test('a lookup asks the name servers for both address families, and concurrent lookups share a query', async () => {
   const zone: Record<string, string[]> = {
     'public.example': ['8.8.8.8', '2606:4700:4700::1111'],
     'mixed.example': ['8.8.8.8', 'fd00::1'],
@@ -260,7 +261,7 @@ test('a lookup queries the name servers for both address families, and concurren
   await Promise.all([lookup('mixed.example'), lookup('mixed.example')])
   expect(server.asked.filter((name) => name === 'mixed.example')).toHaveLength(2)
   for (const name of ['empty.example', 'nowhere.example'])
-    await expect(lookup(name)).rejects.toThrow(`no address of ${name}`)
+    await expect(lookup(name)).rejects.toThrow(`the name ${name} has no address`)
   const problemOfHost = (host: string) => problemOf(`http://${host}/`, { lookup })
   expect(await Promise.all(['mixed.example', 'printer.local', 'db.internal'].map(problemOfHost))).toEqual(
     Array.from({ length: 3 }, () => NOT_PUBLIC),
@@ -270,19 +271,19 @@ test('a lookup queries the name servers for both address families, and concurren
   ).toEqual([null, null, null])
 })
 
-test('names of the hosts file are resolved only where private addresses are allowed', async () => {
+test('names in the hosts file are resolved only where private addresses are allowed', async () => {
   const server = await openNameServer(() => undefined)
   onTestFinished(() => server.close())
-  // Every system resolves this name without a name server.
+  // Every operating system resolves this name without a name server.
   const name = '0x7f.1'
   const [public_only, with_hosts] = [false, true].map((hosts) =>
     createLookup({ hosts, servers: [server.address] }),
   )
-  await expect(public_only!(name)).rejects.toThrow(`no address of ${name}`)
+  await expect(public_only!(name)).rejects.toThrow(`the name ${name} has no address`)
   expect(await with_hosts!(name)).toEqual(['127.0.0.1'])
 })
 
-test('the resolver of the system has one query at a time, and a lookup that waits too long fails', async () => {
+test('the resolver of the operating system has one query at a time, and a lookup that waits too long fails', async () => {
   const server = await openNameServer(() => undefined)
   onTestFinished(() => server.close())
   const response = Promise.withResolvers<string[]>()
@@ -357,7 +358,7 @@ test('a URL with an ambiguous form is refused', async () => {
     expect([url, await problemOfPublicUrl(url)]).toEqual([url, problem])
 })
 
-test('production accepts only https, on the ports 443 and 8443', async () => {
+test('production accepts only https URLs with the port 443 or 8443', async () => {
   const productionProblem = (url: string) => problemOf(url, { addresses: ['8.8.8.8'], production: true })
   for (const url of ['https://a.example/', 'https://a.example:443/', 'https://a.example:8443/'])
     expect(await productionProblem(url)).toBe(null)
@@ -367,7 +368,7 @@ test('production accepts only https, on the ports 443 and 8443', async () => {
     expect(await productionProblem(`https://a.example:${port}/`)).toBe('must have port 443 or 8443')
 })
 
-test('headers of a tenant have valid names, visible values and no reserved name', () => {
+test('headers of a tenant must have valid names and visible values, and must not have a reserved name', () => {
   const problemsOf = (headers: unknown) =>
     tenantHeaders.safeParse(headers).error?.issues.map(({ path, message }) => [path.join('.'), message]) ?? []
   const valid = {

@@ -1,5 +1,5 @@
-// Tests top-ups: the money is booked once, also after lost requests and responses, and can be reversed.
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+// Tests top-ups: the money is posted once, even after lost requests and responses, and can be reversed.
+import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
@@ -12,14 +12,14 @@ import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { readAllRows } from '#test/databases.ts'
 import { waitingForLocks } from '#test/locks.ts'
-import { lookUpLater } from '#test/lookups.ts'
+import { lookUpAfterMonth } from '#test/lookups.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { marksOf, settleTopUp, topUp, topUpAtProcessor } from '#test/top-ups.ts'
-import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
-import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
-import { agreeOnAllCorrections } from '#test/proposals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { deliver, listEvents, ordersOf, pick, untilAttempted, type StripeEvent } from '#test/stripe-events.ts'
+import { createWiredWorld } from '#test/wired-world.ts'
+import { confirmAllCorrections } from '#test/proposals.ts'
+import { describeIn, testIn, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
 const OPERATOR = { who: 'ada', reason: 'as support told' }
@@ -40,7 +40,7 @@ async function awaitStatus(client: Client, id: string, status: string): Promise<
   })
 }
 
-/** The state of a top-up that its tenant can see. */
+/** The state of a top-up as its tenant can see it. */
 async function summaryOf(client: Client, { sql }: World, id: string) {
   const { body } = await client.get(`/v1/wallet/top_ups/${id}`)
   const { body: transactions } = await client.get(`/v1/wallet/transactions?subject_id=${id}`)
@@ -55,7 +55,7 @@ async function summaryOf(client: Client, { sql }: World, id: string) {
   }
 }
 
-/** The processor's record of a top-up, with the fields that it received. */
+/** The processor's record of a top-up, with the fields that the processor received. */
 async function recordOf(world: World, reference: string): Promise<any> {
   const { url, api_key } = world.provider('stripe')
   const headers = { authorization: `Bearer ${api_key}` }
@@ -74,7 +74,7 @@ async function createUnknown(world: World, shop: Client): Promise<{ id: string; 
   const { body } = await topUp(shop, { ...MANUAL, description })
   const job_id = await eventually(async () => {
     const [job] = await world.sql<{ id: string }[]>`
-      select id from jobs where subject_id = ${body.id} and state = 'unknown'`
+      select id from jobs where resource_id = ${body.id} and state = 'unknown'`
     expect(job).toBeDefined()
     return job!.id
   })
@@ -91,12 +91,8 @@ const REVERSED = {
   events: ['top_up.created pending', 'top_up.succeeded succeeded', 'top_up.reversed failed'],
 }
 
-describe('with notifications of the processor', () => {
-  let world: World
-  beforeAll(async () => (world = await createWorld()))
-  afterAll(async () => await world?.close())
-
-  test('a top-up is pending at first, and in the balance once it has succeeded', async () => {
+describeIn('with notifications of the processor', {}, (test) => {
+  test('a top-up is pending at first, and is in the balance after it has succeeded', async ({ world }) => {
     const shop = await world.clientOf()
     const source = 'src_success_0123456789'
     const { status, body, headers } = await topUp(shop, {
@@ -141,7 +137,7 @@ describe('with notifications of the processor', () => {
       metadata: { sluice_top_up_id: body.id, sluice_tenant_id: shop.tenant_id },
     })
     await world.drain()
-    const [job] = await world.sql`select queue, request from jobs where subject_id = ${body.id}`
+    const [job] = await world.sql`select queue, request from jobs where resource_id = ${body.id}`
     expect(job).toMatchObject({ queue: 'payments', request: { description: 'November' } })
     expect(job!.request).not.toHaveProperty('sealed')
     const { body: timeline } = await shop.get(`/v1/wallet/top_ups/${body.id}/timeline`)
@@ -155,7 +151,9 @@ describe('with notifications of the processor', () => {
     ])
   })
 
-  test('a payment method is sent as a payment method, and without a source neither is sent', async () => {
+  test('a payment method is sent as `payment_method`; without a source, neither `source` nor `payment_method` is sent', async ({
+    world,
+  }) => {
     const by_method = await createAccepted(world.client, { source: 'pm_manual' })
     expect(await recordOf(world, by_method.processor_reference)).toMatchObject({
       payment_method: 'pm_manual',
@@ -167,10 +165,10 @@ describe('with notifications of the processor', () => {
     expect([record.payment_method ?? null, record.source]).toEqual([null, null])
   })
 
-  test.each([
+  test.for([
     ['failed', { source: 'src_fails' }, 'insufficient_funds'],
     ['canceled', MANUAL, null],
-  ])('a top-up that is %s is not in the balance', async (status, body, code) => {
+  ] as const)('a top-up that is %s is not in the balance', async ([status, body, code], { world }) => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await createAccepted(shop, body)
     if (status === 'canceled') await settleTopUp(world, processor_reference, status)
@@ -184,7 +182,7 @@ describe('with notifications of the processor', () => {
     expect(await balanceOf(shop)).toBeUndefined()
   })
 
-  test('a reversal after the money was spent leaves a negative balance', async () => {
+  test('a reversal after the money was spent makes the balance negative', async ({ world }) => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await createAccepted(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
@@ -206,12 +204,12 @@ describe('with notifications of the processor', () => {
     expect(await balanceOf(shop)).toBe(-300)
   })
 
-  test.each([
+  test.for([
     ['refuse_400', 422, 'payment_invalid'],
     ['refuse_401', 202, null],
   ])(
-    'a waiting request receives the result of a response of %s from the processor',
-    async (refusal, status, code) => {
+    "a waiting request returns the result after the processor's fault %s",
+    async ([refusal, status, code], { world }) => {
       const shop = await world.clientOf()
       const description = `refused-${freshKey()}`
       const failing = await fault(world, { match: { contains: description }, fault: refusal, times: 1 })
@@ -220,7 +218,7 @@ describe('with notifications of the processor', () => {
       expect(answer.status).toBe(status)
       if (code === null) {
         // The retry runs now instead of after half a minute.
-        await world.sql`update jobs set run_at = now() where subject_id = ${answer.body.id}`
+        await world.sql`update jobs set run_at = now() where resource_id = ${answer.body.id}`
         return
       }
       const { top_up_id } = answer.body.error.context
@@ -237,7 +235,9 @@ describe('with notifications of the processor', () => {
     },
   )
 
-  test('fifty concurrent requests with one key create one top-up; the key with other content is refused', async () => {
+  test('fifty concurrent requests with one key create one top-up; a request with the same key and other content is refused', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const body = { idempotency_key: freshKey(), ...MANUAL }
     const answers = await Promise.all(Array.from({ length: 50 }, () => topUp(shop, body)))
@@ -253,7 +253,7 @@ describe('with notifications of the processor', () => {
     ])
   })
 
-  test.each([
+  test.for([
     [{ amount_minor: 0 }, 'invalid_request'],
     [{ amount_minor: 1.5 }, 'invalid_request'],
     [{ currency: 'XXX' }, 'invalid_request'],
@@ -266,11 +266,11 @@ describe('with notifications of the processor', () => {
     [{ amount_minor: 1501, currency: 'KWD' }, 'payment_invalid'],
     [{ amount_minor: 15_010, currency: 'isk' }, 'payment_invalid'],
     [{ amount_minor: 15_001, currency: 'UGX' }, 'payment_invalid'],
-  ])('%j is refused as %s', async (body, code) => {
+  ] as const)('the request %j is refused as %s', async ([body, code], { world }) => {
     expect((await topUp(world.client, body)).body.error.code).toBe(code)
   })
 
-  test('lists are newest first and filter by status, currency and time', async () => {
+  test('lists are newest first, and can be filtered by status, currency and time', async ({ world }) => {
     const shop = await world.clientOf()
     const [one, two] = [
       await createAccepted(shop),
@@ -292,7 +292,7 @@ describe('with notifications of the processor', () => {
   })
 
   describe('after lost requests and responses', () => {
-    test.concurrent.each([
+    test.concurrent.for([
       'drop_before',
       'drop_after',
       'error_500_after',
@@ -300,7 +300,7 @@ describe('with notifications of the processor', () => {
       'cut_body',
       'conflict_409',
       'rate_limited_429',
-    ])('the money is booked once: %s', async (fault_name) => {
+    ])('the money is posted once: %s', async (fault_name, { world }) => {
       const shop = await world.clientOf()
       const description = `lost-${freshKey()}`
       const lost = await fault(world, { match: { contains: description }, fault: fault_name, times: 2 })
@@ -316,7 +316,9 @@ describe('with notifications of the processor', () => {
       )
     })
 
-    test('a stored error leaves a top-up unknown until an operator resolves it', async () => {
+    test('a stored error leaves a top-up unknown until an operator resolves the top-up', async ({
+      world,
+    }) => {
       const shop = await world.clientOf()
       const resolve = async (job_id: string, ...as: string[]) =>
         await runCommand(
@@ -332,9 +334,9 @@ describe('with notifications of the processor', () => {
         transactions: [],
       })
       const created_manually = await createUnknown(world, shop)
-      // The job must not look the top-up up before the operator resolves it.
+      // The job must not look up the top-up before the operator resolves it.
       await world.sql`update jobs set run_at = now() + interval '1 hour' where id = ${created_manually.job_id}`
-      // A person has created the top-up in the dashboard and noted its reference.
+      // A person has created the top-up in the processor's dashboard and noted its reference.
       const reference = await topUpAtProcessor(world, marksOf(created_manually.id, shop.tenant_id))
       expect((await resolve(created_manually.job_id, 'done')).stderr).toContain('--reference')
       expect((await resolve(created_manually.job_id, 'done', '--reference', reference)).code).toBe(0)
@@ -345,18 +347,16 @@ describe('with notifications of the processor', () => {
     })
   })
 
-  test('after all scenarios the books balance and agree with the processor', async () => {
+  test('after all scenarios the books balance and agree with the processor', async ({ world }) => {
     await world.drain()
-    await agreeOnAllCorrections(world)
+    await confirmAllCorrections(world)
     await checkInvariants(world)
   })
 })
 
+const testWired = testIn(createWiredWorld)
 describe('with notifications that the test delivers', () => {
-  let world: WiredWorld
-  beforeAll(async () => (world = await createWiredWorld()))
-  afterAll(async () => await world?.close())
-
+  const test = testWired
   const EXPECTED = {
     succeeded: {
       top_up: ['succeeded', null, true, false],
@@ -384,45 +384,50 @@ describe('with notifications that the test delivers', () => {
     ordersOf(['created', ...steps(end)]).map((order) => [end, order] as const),
   )
 
-  test.concurrent.each(cases)('a top-up is %s after notifications in the order %j', async (end, order) => {
-    const shop = await world.clientOf()
-    const top_up = await createAccepted(shop)
-    for (const status of steps(end)) await settleTopUp(world, top_up.processor_reference, status)
-    const all = await eventsOf(world, top_up.processor_reference)
-    const selected = pick(
-      all,
-      order.map((word) => `topup.${word}`),
-    )
-    for (const event of [...selected, ...selected]) {
-      expect((await deliver(world, event)).status).toBe(200)
-      await tried(world, [event])
-    }
-    expect(await summaryOf(shop, world, top_up.id)).toEqual(EXPECTED[end])
-  })
+  test.concurrent.for(cases)(
+    'a top-up is %s after notifications in the order %j',
+    async ([end, order], { world }) => {
+      const shop = await world.clientOf()
+      const top_up = await createAccepted(shop)
+      for (const status of steps(end)) await settleTopUp(world, top_up.processor_reference, status)
+      const all = await eventsOf(world, top_up.processor_reference)
+      const selected = pick(
+        all,
+        order.map((word) => `topup.${word}`),
+      )
+      for (const event of [...selected, ...selected]) {
+        expect((await deliver(world, event)).status).toBe(200)
+        await untilAttempted(world, [event])
+      }
+      expect(await summaryOf(shop, world, top_up.id)).toEqual(EXPECTED[end])
+    },
+  )
 
-  test.concurrent.each(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
-    'a top-up is %s after a notification of each step',
-    async (end) => {
+  test.concurrent.for(['succeeded', 'failed', 'canceled', 'reversed'] as const)(
+    'a top-up is %s if a notification is delivered after each step',
+    async (end, { world }) => {
       const shop = await world.clientOf()
       const top_up = await createAccepted(shop)
       for (const status of steps(end)) {
         await settleTopUp(world, top_up.processor_reference, status)
         const event = (await eventsOf(world, top_up.processor_reference)).at(-1)!
         await deliver(world, event)
-        await tried(world, [event])
+        await untilAttempted(world, [event])
       }
       expect(await summaryOf(shop, world, top_up.id)).toEqual(EXPECTED[end])
     },
   )
 
-  test('a top-up that is resolved as failed here and canceled at the processor is no drift', async () => {
+  test('a top-up that is resolved as failed here and canceled at the processor opens no drift', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const description = `unknown-${freshKey()}`
     await fault(world, { match: { contains: description }, fault: 'error_500_before' })
     const { body } = await topUp(shop, { ...MANUAL, description })
     const job_id = await eventually(async () => {
       const [job] = await world.sql<{ id: string }[]>`
-        select id from jobs where subject_id = ${body.id} and state = 'unknown'`
+        select id from jobs where resource_id = ${body.id} and state = 'unknown'`
       return job!.id
     })
     const reference = await topUpAtProcessor(world, marksOf(body.id, shop.tenant_id))
@@ -430,17 +435,17 @@ describe('with notifications that the test delivers', () => {
     await settleTopUp(world, reference, 'canceled')
     const events = await eventsOf(world, reference)
     for (const event of events) await deliver(world, event)
-    await tried(world, events)
+    await untilAttempted(world, events)
     expect((await shop.get('/v1/reconciliation')).body).toEqual([])
   })
 
-  test.each(['failed', 'canceled'])(
-    'a top-up that is %s at the processor is not booked later',
-    async (end) => {
+  test.for(['failed', 'canceled'])(
+    'a top-up that is %s at the processor is not posted later',
+    async (end, { world }) => {
       const shop = await world.clientOf()
       const { id, processor_reference: reference } = await createAccepted(shop)
       await settleTopUp(world, reference, end)
-      await deliverLatest(reference)
+      await deliverLatest(world, reference)
       await awaitStatus(shop, id, end)
       const before = await summaryOf(shop, world, id)
       const match = { method: 'GET', path: `^/v1/topups/${reference}$` }
@@ -450,21 +455,21 @@ describe('with notifications that the test delivers', () => {
       const object = { ...last_event.data.object, status: 'succeeded' }
       const late = { ...last_event, id: `${last_event.id}_late`, type: 'topup.succeeded', data: { object } }
       expect((await deliver(world, late)).status).toBe(200)
-      await tried(world, [late])
+      await untilAttempted(world, [late])
       expect(await summaryOf(shop, world, id)).toEqual(before)
       expect(before.transactions).toEqual([])
       expect(await driftsOf(shop, id)).toMatchObject([
         { state: 'differs', ours: { status: end }, theirs: { status: 'succeeded' } },
       ])
       await contradicting_response.remove()
-      await lookUpLater(world, 'top_up', id)
+      await lookUpAfterMonth(world, 'top_up', id)
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     },
   )
 
-  test.concurrent.each(ordersOf(['succeeded', 'reversed']))(
-    'notifications in the order %s, %s before the response of our own call reverse the top-up',
-    async (...order) => {
+  test.concurrent.for(ordersOf(['succeeded', 'reversed']))(
+    'notifications in the order %s, %s before the response to the call reverse the top-up',
+    async (order, { world }) => {
       const shop = await world.clientOf()
       const description = `slow-${freshKey()}`
       const blocked = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
@@ -481,14 +486,14 @@ describe('with notifications that the test delivers', () => {
         order.map((word) => `topup.${word}`),
       )
       for (const event of selected) await deliver(world, event)
-      await tried(world, selected)
+      await untilAttempted(world, selected)
       await blocked.remove()
       await world.drain()
       expect(await summaryOf(shop, world, body.id)).toEqual(REVERSED)
     },
   )
 
-  test('a repeated notification causes no further lookup', async () => {
+  test('a repeated notification causes no further lookup', async ({ world }) => {
     const shop = await world.clientOf()
     const top_up = await createAccepted(shop)
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
@@ -503,29 +508,29 @@ describe('with notifications that the test delivers', () => {
     expect(await countLookups()).toBe(before)
   })
 
-  test("a notification of another application's top-up is parked", async () => {
+  test("a notification of another application's top-up is parked", async ({ world }) => {
     const id = await topUpAtProcessor(world, { source: 'src_success', 'metadata[application]': 'another' })
     const event = await eventually(async () => {
       const [found] = pick(await eventsOf(world, id), ['topup.succeeded'])
       return found!
     })
     expect((await deliver(world, event)).status).toBe(200)
-    await tried(world, [event])
+    await untilAttempted(world, [event])
     const [notification] = await world.sql`select state, reason from notifications where object_id = ${id}`
     expect(notification).toMatchObject({ state: 'parked', reason: 'not_ours' })
   })
 
-  test('after all scenarios the books balance and agree with the processor', async () => {
+  test('after all scenarios the books balance and agree with the processor', async ({ world }) => {
     await world.drain()
-    await agreeOnAllCorrections(world)
+    await confirmAllCorrections(world)
     await checkInvariants(world)
   })
 
-  /** Delivers the latest event of a top-up and waits until it was tried. */
-  async function deliverLatest(reference: string): Promise<void> {
+  /** Delivers the latest event of a top-up and waits until the event has been tried. */
+  async function deliverLatest(world: World, reference: string): Promise<void> {
     const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
     expect((await deliver(world, event)).status).toBe(200)
-    await tried(world, [event])
+    await untilAttempted(world, [event])
   }
 
   async function driftsOf(shop: Client, id: string): Promise<any[]> {
@@ -536,21 +541,21 @@ describe('with notifications that the test delivers', () => {
   const topUpOf = async (shop: Client, id: string) => (await shop.get(`/v1/wallet/top_ups/${id}`)).body
   const balancesOf = async (shop: Client) => (await shop.get('/v1/wallet/balances')).body
 
-  test.each([
+  test.for([
     ['another amount and currency', { amount: '1', currency: 'jpy' }, 'succeeded'],
     ['another amount', { amount: '499' }, 'succeeded'],
     ['another currency', { currency: 'eur' }, 'succeeded'],
     ['another reversed amount', { amount: '5000' }, 'reversed'],
   ] as const)(
-    '%s with our ids is not booked, and is a drift until the real top-up is found',
-    async (_, other, end) => {
+    "a top-up of %s with Sluice's ids is not posted, and is a drift until the real top-up is found",
+    async ([_case, other, end], { world }) => {
       const shop = await world.clientOf()
       const { id, job_id } = await createUnknown(world, shop)
       const marks = marksOf(id, shop.tenant_id)
       const foreign = await topUpAtProcessor(world, { ...marks, ...other })
       await settleTopUp(world, foreign, 'succeeded')
       if (end === 'reversed') await settleTopUp(world, foreign, end)
-      await deliverLatest(foreign)
+      await deliverLatest(world, foreign)
       const theirs = {
         amount_minor: Number('amount' in other ? other.amount : 500),
         processor_reference: foreign,
@@ -568,44 +573,48 @@ describe('with notifications that the test delivers', () => {
       const real = await topUpAtProcessor(world, marks)
       await resolveAsDone(world.sql, { job_id, ...OPERATOR }, real)
       await settleTopUp(world, real, 'succeeded')
-      await deliverLatest(real)
+      await deliverLatest(world, real)
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'succeeded', processor_reference: real })
       expect(await balancesOf(shop)).toMatchObject([{ currency: 'usd', balance_minor: 500 }])
-      await lookUpLater(world, 'top_up', id)
+      await lookUpAfterMonth(world, 'top_up', id)
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     },
   )
 
-  test('a drift stays open after our top-up is resolved as failed, until the processor reverses the money', async () => {
+  test('a drift stays open after the top-up is resolved as failed, until the processor reverses the money', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const { id, job_id } = await createUnknown(world, shop)
     const foreign = await topUpAtProcessor(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
     await settleTopUp(world, foreign, 'succeeded')
-    await deliverLatest(foreign)
+    await deliverLatest(world, foreign)
     await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR }))
     const redelivered = { ...(await listEvents(world)).findLast(({ data }) => data.object.id === foreign)! }
     redelivered.id += '_again'
     await deliver(world, redelivered)
-    await tried(world, [redelivered])
+    await untilAttempted(world, [redelivered])
     expect(await driftsOf(shop, id)).toMatchObject([
       { state: 'differs', ours: { status: 'failed' }, theirs: { amount_minor: 1 } },
     ])
-    await lookUpLater(world, 'top_up', id)
+    await lookUpAfterMonth(world, 'top_up', id)
     await world.drain()
     expect(await driftsOf(shop, id)).toHaveLength(1)
     await settleTopUp(world, foreign, 'reversed')
-    await lookUpLater(world, 'top_up', id)
+    await lookUpAfterMonth(world, 'top_up', id)
     await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: null })
     expect(await balancesOf(shop)).toEqual([])
   })
 
-  test('a top-up that is resolved as failed during its notification is a drift', async () => {
+  test('a top-up that is resolved as failed while its notification is applied opens a drift', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const { id, job_id } = await createUnknown(world, shop)
     const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
     await settleTopUp(world, reference, 'succeeded')
-    // The operator's statement waits for the row first, and then the worker's.
+    // First the operator's statement waits for the row, and then the worker's statement.
     const { resolution, event } = await world.sql.begin(async (tx) => {
       await tx`select from top_ups where id = ${id} for update`
       const pending = { resolution: world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR })) }
@@ -616,7 +625,7 @@ describe('with notifications that the test delivers', () => {
       return { ...pending, event }
     })
     expect(await resolution).toMatchObject({ after: 'failed' })
-    await tried(world, [event])
+    await untilAttempted(world, [event])
     await world.drain()
     expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', processor_reference: reference })
     expect(await balancesOf(shop)).toMatchObject([{ balance_minor: 500 }])
@@ -625,9 +634,9 @@ describe('with notifications that the test delivers', () => {
     ])
   })
 
-  test.each(['a notification', 'a lookup'])(
-    'money that arrives after our top-up was resolved as failed is posted and is a drift, which %s of the reversal closes',
-    async (source) => {
+  test.for(['a notification', 'a lookup'])(
+    'money that arrives after its top-up was resolved as failed is posted and opens a drift, which %s of the reversal closes',
+    async (source, { world }) => {
       const shop = await world.clientOf()
       const { id, job_id } = await createUnknown(world, shop)
       await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR }))
@@ -636,7 +645,7 @@ describe('with notifications that the test delivers', () => {
 
       const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
       await settleTopUp(world, reference, 'succeeded')
-      await deliverLatest(reference)
+      await deliverLatest(world, reference)
       expect(await driftsOf(shop, id)).toMatchObject([
         {
           state: 'differs',
@@ -650,25 +659,25 @@ describe('with notifications that the test delivers', () => {
       const [event] = (await listEvents(world)).filter(({ data }) => data.object.id === reference)
       const redelivered = { ...event!, id: `${event!.id}_again` }
       await deliver(world, redelivered)
-      await tried(world, [redelivered])
+      await untilAttempted(world, [redelivered])
       const kinds = async () =>
         (await shop.get(`/v1/wallet/transactions?subject_id=${id}`)).body.map(({ kind }: any) => kind)
       expect(await kinds()).toEqual(['top_up'])
-      // The top-up has its reference from now on; its other fields are unchanged.
+      // From now on the top-up has its processor reference; the other fields are unchanged.
       expect(await topUpOf(shop, id)).toEqual({
         ...failed,
         processor_reference: reference,
         updated_at: expect.any(String),
       })
-      await lookUpLater(world, 'top_up', id)
+      await lookUpAfterMonth(world, 'top_up', id)
       await world.drain()
       expect(await driftsOf(shop, id)).toHaveLength(1)
 
       await settleTopUp(world, reference, 'reversed')
-      if (source === 'a notification') await deliverLatest(reference)
+      if (source === 'a notification') await deliverLatest(world, reference)
       else {
         await world.sql`delete from notifications where object_id = ${reference}`
-        await lookUpLater(world, 'top_up', id)
+        await lookUpAfterMonth(world, 'top_up', id)
       }
       await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
       expect(await topUpOf(shop, id)).toMatchObject({ status: 'failed', failure: failed.failure })
@@ -681,12 +690,14 @@ describe('with notifications that the test delivers', () => {
     },
   )
 
-  test('a key that was used for another request leaves the top-up unknown, because that request may be ours', async () => {
+  test('a key that was used for another request leaves the top-up unknown, because the other request may be the same top-up', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     await pauseJobs(world.sql, { queue: 'payments', tenant_id: shop.tenant_id })
     const { body } = await topUp(shop, MANUAL)
     const jobs = async () => [
-      ...(await world.sql<{ id: string }[]>`select id, state from jobs where subject_id = ${body.id}`),
+      ...(await world.sql<{ id: string }[]>`select id, state from jobs where resource_id = ${body.id}`),
     ]
     const [job] = await jobs()
     await topUpAtProcessor(world, { amount: '499' }, { 'idempotency-key': `${job!.id}:1` })
@@ -695,13 +706,15 @@ describe('with notifications that the test delivers', () => {
     expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
   })
 
-  test('a response with another amount leaves the top-up unknown until the right top-up is found', async () => {
+  test('a response with another amount leaves the top-up unknown until the right top-up is found', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     world.wire.replaceInAnswers('"amount":500', '"amount":900')
     onTestFinished(() => world.wire.replaceInAnswers(null))
     const { body } = await topUp(shop, MANUAL)
     const job_id = await eventually(async () => {
-      const [job] = await world.sql`select id, state, last_error from jobs where subject_id = ${body.id}`
+      const [job] = await world.sql`select id, state, last_error from jobs where resource_id = ${body.id}`
       expect(job).toMatchObject({
         state: 'unknown',
         last_error: { message: expect.stringMatching(/^tu_\w+ is another top-up$/) },
@@ -722,13 +735,15 @@ describe('with notifications that the test delivers', () => {
     )
   })
 
-  test('an immediate reversal is posted after its top-up, each time', async () => {
+  test('the reversal of a top-up that is reversed immediately is posted after the top-up, in each of ten cases', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     for (let each = 0; each < 10; each += 1) {
       const { body } = await topUp(shop, MANUAL, { prefer: 'wait=20' })
       await settleTopUp(world, body.processor_reference, 'succeeded')
       await settleTopUp(world, body.processor_reference, 'reversed')
-      await deliverLatest(body.processor_reference)
+      await deliverLatest(world, body.processor_reference)
     }
     const { body: transactions } = await shop.get('/v1/wallet/transactions?limit=100')
     expect(transactions.map(({ kind, balance_after_minor }: any) => [kind, balance_after_minor])).toEqual(
@@ -739,7 +754,9 @@ describe('with notifications that the test delivers', () => {
     )
   })
 
-  test('the token of a source is in no table in clear after the processor has accepted it', async () => {
+  test('no table contains the token of a source in plaintext after the processor has accepted the top-up', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const source = `src_success_${freshKey().replaceAll('-', '_')}`
     const { body } = await topUp(shop, { source }, { prefer: 'wait=20' })
@@ -749,32 +766,32 @@ describe('with notifications that the test delivers', () => {
         { type: 'topup.succeeded' },
       ]),
     )
-    await deliverLatest(body.processor_reference)
+    await deliverLatest(world, body.processor_reference)
     await settleTopUp(world, body.processor_reference, 'reversed')
-    await deliverLatest(body.processor_reference)
+    await deliverLatest(world, body.processor_reference)
     const rows = await readAllRows(world.sql)
     expect(rows).toContain(body.processor_reference)
     expect(rows.split('\n').filter((row) => row.includes(source))).toEqual([])
   })
 
-  test('a top-up without a notification is looked up', async () => {
+  test('a top-up without a notification is settled by a lookup', async ({ world }) => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await createAccepted(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
-    expect(await lookUpLater(world, 'top_up', id)).toBe(true)
+    expect(await lookUpAfterMonth(world, 'top_up', id)).toBe(true)
     await awaitStatus(shop, id, 'succeeded')
     expect(await driftsOf(shop, id)).toEqual([])
   })
 
-  test('the audit finds a top-up that is posted and did not succeed at the processor', async () => {
+  test('the audit finds a top-up that is posted and did not succeed at the processor', async ({ world }) => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await createAccepted(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
-    await deliverLatest(processor_reference)
+    await deliverLatest(world, processor_reference)
     await awaitStatus(shop, id, 'succeeded')
     const problems = async () => {
       const report = await auditEverything(world.sql)
-      return report.problems.flatMap(({ subject_id, problem }) => (subject_id === id ? [problem] : []))
+      return report.problems.flatMap(({ resource_id, problem }) => (resource_id === id ? [problem] : []))
     }
     const wrong = ['a top-up is posted and did not succeed at the processor']
     for (const reported of ['pending', null]) {
@@ -785,7 +802,9 @@ describe('with notifications that the test delivers', () => {
     expect(await problems()).toEqual([])
   })
 
-  test('a top-up with an unknown effect, or that succeeds after it has failed here, is a drift', async () => {
+  test('a top-up whose effect is unknown, or that succeeds after it has failed here, opens a drift', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const { id } = await createUnknown(world, shop)
     await syncUnknownDrifts(world.sql)
@@ -799,7 +818,7 @@ describe('with notifications that the test delivers', () => {
     await settleTopUp(world, top_up.processor_reference, 'succeeded')
     const lookup = requestLookup(
       'stripe',
-      { subject: 'top_up', reference: top_up.processor_reference },
+      { resource: 'top_up', reference: top_up.processor_reference },
       'test',
     )
     await storeNotifications(world.sql, [lookup])

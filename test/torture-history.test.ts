@@ -1,4 +1,5 @@
-// The torture's check of client histories: it accepts exactly the histories that some order of the calls explains.
+// The torture's check of client histories: the check accepts exactly the histories that some order of the calls
+// explains.
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Operation, Call, CallResult, PaymentView, RefundView } from '../torture/history/call.ts'
@@ -6,7 +7,7 @@ import { checkHistories, explainCalls, UNEXPLAINED } from '../torture/history/ch
 
 const isExplained = (calls: Call[]) => explainCalls(calls).found
 
-/** The view of a payment of 1000. */
+/** The client's view of a payment of 1000. */
 function payment(status: string, fields: Partial<PaymentView> = {}): PaymentView {
   const authorized = ['authorized', 'capturing', 'canceling'].includes(status)
   const captured = status === 'captured' ? 1000 : 0
@@ -19,7 +20,7 @@ const CANCEL = { op: 'cancel', key: 'v', amount_minor: null } as const
 const REFUND = { op: 'refund', key: 'r', amount_minor: 600 } as const
 const READ = { op: 'read' } as const
 
-/** A call that starts and is answered at these times. */
+/** A call that begins and is answered at these times. */
 function answeredCall(
   start: number,
   end: number,
@@ -237,14 +238,14 @@ const UNEXPLAINABLE: Record<string, Call[]> = {
   'a canceled state without a request': [created, readCall(20, 30, payment('canceled'))],
 }
 
-describe('explained', () => {
+describe('a history is explained', () => {
   test.each(Object.entries(EXPLAINED))('%s', (_, calls) => expect(isExplained(calls)).toBe(true))
 })
-describe('not explained', () => {
+describe('a history is not explained', () => {
   test.each(Object.entries(UNEXPLAINABLE))('%s', (_, calls) => expect(isExplained(calls)).toBe(false))
 })
 
-test('an unexplained history is reported with the fewest calls', () => {
+test('the report of an unexplained history contains as few calls as possible', () => {
   const calls = [
     created,
     readCall(11, 12, payment('authorized')),
@@ -291,7 +292,10 @@ const operation_lists = fc.array(
 )
 type GeneratedOperation = { op: string; reuses_key?: boolean; lost?: boolean; amount_minor?: number }
 
-/** Simulates a serial payments service. Returns the calls of its clients; each response takes no time. */
+/**
+ * Simulates a payments service that performs one call after the other. Returns the calls of its clients; each response
+ * takes no time.
+ */
 function simulateSerially(list: GeneratedOperation[], { cancels_fail = true } = {}): Call[] {
   let status = 'authorized'
   let failed = false
@@ -360,7 +364,7 @@ function simulateSerially(list: GeneratedOperation[], { cancels_fail = true } = 
   return calls
 }
 
-/** The calls as clients see them: each starts earlier and ends later, so that calls overlap. */
+/** The calls as clients see them: each call begins earlier and ends later, so that the calls overlap. */
 function stretchCalls(calls: Call[], offsets: number[]): Call[] {
   return calls.map((call, nth) => ({
     ...call,
@@ -374,7 +378,7 @@ function stretchCalls(calls: Call[], offsets: number[]): Call[] {
 
 const offset_lists = fc.array(fc.nat(45), { minLength: 7, maxLength: 11 })
 
-test('a serial history is explained with any overlap of the calls', () => {
+test('a serial history is explained however the calls overlap', () => {
   fc.assert(
     fc.property(operation_lists, offset_lists, (list, offsets) => {
       expect(isExplained(stretchCalls(simulateSerially(list), offsets))).toBe(true)
@@ -383,11 +387,11 @@ test('a serial history is explained with any overlap of the calls', () => {
   )
 })
 
-test('a history with exchanged responses of two reads is not explained', () => {
+test('a history in which the responses of two reads are exchanged is not explained', () => {
   let exchanged = 0
   fc.assert(
     fc.property(operation_lists, offset_lists, (list, offsets) => {
-      // No earlier view may recur, because exchanged equal reads are explained.
+      // Earlier views must not recur, because a history with exchanged equal reads is explained.
       const calls = stretchCalls(simulateSerially(list, { cancels_fail: false }), offsets)
       const reads = calls.filter(({ operation, answer }) => operation.op === 'read' && answer !== null)
       const resultOf = ({ answer }: Call) => JSON.stringify(answer!.result)

@@ -1,4 +1,4 @@
-// The torture's own parts: its patches fit the sources, and its verdicts find each kind of problem.
+// The torture's own parts: its patches fit the source files, and its verdicts find each kind of problem.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ import { judgeMessages, SENT_TWICE, type JudgedMessage } from '../torture/verdic
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
 test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: [] }])(
-  'the patches of the torture for "$name" fit the sources',
+  'the patches of the torture for "$name" fit the source files',
   async ({ patches, faults }) => {
     const copy = await patchedCopy(ROOT, patches)
     onTestFinished(copy.remove)
@@ -29,14 +29,14 @@ test.each([...MUTATIONS, { name: 'next version', patches: NEXT_VERSION, faults: 
   },
 )
 
-test('a seed determines the schedule', () => {
+test('a seed determines the schedule of faults', () => {
   const scheduleOf = (seed: number) => planFaults(FAULTS, seed, 1_000_000)
   expect(scheduleOf(7)).toEqual(scheduleOf(7))
   expect(scheduleOf(7)).not.toEqual(scheduleOf(8))
   expect(new Set(scheduleOf(7).map(({ fault }) => fault)).size).toBe(FAULTS.length)
 })
 
-/** Observations of consecutive answers with these states, each to a request of its own. */
+/** Observations of consecutive responses with these states, each to its own request. */
 function observationsOf(
   resource: ResourceName,
   ...states: { status: string; decided_by?: string; channel?: string }[]
@@ -80,7 +80,7 @@ test('a forward change of status is no problem, and a backward change is reporte
   expect(regressions('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
 })
 
-/** The verdict on a message that left the provider so many times. */
+/** The verdict on a message that left the provider `times` times. */
 function judge(message: Partial<JudgedMessage>, times: number) {
   const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
   const { problems, counts } = judgeMessages([sentMessage(message)], departures)
@@ -106,11 +106,11 @@ function sentMessage(message: Partial<JudgedMessage>): JudgedMessage {
   }
 }
 
-test('a message without exactly one departure, or with an outcome of another message, is a problem', () => {
+test('a message that was not sent exactly once, or that has the outcome of another message, is a problem', () => {
   expect(judge({}, 1).problems).toEqual([])
   expect(judge({}, 0).problems).toEqual(['a sent message is lost'])
   expect(judge({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
-  expect(judge({ status: 'canceled' }, 1).problems).toEqual(['a message was sent that must not be'])
+  expect(judge({ status: 'canceled' }, 1).problems).toEqual(['a message that must not be sent was sent'])
   expect(judge({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
   expect(judge({ status: 'queued', open: true }, 0).problems).toEqual([])
   expect(judge({ status: 'unknown' }, 0).problems).toEqual(['an unknown message has no open job'])
@@ -122,7 +122,7 @@ test('a message without exactly one departure, or with an outcome of another mes
   expect(failed).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
   expect(judge({ reference: 'SM2' }, 1).problems).toEqual(['a message has another reference'])
   expect(judge({ channel: 'email', reached: 2 }, 1).problems).toEqual([
-    'a message reached another number of recipients',
+    'a message reached the wrong number of recipients',
   ])
   const ambiguous = judge({ ambiguous: true }, 1)
   expect(ambiguous.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
@@ -131,7 +131,7 @@ test('a message without exactly one departure, or with an outcome of another mes
   ])
 })
 
-test('two equal ambiguous messages may have each other’s reference', () => {
+test('two equal messages with ambiguous outcomes may have each other’s reference', () => {
   const departures = [1, 2].map((nth) => ({ id: `${nth}`, reference: `SM${nth}`, recipients: 1 }))
   const problemsWith = (changes: Partial<JudgedMessage>) =>
     judgeMessages(
@@ -147,7 +147,7 @@ test('two equal ambiguous messages may have each other’s reference', () => {
   expect(problemsWith({ reference: 'SM2' })).toHaveLength(1)
 })
 
-test('open work is listed, and an unknown job is open work only when it is due', async () => {
+test('open work is listed, and an unknown job counts as open work only when it is due', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const sql = connectDatabase(url, { max: 1, application_name: 'test' })
@@ -162,7 +162,7 @@ test('open work is listed, and an unknown job is open work only when it is due',
   expect(await hasOpenWork(sql, 15, 0)).toBe(true)
 })
 
-test('the answers of concurrent requests may show either state', () => {
+test('the responses to concurrent requests may show either state', () => {
   const observations = observationsOf('payout', { status: 'paid' }, { status: 'processing' })
   for (const { seen } of observations.values()) seen[1]!.start = 0.2
   expect(checkObservations(observations)).toEqual([])
@@ -187,7 +187,7 @@ function problemsOfFollower(feed: FeedEvent[], sequences: number[]): string[] {
   return judgeFeeds(feed, [follower]).map(({ problem }) => problem)
 }
 
-test('a gap in a feed, a wrong order, and a missed or repeated event are problems', () => {
+test('a gap in the feed, a wrong order, and a missed or repeated event are problems', () => {
   const complete = [1, 2, 3]
   expect(problemsOfFollower(PAYMENT_EVENTS, complete)).toEqual([])
   expect(problemsOfFollower(PAYMENT_EVENTS, [1, 3])).toEqual(['a reader of the feed skipped an event'])
@@ -205,7 +205,7 @@ test('a gap in a feed, a wrong order, and a missed or repeated event are problem
   expect(
     problemsOfFollower([created!, ...later.map((event) => ({ ...event, sequence: null }))], [1]),
   ).toEqual(['an event is not in the feed', 'an event is not in the feed'])
-  const wrong_order = 'the feed has events in another order'
+  const wrong_order = 'the feed has events in the wrong order'
   expect(problemsOfFollower(feedOf('payment.captured', 'payment.authorized'), [1, 2])).toEqual([wrong_order])
   expect(problemsOfFollower(feedOf('message.sent', 'message.created'), [1, 2])).toEqual([wrong_order])
   const late = PAYMENT_EVENTS.map((event, index) => (index === 1 ? { ...event, created_at: '2025' } : event))
@@ -242,7 +242,7 @@ function problemsOfArrivals(
   return problems.map(({ problem }) => problem)
 }
 
-test('a lost event, a wrong order at an ordered endpoint, and an unsubscribed event are problems', () => {
+test('a lost event, a wrong order at an ordered endpoint, and an event to which the endpoint does not subscribe are problems', () => {
   expect(problemsOfArrivals([1, 2, 3])).toEqual([])
   expect(problemsOfArrivals([-1, -1, 1, 2, 1, 3])).toEqual([])
   expect(problemsOfArrivals([1, -2, 3, 2])).toEqual(['an ordered endpoint was sent a later event first'])

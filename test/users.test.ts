@@ -1,4 +1,4 @@
-// `npm run users`: manages the users of the dashboard and records each act.
+// `npm run users` manages the users of the dashboard and records each act.
 import { hostname, userInfo } from 'node:os'
 import { expect } from 'vitest'
 import { WITHOUT_USER_NAME, runCommand } from '#test/commands.ts'
@@ -71,7 +71,7 @@ test('a first owner is invited, becomes an operator and is listed', async ({ wor
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
 })
 
-test('the commands end sessions, remove the second factor and set a generated password', async ({
+test('the command ends sessions, removes a second factor and sets a generated password', async ({
   world,
 }) => {
   const { email, user_id } = await createPerson(world, { role: 'support' })
@@ -101,7 +101,7 @@ test('the commands end sessions, remove the second factor and set a generated pa
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(password)
 })
 
-test('the error names a missing or invalid option', async ({ world }) => {
+test('the error of a missing or invalid option names the option', async ({ world }) => {
   const mistakes: [string[], string][] = [
     [['invite', '--tenant', 'a', '--email', 'a@b.example'], '--role is missing. See --help.'],
     [
@@ -121,7 +121,7 @@ test('the error names a missing or invalid option', async ({ world }) => {
   expect((await runUsers(world, '--help')).stdout).toContain('npm run users -- invite')
 })
 
-test('an act of an account without a name is recorded with its uid', async ({ world }) => {
+test('an act of an operating system account without a name is recorded with the uid', async ({ world }) => {
   const { email } = await createPerson(world, {})
   const result = await runCommand('src/commands/users.ts', ['end-sessions', '--email', email], {
     DATABASE_URL: world.config.DATABASE_URL,

@@ -4,7 +4,7 @@ import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {
-  askProvider,
+  callProvider,
   decide,
   getVerification,
   verificationIn,
@@ -14,7 +14,7 @@ import {
   settleSession,
   startVerification,
 } from '#test/verifications.ts'
-import { lookUpLater } from '#test/lookups.ts'
+import { lookUpAfterMonth } from '#test/lookups.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import {
   deliver,
@@ -25,7 +25,7 @@ import {
   mapConcurrently,
   stateOf,
   deliverInOrders,
-  tried,
+  untilAttempted,
 } from '#test/stripe-events.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -35,8 +35,8 @@ const test = testIn({ notifications: false })
 const sessionEvents = (world: World, reference: string) => eventsOf(world, reference)
 
 /**
- * Creates one verification per step, performs all steps on each, and then delivers the events in rotated orders. The
- * worker does not read the content of events, so other orders are equivalent.
+ * Creates one verification per step, performs all steps on each verification, and then delivers the events in rotated
+ * orders. The worker does not read the content of events, so other orders are equivalent.
  */
 async function deliverAfterwards(
   world: World,
@@ -56,7 +56,10 @@ async function deliverAfterwards(
 }
 
 describe('any order of events leads to the same state', () => {
-  test('processing, input required, processing again and approved', async ({ world, client }) => {
+  test('with the steps processing, input required, processing again and approved', async ({
+    world,
+    client,
+  }) => {
     const verifications = await deliverAfterwards(world, client, [
       ['processing'],
       ['requires_input', 'document_expired'],
@@ -74,7 +77,7 @@ describe('any order of events leads to the same state', () => {
       })
   }, 180_000)
 
-  test('processing and finally input required', async ({ world, client }) => {
+  test('with the steps processing and finally input required', async ({ world, client }) => {
     const verifications = await deliverAfterwards(world, client, [
       ['processing'],
       ['requires_input', 'abandoned'],
@@ -86,7 +89,10 @@ describe('any order of events leads to the same state', () => {
       })
   })
 
-  test('delivery after each step, with late duplicates of earlier events', async ({ world, client }) => {
+  test('with a delivery after each step, and with late duplicates of earlier events', async ({
+    world,
+    client,
+  }) => {
     const { id, provider_reference } = await verificationOf(client)
     for (const [reported, status] of [
       ['processing', 'processing'],
@@ -105,7 +111,7 @@ describe('any order of events leads to the same state', () => {
     }
   })
 
-  test('a late response to an earlier lookup is ignored', async ({ world, client }) => {
+  test('with a late response to an earlier lookup, which is ignored', async ({ world, client }) => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
     const hold = await fault(world, {
@@ -129,14 +135,14 @@ describe('any order of events leads to the same state', () => {
   })
 })
 
-test('an event before the response to the create call applies once, by the id of the verification', async ({
+test('an event that precedes the response to the create call is applied once, by the id of the verification', async ({
   world,
   client,
 }) => {
   const hold = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
   const { body } = await startVerification(client, await party(client, 'customer'), ASYNC)
   await hold.hit()
-  const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
+  const { data } = await callProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
   const events = await sessionEvents(world, data[0].id)
   await deliverAll(world, events)
@@ -175,7 +181,7 @@ describe('a redaction', () => {
     ['canceled', 'rejected'],
     [null, 'rejected'],
   ] as const)(
-    'of a session with status %s changes only the timeline',
+    'of a session with the status %s changes only the timeline',
     async ([reported, status], { world, client }) => {
       const verification = await verificationOf(client)
       if (reported !== null) await settleSession(world, verification.provider_reference, reported)
@@ -184,7 +190,7 @@ describe('a redaction', () => {
       await verificationIn(client, verification.id, status)
       await world.drain()
       const before = await getVerification(client, verification.id)
-      await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
+      await callProvider(world, 'POST', `/${verification.provider_reference}/redact`)
       const redacted = await eventually(async () => {
         const event = (await sessionEvents(world, verification.provider_reference)).find(({ type }) =>
           type.endsWith('.redacted'),
@@ -203,7 +209,7 @@ describe('a redaction', () => {
 
   test('of an open session rejects the verification', async ({ world, client }) => {
     const verification = await verificationOf(client)
-    await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
+    await callProvider(world, 'POST', `/${verification.provider_reference}/redact`)
     await eventually(async () =>
       expect(await sessionEvents(world, verification.provider_reference)).toHaveLength(2),
     )
@@ -214,7 +220,7 @@ describe('a redaction', () => {
   })
 })
 
-test('the event of a session of another application is parked', async ({ world }) => {
+test('the event of a session that another application created is parked', async ({ world }) => {
   const { url, api_key } = world.provider('stripe')
   const response = await fetch(`${url}/v1/identity/verification_sessions`, {
     method: 'POST',
@@ -229,14 +235,17 @@ test('the event of a session of another application is parked', async ({ world }
   await settleSession(world, id, 'verified')
   const [event] = await sessionEvents(world, id)
   await deliver(world, event!)
-  await tried(world, [event!])
+  await untilAttempted(world, [event!])
   expect(await stateOf(world, event!)).toBe('parked')
 })
 
-test('a lookup finds the decision of a session without a notification', async ({ world, client }) => {
+test('a lookup finds the decision on a session for which no notification arrives', async ({
+  world,
+  client,
+}) => {
   const { id, provider_reference } = await verificationOf(client)
   await settleSession(world, provider_reference, 'verified')
-  expect(await lookUpLater(world, 'kyc', id)).toBe(true)
+  expect(await lookUpAfterMonth(world, 'kyc', id)).toBe(true)
   expect(await verificationIn(client, id, 'approved')).toMatchObject({ decided_by: 'provider' })
   expect((await client.get('/v1/reconciliation')).body).toEqual([])
 })
@@ -247,7 +256,7 @@ test('after all scenarios the books and the provider agree', async ({ world }) =
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
 }, 180_000)
 
-// These tests leave drifts, so they run last.
+// These tests leave drifts behind, so they run last.
 test('a canceled session of an approved verification is a drift, except after a redaction', async ({
   world,
   client,
@@ -258,7 +267,7 @@ test('a canceled session of an approved verification is a drift, except after a 
     update verifications set status = 'approved', decision = 'approved', decided_by = 'provider', decided_at = now(),
       links = '{}', links_until = null
     where id = any(${ids})`
-  await askProvider(world, 'POST', `/${redacted.provider_reference}/redact`)
+  await callProvider(world, 'POST', `/${redacted.provider_reference}/redact`)
   await settleSession(world, canceled.provider_reference, 'canceled')
   const events = await eventually(async () => {
     const all = await listEvents(world)
@@ -278,7 +287,7 @@ test('a canceled session of an approved verification is a drift, except after a 
   ])
 })
 
-/** A verification that an operator resolved as failed although its call took effect. */
+/** A verification that an operator has resolved as failed although its call took effect. */
 async function resolveAsFailedByMistake(
   world: World,
   client: Client,
@@ -289,7 +298,7 @@ async function resolveAsFailedByMistake(
   const { body } = await startVerification(client, await party(client, 'recipient'), ASYNC)
   await lost_response.hit()
   await outage.hit()
-  const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
+  const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${body.id}`
   await eventually(async () =>
     expect(
       await world.sql.begin((tx) =>
@@ -299,11 +308,11 @@ async function resolveAsFailedByMistake(
   )
   await outage.remove()
   expect(await getVerification(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
-  const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
+  const { data } = await callProvider(world, 'GET', `?client_reference_id=${body.id}`)
   return { id: body.id, session: data[0].id }
 }
 
-test('a verification resolved as failed and verified at the provider is a drift', async ({
+test('a verification that is resolved as failed here and verified at the provider is a drift', async ({
   world,
   client,
 }) => {
@@ -327,16 +336,16 @@ test('a verification resolved as failed and verified at the provider is a drift'
   )
 })
 
-test('the session of a verification resolved as failed is canceled', async ({ world, client }) => {
+test('the session of a verification that is resolved as failed is canceled', async ({ world, client }) => {
   const { id, session } = await resolveAsFailedByMistake(world, client)
   await settleSession(world, session, 'requires_input')
   await deliverAll(world, await sessionEvents(world, session))
   await eventually(async () =>
-    expect(await askProvider(world, 'GET', `/${session}`)).toMatchObject({ status: 'canceled' }),
+    expect(await callProvider(world, 'GET', `/${session}`)).toMatchObject({ status: 'canceled' }),
   )
   await world.drain()
   expect(await getVerification(client, id)).toMatchObject({ status: 'rejected', decided_by: null })
-  expect(await lookUpLater(world, 'kyc', id)).toBe(true)
+  expect(await lookUpAfterMonth(world, 'kyc', id)).toBe(true)
   await world.drain()
   expect((await client.get('/v1/reconciliation')).body).not.toContainEqual(
     expect.objectContaining({ subject_id: id }),

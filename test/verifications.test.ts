@@ -1,5 +1,6 @@
-// Tests verifications through the API: their start, links, decisions by provider or operator, and the status of their subjects.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+// Tests verifications through the API: their start, links, decisions by provider or operator, and the status of the
+// persons and companies that they verify.
+import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Sql } from '#core/db.ts'
@@ -10,7 +11,7 @@ import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { readAllRows } from '#test/databases.ts'
 import {
-  askProvider,
+  callProvider,
   decide,
   getVerification,
   verificationIn,
@@ -23,35 +24,32 @@ import {
 import { waitingForLocks } from '#test/locks.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import { fund, payOut } from '#test/payouts.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const MISSING_ID = '0198f6f0-1234-7000-8000-123456789abc'
 const PARTIES: Party[] = ['customer', 'merchant', 'recipient']
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld()
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
-async function statusOf({ subject_type, subject_id }: { subject_type: string; subject_id: string }) {
+async function statusOf(
+  client: Client,
+  { subject_type, subject_id }: { subject_type: string; subject_id: string },
+) {
   return (await client.get(`/v1/${subject_type}s/${subject_id}`)).body.kyc_status
 }
 
-async function eventsOf(id: string): Promise<any[]> {
+async function eventsOf(world: World, id: string): Promise<any[]> {
   return await world.sql`select type, data from events where subject_id = ${id} order by created_at, id`
 }
 
-async function timelineOf(id: string): Promise<any[]> {
+async function timelineOf(client: Client, id: string): Promise<any[]> {
   return (await client.get(`/v1/compliance/kyc/${id}/timeline`)).body
 }
 
 describe('the start of a verification', () => {
-  test.each(PARTIES)(
-    'a verification of a %s returns all fields and the page of the provider',
-    async (type) => {
+  test.for(PARTIES)(
+    "returns all fields of the verification of a %s, and the URL of the provider's page",
+    async (type, { world, client }) => {
       const subject = await party(client, type)
       const idempotency_key = freshKey()
       const metadata = { case: 17 }
@@ -83,16 +81,19 @@ describe('the start of a verification', () => {
         updated_at: expect.any(String),
       })
       const { id, provider_reference, url } = answer.body
-      expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
+      expect(await callProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
         type: 'document',
         client_reference_id: id,
         metadata: { sluice_kyc_id: id, sluice_tenant_id: world.tenant_id },
       })
       expect((await fetch(url)).status).toBe(200)
       expect((await fetch(url)).status).toBe(410)
-      expect(await statusOf(subject)).toBe('requires_input')
+      expect(await statusOf(client, subject)).toBe('requires_input')
       expect(await getVerification(client, id)).toEqual({ ...answer.body, url: null })
-      expect((await eventsOf(id)).map((event) => event.type)).toEqual(['kyc.created', 'kyc.requires_input'])
+      expect((await eventsOf(world, id)).map((event) => event.type)).toEqual([
+        'kyc.created',
+        'kyc.requires_input',
+      ])
       const back = await fetch(
         `${world.provider('stripe').url}/_emulator/identity/${provider_reference}/submit`,
         {
@@ -106,7 +107,7 @@ describe('the start of a verification', () => {
     },
   )
 
-  test.each(PARTIES)('a verification is refused for an id that is no %s of the tenant', async (type) => {
+  test.for(PARTIES)('is refused for an id that is no %s of the tenant', async (type, { world, client }) => {
     const stranger = await world.clientOf()
     const { subject_id } = await party(stranger, type)
     for (const id of [MISSING_ID, subject_id]) {
@@ -116,15 +117,15 @@ describe('the start of a verification', () => {
     expect((await stranger.get(`/v1/${type}s/${subject_id}`)).body.kyc_status).toBe('none')
   })
 
-  test.each(PARTIES)('a verification of a deleted or archived %s is refused', async (type) => {
+  test.for(PARTIES)('is refused for a deleted or archived %s', async (type, { client }) => {
     const subject = await party(client, type)
     await client.delete(`/v1/${type}s/${subject.subject_id}`)
     const { status, body } = await startVerification(client, subject)
     expect([status, body.error.code, body.error.param]).toEqual([422, 'kyc_invalid', 'subject_id'])
-    expect(await statusOf(subject)).toBe('none')
+    expect(await statusOf(client, subject)).toBe('none')
   })
 
-  test.each([
+  test.for([
     [{ subject_type: 'payout' }, 'subject_type'],
     [{ subject_type: undefined }, 'subject_type'],
     [{ subject_id: 'ada' }, 'subject_id'],
@@ -132,7 +133,7 @@ describe('the start of a verification', () => {
     [{ return_url: 'nowhere' }, 'return_url'],
     [{ url: 'https://shop.example' }, 'url'],
     [{ idempotency_key: undefined }, 'idempotency_key'],
-  ])('%j is refused', async (body, param) => {
+  ] as const)('is refused with %j', async ([body, param], { client }) => {
     const answer = await startVerification(client, { subject_id: MISSING_ID, ...body })
     expect([answer.status, answer.body.error.code, answer.body.error.param]).toEqual([
       400,
@@ -141,7 +142,10 @@ describe('the start of a verification', () => {
     ])
   })
 
-  test('a subject has one open verification at a time, and the refusal names it', async () => {
+  test('is refused while the subject has an open verification, and the error names that verification', async ({
+    world,
+    client,
+  }) => {
     const subject = await party(client, 'recipient')
     const [first, ...others] = (
       await Promise.all(Array.from({ length: 50 }, () => startVerification(client, subject)))
@@ -154,10 +158,13 @@ describe('the start of a verification', () => {
     await settleSession(world, first!.body.provider_reference, 'canceled')
     await verificationIn(client, first!.body.id, 'rejected')
     expect((await startVerification(client, subject)).status).toBe(201)
-    expect(await statusOf(subject)).toBe('requires_input')
+    expect(await statusOf(client, subject)).toBe('requires_input')
   })
 
-  test('an open verification that its subject does not show refuses another, and the audit reports it', async () => {
+  test('is refused while a verification is open that its subject does not show, and the audit reports that verification', async ({
+    world,
+    client,
+  }) => {
     const { id, subject_type, subject_id } = await verificationOf(client, 'recipient')
     const setShown = async (kyc_id: string | null, kyc_status: string) =>
       await world.sql`
@@ -170,27 +177,32 @@ describe('the start of a verification', () => {
     expect(problems).toMatchObject([{ problem: 'a verified party does not show the verification', id }])
   })
 
-  test.each(PARTIES)('each audit finds a %s that is approved without a verification', async (type) => {
-    const { subject_id } = await party(client, type)
-    const table = world.sql(`${type}s`)
-    await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
-    const reports = [
-      await auditEverything(world.sql),
-      // The audit of changes has no time limit for this rule.
-      await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
-    ]
-    await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
-    for (const { problems } of reports)
-      expect(problems).toMatchObject([
-        {
-          problem: 'a party shows a status without a verification',
-          id: subject_id,
-          what: `${type} approved`,
-        },
-      ])
-  })
+  test.for(PARTIES)(
+    'is needed for an approval: each audit finds a %s that is approved without a verification',
+    async (type, { world, client }) => {
+      const { subject_id } = await party(client, type)
+      const table = world.sql(`${type}s`)
+      await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
+      const reports = [
+        await auditEverything(world.sql),
+        // This rule of the audit of changes has no time limit.
+        await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
+      ]
+      await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
+      for (const { problems } of reports)
+        expect(problems).toMatchObject([
+          {
+            problem: 'a party shows a status without a verification',
+            id: subject_id,
+            what: `${type} approved`,
+          },
+        ])
+    },
+  )
 
-  test('requests with one key create one verification, and the key with other content is refused', async () => {
+  test('creates one verification for several requests with one key, and the key with other content is refused', async ({
+    client,
+  }) => {
     const subject = await party(client, 'customer')
     const idempotency_key = freshKey()
     const answers = await Promise.all(
@@ -203,7 +215,10 @@ describe('the start of a verification', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('a verification that the provider refuses is rejected without a decision, and another can follow', async () => {
+  test('leads to a rejected verification without a decision if the provider refuses it, and a second verification can follow', async ({
+    world,
+    client,
+  }) => {
     const subject = await party(client, 'merchant')
     await fault(world, { match: { path: '/verification_sessions$' }, fault: 'refuse_400' })
     const idempotency_key = freshKey()
@@ -221,11 +236,11 @@ describe('the start of a verification', () => {
         decided_by: null,
       })
     }
-    expect(await statusOf(subject)).toBe('rejected')
+    expect(await statusOf(client, subject)).toBe('rejected')
     expect((await startVerification(client, subject)).status).toBe(201)
   })
 
-  test.concurrent.each([
+  test.concurrent.for([
     'drop_before',
     'drop_after',
     'error_500_before',
@@ -233,25 +248,21 @@ describe('the start of a verification', () => {
     'cut_body',
     'empty_200',
     'html_503',
-  ])(
-    'a verification has one session after %s',
-    async (kind) => {
-      const mark = freshKey()
-      await fault(world, { match: { path: '/verification_sessions$', contains: mark }, fault: kind })
-      const subject = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
-      const { body } = await startVerification(client, subject, { prefer: 'wait=30' })
-      const verification = body.error === undefined ? body : undefined
-      expect(verification).toMatchObject({ status: 'requires_input', url: expect.any(String) })
-      const { data } = await askProvider(world, 'GET', `?client_reference_id=${verification.id}`)
-      expect(data.map((each: any) => each.id)).toEqual([verification.provider_reference])
-      expect((await fetch(verification.url)).status).toBe(200)
-    },
-    60_000,
-  )
+  ])('leads to one session despite the fault %s', { timeout: 60_000 }, async (kind, { world, client }) => {
+    const mark = freshKey()
+    await fault(world, { match: { path: '/verification_sessions$', contains: mark }, fault: kind })
+    const subject = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
+    const { body } = await startVerification(client, subject, { prefer: 'wait=30' })
+    const verification = body.error === undefined ? body : undefined
+    expect(verification).toMatchObject({ status: 'requires_input', url: expect.any(String) })
+    const { data } = await callProvider(world, 'GET', `?client_reference_id=${verification.id}`)
+    expect(data.map((each: any) => each.id)).toEqual([verification.provider_reference])
+    expect((await fetch(verification.url)).status).toBe(200)
+  })
 })
 
 describe('the page of the provider', () => {
-  test('is in exactly one response of 50 concurrent replays', async () => {
+  test('has its URL in exactly one of 50 concurrent replays of the request', async ({ client }) => {
     const subject = await party(client, 'customer')
     const idempotency_key = freshKey()
     const first = await startVerification(client, { ...subject, idempotency_key }, ASYNC)
@@ -273,7 +284,10 @@ describe('the page of the provider', () => {
     expect((await startVerification(client, { ...subject, idempotency_key })).body.url).toBeNull()
   })
 
-  test('is new in the response of each request for a link, once per key', async () => {
+  test('has a new URL in the response to each request for a link, once per key', async ({
+    world,
+    client,
+  }) => {
     const { id, url, provider_reference } = await verificationOf(client)
     const keys = [freshKey(), freshKey(), freshKey()]
     const requestLink = (idempotency_key: string) =>
@@ -294,7 +308,10 @@ describe('the page of the provider', () => {
     expect((await client.post(`/v1/compliance/kyc/${MISSING_ID}/link`)).status).toBe(404)
   })
 
-  test('is limited to ten open requests for a link; a replay of an accepted request is answered', async () => {
+  test('is limited to ten open requests for a link; a replay of an accepted request is answered', async ({
+    world,
+    client,
+  }) => {
     const { id, provider_reference } = await verificationOf(client)
     const blocked = await fault(world, {
       match: { path: `/verification_sessions/${provider_reference}` },
@@ -320,7 +337,10 @@ describe('the page of the provider', () => {
     expect((await requestLink(freshKey())).status).toBe(200)
   })
 
-  test('is not available before the session exists and while the provider processes it', async () => {
+  test('is not available before the session exists, or while the provider processes the session', async ({
+    world,
+    client,
+  }) => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
     // The link is refused before and after the notification of this status.
@@ -337,21 +357,24 @@ describe('the page of the provider', () => {
     await verificationIn(client, pending.body.id, 'requires_input')
   })
 
-  test('is deleted if it was not fetched before it expired', async () => {
+  test('has a URL that is deleted if it was not fetched before it expired', async ({ world, client }) => {
     const subject = await party(client, 'customer')
     const idempotency_key = freshKey()
     const { body } = await startVerification(client, { ...subject, idempotency_key }, ASYNC)
     await verificationIn(client, body.id, 'requires_input')
     const hasLinks = async () =>
       (await world.sql`select links <> '{}' as kept from verifications where id = ${body.id}`)[0]!.kept
-    // The notification of the session may arrive before the response of our own call.
+    // The notification of the session may arrive before the response to the call.
     await eventually(async () => expect(await hasLinks()).toBe(true))
     await world.sql`update verifications set links_until = now() - interval '1 second' where id = ${body.id}`
     await eventually(async () => expect(await hasLinks()).toBe(false))
     expect((await startVerification(client, { ...subject, idempotency_key })).body.url).toBeNull()
   })
 
-  test('is only in that response: no table, event or timeline has it in clear', async () => {
+  test('has its URL in that response only: no table, event or timeline has the URL in plaintext', async ({
+    world,
+    client,
+  }) => {
     const verification = await verificationOf(client)
     const link = await client.post(`/v1/compliance/kyc/${verification.id}/link`)
     const { provider_reference } = verification
@@ -359,11 +382,11 @@ describe('the page of the provider', () => {
     await eventually(async () =>
       expect((await getVerification(client, verification.id)).failure?.code).toBe('document_expired'),
     )
-    const { url, client_secret } = await askProvider(world, 'GET', `/${provider_reference}`)
+    const { url, client_secret } = await callProvider(world, 'GET', `/${provider_reference}`)
     const secrets = [verification.url, link.body.url, url].map((each) =>
       new URL(each).searchParams.get('link')!,
     )
-    const texts = [await readAllRows(world.sql), JSON.stringify(await timelineOf(verification.id))]
+    const texts = [await readAllRows(world.sql), JSON.stringify(await timelineOf(client, verification.id))]
     for (const text of texts)
       for (const secret of [...secrets, client_secret]) {
         expect(secret.length).toBeGreaterThan(20)
@@ -373,52 +396,55 @@ describe('the page of the provider', () => {
 })
 
 describe('a decision of the provider', () => {
-  test.each([
+  test.for([
     ['verified', 'approved', null],
     ['canceled', 'rejected', { code: 'canceled', message: 'The session was canceled at the provider.' }],
-  ])('of %s sets the verification and its subject to %s', async (reported, status, failure) => {
-    const verification = await verificationOf(client, 'merchant')
-    await settleSession(world, verification.provider_reference, reported)
-    const decided = await verificationIn(client, verification.id, status)
-    expect(decided).toMatchObject({
-      decision: status,
-      decided_by: 'provider',
-      decided_by_key_id: null,
-      decision_reason: null,
-      decided_at: expect.any(String),
-      failure,
-    })
-    expect(await statusOf(verification)).toBe(status)
-    expect((await eventsOf(verification.id)).at(-1)).toMatchObject({
-      type: `kyc.${status}`,
-      data: { decided_by: 'provider' },
-    })
-  })
+  ] as const)(
+    'of %s sets the verification and its subject to %s',
+    async ([reported, status, failure], { world, client }) => {
+      const verification = await verificationOf(client, 'merchant')
+      await settleSession(world, verification.provider_reference, reported)
+      const decided = await verificationIn(client, verification.id, status)
+      expect(decided).toMatchObject({
+        decision: status,
+        decided_by: 'provider',
+        decided_by_key_id: null,
+        decision_reason: null,
+        decided_at: expect.any(String),
+        failure,
+      })
+      expect(await statusOf(client, verification)).toBe(status)
+      expect((await eventsOf(world, verification.id)).at(-1)).toMatchObject({
+        type: `kyc.${status}`,
+        data: { decided_by: 'provider' },
+      })
+    },
+  )
 
-  test('can follow several rounds of processing and requests for input', async () => {
+  test('can follow after several rounds of processing and requests for input', async ({ world, client }) => {
     const verification = await verificationOf(client, 'recipient')
     await settleSession(world, verification.provider_reference, 'processing')
     await verificationIn(client, verification.id, 'processing')
-    expect(await statusOf(verification)).toBe('processing')
+    expect(await statusOf(client, verification)).toBe('processing')
     await settleSession(world, verification.provider_reference, 'requires_input', 'selfie_face_mismatch')
     const requires_input = await verificationIn(client, verification.id, 'requires_input')
     expect(requires_input).toMatchObject({
       failure: { code: 'selfie_face_mismatch', message: expect.any(String) },
       decision: null,
     })
-    expect(await statusOf(verification)).toBe('requires_input')
+    expect(await statusOf(client, verification)).toBe('requires_input')
     await settleSession(world, verification.provider_reference, 'processing')
     expect(await verificationIn(client, verification.id, 'processing')).toMatchObject({ failure: null })
     await settleSession(world, verification.provider_reference, 'verified')
     await verificationIn(client, verification.id, 'approved')
-    expect((await eventsOf(verification.id)).map(({ type }) => type)).toEqual(
+    expect((await eventsOf(world, verification.id)).map(({ type }) => type)).toEqual(
       ['created', 'requires_input', 'processing', 'requires_input', 'processing', 'approved'].map(
         (word) => `kyc.${word}`,
       ),
     )
   })
 
-  test('refuses payouts to a rejected recipient', async () => {
+  test('that rejects a recipient blocks payouts to the recipient', async ({ world, client }) => {
     const verification = await verificationOf(client, 'recipient')
     await fund(client, 100)
     await settleSession(world, verification.provider_reference, 'canceled')
@@ -431,9 +457,9 @@ describe('a decision of the provider', () => {
 })
 
 describe('a manual decision', () => {
-  test.each(['approved', 'rejected'] as const)(
-    'of %s is final, and has the id of its key',
-    async (decision) => {
+  test.for(['approved', 'rejected'] as const)(
+    'of %s is final, and has the id of the API key that sent it',
+    async (decision, { world, client }) => {
       const verification = await verificationOf(client, 'recipient')
       const idempotency_key = freshKey()
       const answer = await decide(client, verification.id, decision, { idempotency_key })
@@ -452,29 +478,29 @@ describe('a manual decision', () => {
           updated_at: expect.any(String),
         },
       ])
-      expect(await statusOf(verification)).toBe(decision)
+      expect(await statusOf(client, verification)).toBe(decision)
       const replayed = await decide(client, verification.id, decision, { idempotency_key })
       expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
       for (const other of ['approved', 'rejected'] as const) {
         const refused = await decide(client, verification.id, other)
         expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_already_decided'])
       }
-      const event = (await eventsOf(verification.id)).at(-1)
+      const event = (await eventsOf(world, verification.id)).at(-1)
       expect(event).toMatchObject({ type: `kyc.${decision}`, data: { decided_by_key_id: key_id } })
-      expect(await timelineOf(verification.id)).toContainEqual(
+      expect(await timelineOf(client, verification.id)).toContainEqual(
         expect.objectContaining({
           name: `kyc.${decision}`,
           details: expect.objectContaining({ decided_by_key_id: key_id }),
         }),
       )
-      // The session is canceled, and the notification of that changes nothing.
+      // The session is canceled, and the notification of the cancellation changes nothing.
       await eventually(async () =>
-        expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
+        expect(await callProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
           status: 'canceled',
         }),
       )
       await eventually(async () =>
-        expect(await timelineOf(verification.id)).toContainEqual(
+        expect(await timelineOf(client, verification.id)).toContainEqual(
           expect.objectContaining({ name: 'identity.verification_session.canceled', outcome: 'applied' }),
         ),
       )
@@ -482,36 +508,42 @@ describe('a manual decision', () => {
     },
   )
 
-  test.each(['verified', 'canceled'])('overrides %s of the provider once', async (reported) => {
-    const verification = await verificationOf(client)
-    await settleSession(world, verification.provider_reference, reported)
-    const status = reported === 'verified' ? 'approved' : 'rejected'
-    const other = reported === 'verified' ? 'rejected' : 'approved'
-    await verificationIn(client, verification.id, status)
-    expect((await decide(client, verification.id, other)).body).toMatchObject({
-      status: other,
-      decided_by: 'manual',
-    })
-    expect(await statusOf(verification)).toBe(other)
-    expect((await decide(client, verification.id, status as 'approved')).status).toBe(409)
-  })
+  test.for(['verified', 'canceled'])(
+    'overrides the decision "%s" of the provider once',
+    async (reported, { world, client }) => {
+      const verification = await verificationOf(client)
+      await settleSession(world, verification.provider_reference, reported)
+      const status = reported === 'verified' ? 'approved' : 'rejected'
+      const other = reported === 'verified' ? 'rejected' : 'approved'
+      await verificationIn(client, verification.id, status)
+      expect((await decide(client, verification.id, other)).body).toMatchObject({
+        status: other,
+        decided_by: 'manual',
+      })
+      expect(await statusOf(client, verification)).toBe(other)
+      expect((await decide(client, verification.id, status as 'approved')).status).toBe(409)
+    },
+  )
 
-  test('during processing leaves the session open, and its result changes nothing', async () => {
+  test("during processing leaves the session open, and the session's result changes nothing", async ({
+    world,
+    client,
+  }) => {
     const verification = await verificationOf(client)
     await settleSession(world, verification.provider_reference, 'processing')
     await verificationIn(client, verification.id, 'processing')
     const { body } = await decide(client, verification.id, 'rejected')
     await settleSession(world, verification.provider_reference, 'verified')
     await eventually(async () =>
-      expect(await timelineOf(verification.id)).toContainEqual(
+      expect(await timelineOf(client, verification.id)).toContainEqual(
         expect.objectContaining({ name: 'identity.verification_session.verified', outcome: 'applied' }),
       ),
     )
     expect(await getVerification(client, verification.id)).toEqual(body)
-    expect(await statusOf(verification)).toBe('rejected')
+    expect(await statusOf(client, verification)).toBe('rejected')
   })
 
-  test('before the session exists cancels the session once it exists', async () => {
+  test('before the session exists cancels the session as soon as it exists', async ({ world, client }) => {
     const blocked = await fault(world, {
       match: { path: '/verification_sessions$' },
       fault: { hold: 'after' },
@@ -527,28 +559,33 @@ describe('a manual decision', () => {
       return verification
     })
     await eventually(async () =>
-      expect(await askProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({ status: 'canceled' }),
+      expect(await callProvider(world, 'GET', `/${provider_reference}`)).toMatchObject({
+        status: 'canceled',
+      }),
     )
     expect(await getVerification(client, body.id)).toMatchObject({ status: 'approved', decided_by: 'manual' })
   })
 
-  test('cancels the session also after its cancellation was resolved as failed', async () => {
+  test('cancels the session even after the cancellation was resolved as failed', async ({
+    world,
+    client,
+  }) => {
     const verification = await verificationOf(client)
     const path = `/${verification.provider_reference}/cancel$`
     const outage = await fault(world, { match: { path }, times: 1000, fault: 'html_503' })
     await decide(client, verification.id, 'approved')
     await outage.hit()
     const [job] = await world.sql<{ id: string }[]>`
-      select id from jobs where subject_id = ${verification.id} and name = 'kyc.cancel'`
+      select id from jobs where resource_id = ${verification.id} and name = 'kyc.cancel'`
     const action = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
     await eventually(async () => {
-      // A discard is refused, because the session would stay open. Both actions fail while an attempt is in progress.
+      // The session would stay open, so a discard is refused. Both actions fail while an attempt is in progress.
       expect(await discardJob(world.sql, action)).toBeUndefined()
       expect(await world.sql.begin((tx) => resolveAsFailed(tx, action))).toMatchObject({ after: 'failed' })
     })
     await outage.remove()
     await eventually(async () =>
-      expect(await askProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
+      expect(await callProvider(world, 'GET', `/${verification.provider_reference}`)).toMatchObject({
         status: 'canceled',
       }),
     )
@@ -558,7 +595,7 @@ describe('a manual decision', () => {
     })
   })
 
-  test('is accepted once of 20 concurrent decisions', async () => {
+  test('is accepted once among 20 concurrent decisions', async ({ client }) => {
     const verification = await verificationOf(client)
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, nth) =>
@@ -568,10 +605,13 @@ describe('a manual decision', () => {
     const accepted = answers.filter(({ status }) => status === 200)
     expect(accepted).toHaveLength(1)
     expect(await getVerification(client, verification.id)).toEqual(accepted[0]!.body)
-    expect(await statusOf(verification)).toBe(accepted[0]!.body.status)
+    expect(await statusOf(client, verification)).toBe(accepted[0]!.body.status)
   })
 
-  test('of an earlier verification does not change the status of the subject, which follows the latest verification', async () => {
+  test('on an earlier verification does not change the status of the subject, which follows the latest verification', async ({
+    world,
+    client,
+  }) => {
     const first = await verificationOf(client)
     await settleSession(world, first.provider_reference, 'canceled')
     await verificationIn(client, first.id, 'rejected')
@@ -579,26 +619,26 @@ describe('a manual decision', () => {
     const second = await startVerification(client, { subject_type, subject_id })
     expect(second.status).toBe(201)
     expect((await decide(client, first.id, 'approved')).status).toBe(200)
-    expect(await statusOf(first)).toBe('requires_input')
+    expect(await statusOf(client, first)).toBe('requires_input')
     await settleSession(world, second.body.provider_reference, 'verified')
     await verificationIn(client, second.body.id, 'approved')
-    expect(await statusOf(first)).toBe('approved')
+    expect(await statusOf(client, first)).toBe('approved')
   })
 
-  test.each([
+  test.for([
     { decision: 'maybe' },
     { reason: '' },
     { reason: undefined },
     { decision: undefined },
     { by: 'me' },
-  ])('with %j is refused', async (body) => {
+  ])('with %j is refused', async (body, { client }) => {
     const { id } = await verificationOf(client)
     const answer = await decide(client, id, 'approved', body)
     expect([answer.status, answer.body.error.code]).toEqual([400, 'invalid_request'])
     expect(await getVerification(client, id)).toMatchObject({ decision: null })
   })
 
-  test('on a missing verification is refused', async () => {
+  test('on a missing verification is refused', async ({ client }) => {
     const { status, body } = await decide(client, MISSING_ID, 'approved')
     expect([status, body.error.code]).toEqual([404, 'kyc_not_found'])
   })
@@ -606,13 +646,13 @@ describe('a manual decision', () => {
 
 describe('a verification is canceled', () => {
   /** Checks that the session is canceled at the provider, and that the verification is rejected with this code. */
-  async function checkCanceled({ id, ...subject }: any, code: string): Promise<void> {
-    const verification = await verificationIn(client, id, 'rejected')
+  async function checkCanceled(world: World, { id, ...subject }: any, code: string): Promise<void> {
+    const verification = await verificationIn(world.client, id, 'rejected')
     expect(verification).toMatchObject({ failure: { code }, decided_by: 'provider', decision_reason: null })
-    const session = await askProvider(world, 'GET', `/${verification.provider_reference}`)
+    const session = await callProvider(world, 'GET', `/${verification.provider_reference}`)
     expect(session).toMatchObject({ status: 'canceled' })
-    expect(await statusOf(subject)).toBe('rejected')
-    const timeline = await timelineOf(id)
+    expect(await statusOf(world.client, subject)).toBe('rejected')
+    const timeline = await timelineOf(world.client, id)
     for (const entry of [
       { kind: 'provider_call', name: 'cancel_verification', outcome: 'done' },
       { kind: 'event', name: 'kyc.rejected', details: expect.objectContaining({ failure: code }) },
@@ -620,20 +660,20 @@ describe('a verification is canceled', () => {
       expect(timeline).toContainEqual(expect.objectContaining(entry))
   }
 
-  test('after a month without a change, and another can follow', async () => {
+  test('after a month without a change, and another verification can follow', async ({ world, client }) => {
     const [fresh, abandoned] = [
       await verificationOf(client, 'merchant'),
       await verificationOf(client, 'merchant'),
     ]
     await world.sql`
       update verifications set updated_at = updated_at - interval '31 days' where id = ${abandoned.id}`
-    await checkCanceled(abandoned, 'abandoned')
+    await checkCanceled(world, abandoned, 'abandoned')
     const { subject_type, subject_id } = abandoned
     expect((await startVerification(client, { subject_type, subject_id })).status).toBe(201)
     expect(await getVerification(client, fresh.id)).toMatchObject({ status: 'requires_input' })
   })
 
-  test('a month after the provider has refused the cancellation', async () => {
+  test('a month after the provider has refused a first cancellation', async ({ world, client }) => {
     const verification = await verificationOf(client)
     const path = `/${verification.provider_reference}/cancel$`
     const refused = await fault(world, { match: { path }, fault: 'refuse_400' })
@@ -642,7 +682,7 @@ describe('a verification is canceled', () => {
     await makeOld()
     await refused.hit()
     await eventually(async () =>
-      expect(await timelineOf(verification.id)).toContainEqual(
+      expect(await timelineOf(client, verification.id)).toContainEqual(
         expect.objectContaining({ name: 'cancel_verification', outcome: 'declined' }),
       ),
     )
@@ -651,16 +691,19 @@ describe('a verification is canceled', () => {
       failure: null,
     })
     await makeOld()
-    await checkCanceled(verification, 'abandoned')
+    await checkCanceled(world, verification, 'abandoned')
   })
 
-  test.each(PARTIES)('after its %s is deleted or archived', async (type) => {
+  test.for(PARTIES)('after its %s is deleted or archived', async (type, { world, client }) => {
     const verification = await verificationOf(client, type)
     expect((await client.delete(`/v1/${type}s/${verification.subject_id}`)).status).toBe(200)
-    await checkCanceled(verification, 'subject_gone')
+    await checkCanceled(world, verification, 'subject_gone')
   })
 
-  test('with growing delays if the provider refuses the cancellation after the customer is deleted', async () => {
+  test('in attempts with growing delays if the provider refuses the cancellation after the customer is deleted', async ({
+    world,
+    client,
+  }) => {
     const kyc = await verificationOf(client)
     const refused = await fault(world, {
       match: { path: `/${kyc.provider_reference}/cancel$` },
@@ -675,7 +718,7 @@ describe('a verification is canceled', () => {
     expect(row).toEqual({ cancel_requested_at: null, is_old: true })
   })
 
-  test('if it is requested while its customer is deleted', async () => {
+  test('if it is requested while its customer is being deleted', async ({ world }) => {
     const { tenant_id, ...own } = await world.clientOf()
     const subject = await party(own, 'customer')
     const ids = { kyc_id: newId(), job_id: newId(), event_id: newId(), idempotency_key: freshKey() }
@@ -705,7 +748,7 @@ describe('a verification is canceled', () => {
     })
   })
 
-  test('if its customer is deleted before the session exists', async () => {
+  test('if its customer is deleted before the session exists', async ({ world, client }) => {
     const blocked = await fault(world, {
       match: { path: '/verification_sessions$' },
       fault: { hold: 'after' },
@@ -714,12 +757,12 @@ describe('a verification is canceled', () => {
     await blocked.hit()
     expect((await client.delete(`/v1/customers/${body.subject_id}`)).status).toBe(200)
     await blocked.release()
-    await checkCanceled(body, 'subject_gone')
+    await checkCanceled(world, body, 'subject_gone')
   })
 })
 
 describe('lists of verifications', () => {
-  test('filter by status and subject', async () => {
+  test('can be filtered by status and subject', async ({ world }) => {
     const own = await world.clientOf()
     const [a, b] = [await verificationOf(own, 'merchant'), await verificationOf(own, 'customer')]
     await decide(own, a.id, 'approved')
@@ -741,13 +784,13 @@ describe('lists of verifications', () => {
   })
 })
 
-test('after all scenarios the books and the provider agree', async () => {
+test('after all scenarios the books and the provider agree', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
   expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
 }, 180_000)
 
-test('the data of verifications is erased with their customer', async () => {
+test('the data of verifications is erased with their customer', async ({ world, client }) => {
   const mark = `secret-${freshKey()}`
   const subject = await party(client, 'customer')
   const { body } = await startVerification(client, {
@@ -767,12 +810,12 @@ test('the data of verifications is erased with their customer', async () => {
     metadata: {},
     decision_reason: null,
   })
-  expect((await eventsOf(body.id)).map(({ type }) => type)).toContain('kyc.rejected')
+  expect((await eventsOf(world, body.id)).map(({ type }) => type)).toContain('kyc.rejected')
   const { body: erased } = await client.get(`/v1/events?subject_id=${body.id}`)
   for (const { data } of erased)
     expect(data).toMatchObject({ metadata: {}, return_url: null, decision_reason: null })
   expect(erased.length).toBeGreaterThan(0)
-  // Only the request of a call in progress is kept until the call ends.
+  // Only the request of a call in progress is kept, until the call ends.
   const blocked = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
   const details = { metadata: { mark }, return_url: `https://shop.example/${mark}` }
   const { body: pending } = await startVerification(

@@ -5,7 +5,15 @@ import { metrics } from '#core/metrics.ts'
 import { queueConfig } from '#core/config.ts'
 import { openQueue } from '#queue/queue.ts'
 import { freshKey } from '#test/client.ts'
-import { ASYNC, createPayment, effectsOf, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
+import {
+  ASYNC,
+  createPayment,
+  effectsOf,
+  eventually,
+  fault,
+  authorizedPayment,
+  paymentIn,
+} from '#test/payments.ts'
 import { createWorld, testIn } from '#test/world.ts'
 
 const test = testIn()
@@ -24,7 +32,7 @@ describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend
     const backend_world = backend === 'redis' ? world : await createWorld({ queue: backend })
     const forger = openQueue(queueConfig(backend_world.config), { log: () => {}, process_id: randomUUID() })
     try {
-      const { id, processor_reference } = await heldPayment(backend_world.client)
+      const { id, processor_reference } = await authorizedPayment(backend_world.client)
       const match = { path: `${processor_reference}/capture` }
       const hold = await fault(backend_world, { match, fault: 'hold' })
       const waiting = backend_world.client.post(`/v1/payments/${id}/capture`, undefined, {
@@ -32,7 +40,7 @@ describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend
       })
       await hold.hit()
       const [job] = await backend_world.sql<{ id: string }[]>`
-        select id from jobs where subject_id = ${id} and name = 'payment.capture'`
+        select id from jobs where resource_id = ${id} and name = 'payment.capture'`
       const before = await paymentReads()
       const forged = ['failed', 'succeeded', 'discarded'].map((state) => ({ id: job!.id, state }))
       await eventually(async () => {
@@ -51,8 +59,8 @@ describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend
   })
 })
 
-test('a payment requested by two tenants in one batch is returned only to its owner', async ({ world }) => {
-  const { id } = await heldPayment(world.client)
+test('a payment that two tenants request in one batch is returned only to its owner', async ({ world }) => {
+  const { id } = await authorizedPayment(world.client)
   const other = await world.clientOf()
   const responses = await Promise.all(
     Array.from({ length: 60 }, (_, n) => (n % 2 === 0 ? world.client : other).get(`/v1/payments/${id}`)),
@@ -61,10 +69,10 @@ test('a payment requested by two tenants in one batch is returned only to its ow
 })
 
 describe('a second cancellation', () => {
-  test('joins the cancellation in progress under its own key and waits for the same outcome', async ({
+  test('waits for the outcome of the cancellation in progress, under its own idempotency key', async ({
     world,
   }) => {
-    const { id, processor_reference } = await heldPayment(world.client)
+    const { id, processor_reference } = await authorizedPayment(world.client)
     const path = `/v1/payments/${id}/cancel`
     const hold = await fault(world, { match: { path: `${processor_reference}/cancel` }, fault: 'hold' })
     const first = world.client.post(path, { reason: 'duplicate' })
@@ -100,7 +108,9 @@ describe('a second cancellation', () => {
     expect(effects).toEqual(['authorize', 'cancel'])
   })
 
-  test('joins a cancellation recorded during the authorization', async ({ world }) => {
+  test('waits for the outcome of a cancellation that was recorded during the authorization', async ({
+    world,
+  }) => {
     const description = freshKey()
     const hold = await fault(world, { match: { contains: description }, fault: 'hold' })
     const { body } = await createPayment(world.client, { description }, ASYNC)
@@ -114,7 +124,7 @@ describe('a second cancellation', () => {
   })
 })
 
-describe('Prefer', () => {
+describe('a request with the header Prefer', () => {
   test.for([
     ['WAIT=30', 201, 'wait=30'],
     ['respond-async, wait=30', 201, 'respond-async, wait=30'],
@@ -123,21 +133,24 @@ describe('Prefer', () => {
     ['respond-async; q=1', 202, 'respond-async'],
     ['wait=31', 201, 'wait=30'],
     ['wait=soon, respond-async=no, , "', 201, null],
-  ] as const)('%s', async ([prefer, status, applied], { world }) => {
-    const response = await createPayment(world.client, {}, { prefer })
-    expect([response.status, response.headers.get('preference-applied')]).toEqual([status, applied])
-  })
+  ] as const)(
+    '%s gets the expected status and Preference-Applied',
+    async ([prefer, status, applied], { world }) => {
+      const response = await createPayment(world.client, {}, { prefer })
+      expect([response.status, response.headers.get('preference-applied')]).toEqual([status, applied])
+    },
+  )
 })
 
 test('internal errors are not shown to tenants', async ({ world }) => {
-  const { id } = await heldPayment(world.client)
+  const { id } = await authorizedPayment(world.client)
   const internal_error = {
     code: 'processor_error',
     message: "TypeError: cannot read properties of '10.0.0.3'",
   }
   await world.sql`
     update jobs set state = 'discarded', outcome = 'ambiguous', last_error = ${world.sql.json(internal_error)}, finished_at = now()
-    where tenant_id = ${world.tenant_id} and subject_id = ${id}`
+    where tenant_id = ${world.tenant_id} and resource_id = ${id}`
   const { body } = await world.client.get(`/v1/payments/${id}`)
   const repeated = await createPayment(world.client, { idempotency_key: body.idempotency_key })
   expect([repeated.status, repeated.body.error]).toMatchObject([
@@ -153,7 +166,7 @@ test('internal errors are not shown to tenants', async ({ world }) => {
 })
 
 test('the pages of a timeline contain each entry once', async ({ world }) => {
-  const { id } = await heldPayment(world.client)
+  const { id } = await authorizedPayment(world.client)
   await world.client.post(`/v1/payments/${id}/capture`)
   await world.drain()
   const path = `/v1/payments/${id}/timeline`

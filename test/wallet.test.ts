@@ -1,11 +1,11 @@
-// The wallet: balances and their transactions, in the order of posting.
+// The wallet: balances and their transactions, in the order in which they are posted.
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { openAccounts, postings } from '#domain/ledger.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
-import { agreeOnAllCorrections } from '#test/proposals.ts'
+import { capturedPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
+import { confirmAllCorrections } from '#test/proposals.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -35,7 +35,7 @@ describe('a shop with three currencies', () => {
   let failed_refund: any
   test.beforeAll(async ({ world }) => {
     shop = await world.clientOf()
-    payment = await heldPayment(shop, { payment_method: 'pm_card_refundFail' })
+    payment = await authorizedPayment(shop, { payment_method: 'pm_card_refundFail' })
     await shop.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 900 })
     failed_refund = (await refund(shop, payment.id, { amount_minor: 400 })).body
     await world
@@ -46,10 +46,10 @@ describe('a shop with three currencies', () => {
     })
     await capturedPayment(shop, { currency: 'jpy', amount_minor: 70 })
     // No transaction exists in EUR.
-    await heldPayment(shop, { currency: 'EUR' })
+    await authorizedPayment(shop, { currency: 'EUR' })
   })
 
-  test('has a balance in each currency with a transaction', async ({ world }) => {
+  test('has a balance in each currency that has a transaction', async ({ world }) => {
     expect(await balancesOf(shop)).toEqual([balance('jpy', 70), balance('usd', 900)])
     for (const code of ['usd', 'USD', 'uSd'])
       expect(await balancesOf(shop, `?currency=${code}`)).toEqual([balance('usd', 900)])
@@ -57,7 +57,7 @@ describe('a shop with three currencies', () => {
     expect(await balancesOf(await world.clientOf())).toEqual([])
   })
 
-  test('lists each change with its sign, its cause and the resulting balance', async ({ world }) => {
+  test('lists each change with its sign, its cause and the balance after it', async ({ world }) => {
     const entry = (kind: string, currency: string, amounts: [number, number], subject: [string, string]) => ({
       id: expect.any(String),
       kind,
@@ -164,7 +164,7 @@ describe('many transactions of several currencies', () => {
     ])
   })
 
-  test('appear once in pages of 7, and each balance follows from the previous one of its currency', async () => {
+  test('appear once each in pages of 7, and each balance follows from the previous balance of its currency', async () => {
     const transactions = await readAllPages('', 7)
     expect(transactions).toHaveLength(1000)
     expect(new Set(transactions.map(({ id }) => id)).size).toBe(1000)
@@ -179,7 +179,7 @@ describe('many transactions of several currencies', () => {
     }
   })
 
-  test('are bounded by the given time, for any number of transactions', async () => {
+  test('can be limited to those before or after a given time, whatever their number', async () => {
     const all = await readAllPages('', 100)
     for (const index of [0, 1, 333, 998, 999]) {
       const { created_at } = all[index]
@@ -192,7 +192,7 @@ describe('many transactions of several currencies', () => {
     }
   })
 
-  test('with the same time are never split by a page', async ({ world }) => {
+  test('with the same time are never split between pages', async ({ world }) => {
     const { tenant_id } = (shop = await world.clientOf())
     await world.sql`
       insert into ledger_accounts (tenant_id, currency, name, balance_minor, last_seq, last_at)
@@ -213,6 +213,6 @@ describe('many transactions of several currencies', () => {
 test('the books balance and agree with the processor after all tests', async ({ world }) => {
   await capturedPayment(world.client, { idempotency_key: freshKey() })
   await world.drain()
-  await agreeOnAllCorrections(world)
+  await confirmAllCorrections(world)
   await checkInvariants(world)
 })

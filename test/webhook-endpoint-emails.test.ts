@@ -1,4 +1,4 @@
-// Tests that the contact of a tenant receives one email each time an endpoint is disabled automatically.
+// Tests that the contact of a tenant receives one email each time Sluice disables an endpoint automatically.
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,22 +9,25 @@ import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
 import { testActor } from '#test/environment.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { hashOf } from '#test/messages.ts'
-import { startHere } from '#test/parts.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
 import { testIn, type World } from '#test/world.ts'
 
 /** The log of all workers. */
 let log_file: string
-let folder: Awaited<ReturnType<typeof makeFolder>> | undefined
-const workers: Awaited<ReturnType<typeof startHere>>[] = []
+let folder: Awaited<ReturnType<typeof createTemporaryFolder>> | undefined
+const workers: Awaited<ReturnType<typeof startInThisProcess>>[] = []
 const test = testIn({ parts: ['api'] })
 test.beforeAll(async ({ world }) => {
-  folder = await makeFolder()
+  folder = await createTemporaryFolder()
   log_file = join(folder.path, 'log')
   const log = createLog('info', 'test', openSync(log_file, 'a'))
-  workers.push(await startHere('worker', world.env, log), await startHere('worker', world.env, log))
+  workers.push(
+    await startInThisProcess('worker', world.env, log),
+    await startInThisProcess('worker', world.env, log),
+  )
 })
 afterAll(async () => {
   for (const worker of workers) await worker.close()
@@ -52,7 +55,9 @@ type DisabledEndpoint = {
   failing_since?: string
 }
 
-/** Creates endpoints in the state after their last attempt, all disabled at the same time. Returns their ids. */
+/**
+ * Creates endpoints in the state after their last attempt, all of them disabled at the same time. Returns their ids.
+ */
 async function createDisabledEndpoints(
   world: World,
   tenant_id: string,
@@ -91,7 +96,7 @@ const inboxOf = async (world: World, address: string): Promise<any[]> => {
   return emails.map((email) => ({ ...email, text: email.text.replaceAll('\r\n', '\n') }))
 }
 
-/** Waits for log lines about an endpoint. The first is written after the endpoint's notice. */
+/** Waits for log lines about an endpoint. The first log line is written after the endpoint's notice. */
 async function logOf(id: string) {
   return await eventually(async () => {
     const lines = (await readFile(log_file, 'utf8')).split('\n').filter((line) => line.includes(id))
@@ -100,7 +105,7 @@ async function logOf(id: string) {
   })
 }
 
-// Concurrent tests: each waits for the scan for disabled endpoints, which runs every few seconds.
+// The tests run concurrently: each test waits for the scan for disabled endpoints, which runs every few seconds.
 test.concurrent('the email names the endpoint, its tenant and the reason', async ({ world }) => {
   const tenant_id = await createTenant(world, 'ops@told.example', 'bakery')
   const [gone, failing] = await createDisabledEndpoints(world, tenant_id, [
@@ -167,13 +172,13 @@ test.concurrent('two concurrent workers send one email for each endpoint', async
   expect(endpoints).toHaveLength(ids.length)
 })
 
-test.concurrent('an email is not repeated for the same event, and is sent again after the endpoint was enabled and disabled', async ({
+test.concurrent('an email is not repeated for the same event, and is sent again after the endpoint was enabled and disabled again', async ({
   world,
 }) => {
   const tenant_id = await createTenant(world, 'ops@again.example')
   const [id] = await createDisabledEndpoints(world, tenant_id, [{}])
   await awaitNotices(world, [id!])
-  // Simulates a worker that dies between the message and the record of the notice.
+  // Simulates a worker that dies after it has written the message and before it records the notice.
   await world.sql`update webhook_endpoints set notified_at = null, updated_at = clock_timestamp() where id = ${id!}`
   await awaitNotices(world, [id!])
   expect(await inboxOf(world, 'ops@again.example')).toHaveLength(1)
@@ -182,7 +187,7 @@ test.concurrent('an email is not repeated for the same event, and is sent again 
   expect(await inboxOf(world, 'ops@again.example')).toHaveLength(2)
 })
 
-test.concurrent('a missing or suppressed contact is logged once', async ({ world }) => {
+test.concurrent('a missing or suppressed contact is logged once per endpoint', async ({ world }) => {
   const [without_contact, suppressed] = [
     await createTenant(world, null),
     await createTenant(world, 'ops@suppressed.example'),
@@ -202,8 +207,9 @@ test.concurrent('a missing or suppressed contact is logged once', async ({ world
   expect(await inboxOf(world, 'ops@suppressed.example')).toEqual([])
 })
 
-// Not concurrent: the failure makes the workers write each notice separately, and then limited tenants are not logged.
-test('an endpoint whose email cannot be written does not delay others, and is logged once', async ({
+// This test is not concurrent: the failure makes the workers write each notice separately, and then tenants above their
+// limit are not logged.
+test('an endpoint whose email cannot be written does not delay other endpoints, and is logged once', async ({
   world,
 }) => {
   const [refused, tenant_id] = [
@@ -230,7 +236,7 @@ const findUnnotified = async (world: World, ids: string[]) =>
     await world.sql`select id from webhook_endpoints where id = any(${ids}::uuid[]) and notified_at is null`
   ).map(({ id }) => id)
 
-test('an exception for one endpoint does not delay others, and its email is sent after the correction', async ({
+test("an exception for one endpoint does not delay other endpoints, and the endpoint's email is sent after the correction", async ({
   world,
 }) => {
   const tenant_id = await createTenant(world, 'ops@exception.example')
@@ -248,7 +254,7 @@ test('an exception for one endpoint does not delay others, and its email is sent
   expect(await inboxOf(world, 'ops@exception.example')).toHaveLength(2)
 })
 
-test('a missing right of the worker fails the work, and no endpoint counts as notified', async ({
+test("a missing right of the worker's role fails the run, and no endpoint counts as notified", async ({
   world,
 }) => {
   const tenant_id = await createTenant(world, 'ops@right.example')
@@ -257,7 +263,7 @@ test('a missing right of the worker fails the work, and no endpoint counts as no
   onTestFinished(grant)
   const before = await countFailures()
   const ids = await createDisabledEndpoints(world, tenant_id, [{}, {}])
-  // Both workers have run at least once since then.
+  // Both workers have run at least once in the meantime.
   await eventually(async () => expect(await countFailures()).toBeGreaterThan(before + 2))
   expect(new Set(await findUnnotified(world, ids))).toEqual(new Set(ids))
   await grant()
@@ -265,7 +271,7 @@ test('a missing right of the worker fails the work, and no endpoint counts as no
   expect(await inboxOf(world, 'ops@right.example')).toHaveLength(2)
 })
 
-test.concurrent('a tenant receives sixty emails in an hour and the rest later, and does not delay another tenant with the same contact', async ({
+test.concurrent('a tenant receives at most sixty emails in an hour and the others later, and does not delay another tenant with the same contact', async ({
   world,
 }) => {
   const contact = 'ops@busy.example'
@@ -300,13 +306,14 @@ test.concurrent('a tenant receives sixty emails in an hour and the rest later, a
 test.concurrent('an endpoint that was disabled manually or deleted causes no email', async ({ world }) => {
   const tenant_id = await createTenant(world, 'ops@quiet.example')
   const ids = await createDisabledEndpoints(world, tenant_id, [{ reason: 'manual' }, { deleted: true }, {}])
-  // Notices are written in the order of disabling, so the others would be written before this one.
+  // Notices are written in the order of disabling, so notices of the other endpoints would be written before this
+  // notice.
   await awaitNotices(world, [ids[2]!])
   const emails = await inboxOf(world, 'ops@quiet.example')
   expect(emails.map(({ text }) => ids.filter((id) => text.includes(id)))).toEqual([[ids[2]]])
 })
 
-test('the audit finds no problems in messages of the system, and their events are only in the feed of the system', async ({
+test('the audit finds no problems in messages of the system, and their events are only in the feed of the system tenant', async ({
   world,
 }) => {
   await world.drain()

@@ -13,8 +13,8 @@ import { findEndpointHours, findEndpointSeries } from '#domain/webhook-endpoints
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { readAllRows } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
-import { startHere } from '#test/parts.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+import { startInThisProcess } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
@@ -47,7 +47,7 @@ const typesOf = async (world: World, id: string) =>
     >`select type from events where subject_id = ${id} order by created_at, id`
   ).map(({ type }) => type)
 
-/** The stored secrets, newest first: decrypted, with the remaining seconds of their use. */
+/** The stored secrets, newest first: decrypted, with the remaining seconds in which they sign. */
 async function secretsOf(world: World, { tenant_id, id }: { tenant_id: string; id: string }) {
   const [row] = await world.sql<{ secrets: { sealed: string; until: string | null }[]; now: string }[]>`
     select secrets, clock_timestamp() as now from webhook_endpoints where tenant_id = ${tenant_id} and id = ${id}`
@@ -58,7 +58,7 @@ async function secretsOf(world: World, { tenant_id, id }: { tenant_id: string; i
   }))
 }
 
-test('an endpoint is created, read, listed, changed and deleted, and each change emits its event', async ({
+test('an endpoint is created, read, listed, changed and deleted, and each change emits an event', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -98,7 +98,7 @@ test('an endpoint is created, read, listed, changed and deleted, and each change
     200,
     { ...without_secret, rate_per_s: null, headers: {}, types: ['*'], updated_at: changed.body.updated_at },
   ])
-  // Equal values and an empty body are no change.
+  // Equal values and an empty body change nothing.
   for (const change of [{ types: ['*'], headers: {}, status: 'enabled' }, {}])
     expect((await client.patch(path, change)).body).toEqual(changed.body)
   expect((await client.send('PATCH', path)).body).toEqual(changed.body)
@@ -121,7 +121,7 @@ test('an endpoint is created, read, listed, changed and deleted, and each change
   )
 })
 
-test('omitted fields have their defaults, and secret and headers are not stored in clear', async ({
+test('omitted fields have their defaults, and secret and headers are not stored in plaintext', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -141,7 +141,7 @@ test('omitted fields have their defaults, and secret and headers are not stored 
     expect(rows.includes(hidden)).toBe(false)
 })
 
-test('a key creates one endpoint, and its replay shows no secret', async ({ world }) => {
+test('a key creates one endpoint, and the replay does not show the secret', async ({ world }) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   const answers = await Promise.all(Array.from({ length: 10 }, () => create(client, { idempotency_key })))
@@ -161,7 +161,7 @@ test('a key creates one endpoint, and its replay shows no secret', async ({ worl
   expect([late.status, late.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
 })
 
-test('twenty of thirty concurrent requests create an endpoint, and a deletion permits another', async ({
+test('twenty of thirty concurrent requests create an endpoint, and a deletion makes room for another endpoint', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -187,7 +187,7 @@ test('twenty of thirty concurrent requests create an endpoint, and a deletion pe
   expect((await create(await world.clientOf())).status).toBe(201)
 })
 
-test('an invalid URL, event type or option is refused with its field', async ({ world }) => {
+test('an invalid URL, event type or option is refused, and the error names the field', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   for (const [fields, param] of [
@@ -262,7 +262,7 @@ test('an endpoint is disabled manually, and enabling it clears the reason', asyn
   await world.sql`
     update webhook_endpoints set disabled_reason = 'failing', failing_since = now(), notified_at = now() where id = ${id}`
   const before = await rowOf()
-  // The endpoint is already disabled: its reason stays.
+  // The endpoint is already disabled, so its reason stays.
   expect((await client.patch(path, { status: 'disabled' })).body.disabled_reason).toBe('failing')
   expect((await client.patch(path, { status: 'enabled' })).body).toMatchObject({
     status: 'enabled',
@@ -301,7 +301,7 @@ test('concurrent changes are all applied', async ({ world }) => {
   expect(await typesOf(world, id)).toHaveLength(7)
 })
 
-test('a hundred concurrent changes are a hundred writes and events', async ({ world }) => {
+test('a hundred concurrent changes lead to a hundred writes and events', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
@@ -322,7 +322,7 @@ test('a hundred concurrent changes are a hundred writes and events', async ({ wo
   expect([(await writes()) - before, (await typesOf(world, id)).length]).toEqual([100, 101])
 })
 
-test('many concurrent changes of one endpoint occupy one connection', async ({ world }) => {
+test('many concurrent changes of one endpoint use one connection', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const release = Promise.withResolvers<void>()
@@ -360,7 +360,7 @@ test('many concurrent changes of one endpoint occupy one connection', async ({ w
   expect(answers.every(({ status }) => [200, 202, 409, 429].includes(status))).toBe(true)
 })
 
-test('a deletion erases headers and secrets, and its answer shows the last state', async ({ world }) => {
+test('a deletion erases headers and secrets, and its response shows the last state', async ({ world }) => {
   const client = await world.clientOf()
   const headers = { 'x-shop': '17' }
   const { id, secret: _secret, ...shown } = await endpointOf(client, { headers })
@@ -374,7 +374,7 @@ test('in production the rules of a URL are reported together with other invalid 
   world,
 }) => {
   const env = { ...world.env, NODE_ENV: 'production' }
-  const api = await startHere('api', env, createLog('silent', 'test'))
+  const api = await startInThisProcess('api', env, createLog('silent', 'test'))
   onTestFinished(() => api.close())
   const { key } = await world.clientOf()
   const client = createClient(api.url!, key)
@@ -390,13 +390,13 @@ test('in production the rules of a URL are reported together with other invalid 
   }
 })
 
-test('headers that cannot be decrypted are shown as empty and stay stored until they are replaced', async ({
+test('headers that cannot be decrypted are shown as empty and stay stored until new headers replace them', async ({
   world,
 }) => {
-  const folder = await makeFolder('headers')
+  const folder = await createTemporaryFolder('headers')
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
-  const api = await startHere('api', world.env, createLog('error', 'test', openSync(file, 'a')))
+  const api = await startInThisProcess('api', world.env, createLog('error', 'test', openSync(file, 'a')))
   onTestFinished(() => api.close())
   const { key } = await world.clientOf()
   const client = createClient(api.url!, key)
@@ -424,7 +424,7 @@ test('headers that cannot be decrypted are shown as empty and stay stored until 
   ).toHaveLength(1)
 })
 
-test('events of an endpoint do not contain its secret or headers', async ({ world }) => {
+test('events about an endpoint do not contain its secret or headers', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { headers: { 'x-hidden': 'hidden' } })
   const [event] = await world.sql<{ data: object }[]>`select data from events where subject_id = ${id}`
@@ -450,7 +450,7 @@ test('a rotated secret signs until its grace period ends, and at most ten rotate
     { secret: second.body.secret, remaining_s: null },
     { secret: created.secret, remaining_s: expect.closeTo(86_400, -2) },
   ])
-  // A longer grace period does not extend the period of earlier secrets.
+  // A longer grace period does not extend the grace period of earlier secrets.
   const third = await rotate({ grace_s: 604_800 })
   expect(await secretsOf(world, created)).toEqual([
     { secret: third.body.secret, remaining_s: null },
@@ -493,7 +493,7 @@ test('an endpoint without deliveries has empty statistics', async ({ world }) =>
   })
 })
 
-test('statistics cover seven days, all shards and pending deliveries', async ({ world }) => {
+test('the statistics cover seven days, all shards and pending deliveries', async ({ world }) => {
   const { sql } = world
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
@@ -512,7 +512,7 @@ test('statistics cover seven days, all shards and pending deliveries', async ({ 
     insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
     select ${tenant_id}, ${id}, nth, uuidv7(), now(), now(), now() from generate_series(1, 3) nth`
   await sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts)
+    insert into jobs (id, tenant_id, queue, name, resource_id, payload, max_attempts)
     select uuidv7(), ${tenant_id}, 'deliveries', ${sendDelivery.name}, ${id}, '{}', 1 from generate_series(1, 2)`
   const { body } = await client.get(`${PATH}/${id}/stats`)
   expect(body).toMatchObject({ delivered: 100, failed: 2, pending: 5, p50_ms: 97, p95_ms: 956 })
@@ -529,8 +529,8 @@ test('statistics cover seven days, all shards and pending deliveries', async ({ 
   expect(hours.at(-1 - 24)).toMatchObject({ ...empty_hour, delivered: 90, p50_ms: 97, p95_ms: 97 })
   expect(hours.at(-1 - 48)).toMatchObject({ ...empty_hour, delivered: 6, p50_ms: 956, p95_ms: 956 })
   const [own, ...others] = await findEndpointSeries(sql, tenant_id)
-  expect([own?.endpoint_id, own?.line.length, others.length]).toEqual([id, 28, 0])
-  const sums = own!.line.reduce(
+  expect([own?.endpoint_id, own?.points.length, others.length]).toEqual([id, 28, 0])
+  const sums = own!.points.reduce(
     (sum, { delivered, failed_attempts }) => [sum[0]! + delivered, sum[1]! + failed_attempts],
     [0, 0],
   )
@@ -545,7 +545,9 @@ const deliver = async (
   fields: Parameters<typeof deliveryTo>[2] = {},
 ) => await deliveryTo(world.sql, { tenant_id, id }, fields)
 
-test('deliveries are filtered by status, type, event and time, newest first, in pages', async ({ world }) => {
+test('deliveries can be filtered by status, type, event and time, and are newest first and in pages', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const [endpoint, other] = [await endpointOf(client), await endpointOf(client)]
   const created: { id: string; event_id: string }[] = []
@@ -646,7 +648,7 @@ test('a delivery shows its attempts and its exact payload', async ({ world }) =>
       data: (await world.sql`select data from events where id = ${created.event_id}`)[0]!['data'],
     }),
   )
-  // One byte above the limit of a complete payload.
+  // One byte above the size limit of a complete payload.
   const empty = payloadOf({ ...sent, data: { id: UNKNOWN_ID, text: '' } })
   const payloadOfSize = (bytes: number) =>
     payloadOf({ ...sent, data: { id: UNKNOWN_ID, text: 'x'.repeat(bytes - empty.length) } })
@@ -658,7 +660,7 @@ test('a delivery shows its attempts and its exact payload', async ({ world }) =>
   })
 })
 
-test('a test creates one delivery and job per idempotency key, also for a disabled endpoint', async ({
+test('a test delivery and its job are created once per idempotency key, even for a disabled endpoint', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -694,12 +696,12 @@ test('a test creates one delivery and job per idempotency key, also for a disabl
     data: { tenant_id: client.tenant_id, status: 'succeeded', amount_minor: expect.any(Number) },
   })
   const jobs = await world.sql`
-    select name, queue, subject_id, payload, state from jobs where tenant_id = ${client.tenant_id}`
+    select name, queue, resource_id, payload, state from jobs where tenant_id = ${client.tenant_id}`
   expect(jobs).toEqual([
     {
       name: 'webhook_endpoint.test',
       queue: 'deliveries',
-      subject_id: id,
+      resource_id: id,
       payload: { delivery_id: accepted.body.id, created_at: accepted.body.created_at },
       state: 'ready',
     },
@@ -721,7 +723,7 @@ test('a test creates one delivery and job per idempotency key, also for a disabl
   ])
 })
 
-test('a replayed test without a type returns the first test, also after a change of the types', async ({
+test("a replayed test without a type returns the first test, even after a change of the endpoint's types", async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -734,7 +736,7 @@ test('a replayed test without a type returns the first test, also after a change
   expect([replayed.status, replayed.body]).toEqual([202, accepted.body])
 })
 
-test('a delivery is replayed by a job with the requesting key, unless its event is erased', async ({
+test('a delivery is sent again by a job with the API key of the request, unless the event is erased', async ({
   world,
 }) => {
   const client = await world.clientOf()
@@ -750,11 +752,11 @@ test('a delivery is replayed by a job with the requesting key, unless its event 
   } = (await client.get(`${DELIVERIES}/${created.id}`)).body
   expect(accepted.body).toEqual(shown)
   const jobs = await world.sql`
-    select name, subject_id, payload from jobs where tenant_id = ${client.tenant_id}`
+    select name, resource_id, payload from jobs where tenant_id = ${client.tenant_id}`
   expect(jobs).toEqual([
     {
       name: 'webhook_endpoint.replay',
-      subject_id: endpoint_id,
+      resource_id: endpoint_id,
       payload: { delivery_id: created.id, created_at: shown.created_at, key_id: client.key_id },
     },
   ])
@@ -770,7 +772,9 @@ test('a delivery is replayed by a job with the requesting key, unless its event 
     expect([not_found.status, not_found.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
 })
 
-test('an endpoint has one recovery at a time, and its progress can be read', async ({ world }) => {
+test('an endpoint has one recovery at a time, and the progress of the recovery can be read', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   await client.patch(`${PATH}/${id}`, { status: 'disabled' })
@@ -825,7 +829,7 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
   expect((await client.get(path)).status).toBe(404)
 })
 
-test('recoveries are read with the connections for lists', async ({ world }) => {
+test('recoveries are read on the database connections for lists', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const recovery = { since: '2026-01-01T00:00:00Z', idempotency_key: freshKey() }
@@ -844,7 +848,9 @@ test('recoveries are read with the connections for lists', async ({ world }) => 
   expect(await readers(sendRequest)).toEqual(['sluice-api-lists'])
 })
 
-test('the scope to read does not permit to write, and vice versa', async ({ world }) => {
+test('the scope to read does not permit writing, and the scope to write does not permit reading', async ({
+  world,
+}) => {
   const { client } = world
   const endpoint = await endpointOf(client)
   const path = `${PATH}/${endpoint.id}`

@@ -1,31 +1,32 @@
-// An event is delivered to the endpoints that subscribe to it when it happens, independent of later changes and of its sequencing.
+// An event is delivered to the endpoints that subscribe to the event when it happens, whatever changes later and
+// whenever the event gets its sequence.
 import { expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import type { Tx } from '#core/db.ts'
 import { FIRST_BACKLOG, claimDeliveries } from '#domain/deliveries/claim.ts'
-import { createEvent, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import { createEvent, LOOPBACK, registerEndpoint } from '#test/deliveries.ts'
 import type { Client } from '#test/client.ts'
-import { sequenceAll } from '#test/feed.ts'
+import { sequenceAllEvents } from '#test/feed.ts'
 import { testIn, type World } from '#test/world.ts'
 
 let client: Client & { tenant_id: string }
-/** Without workers, events wait for their sequence until a test assigns it. */
+/** Without a worker, events have no sequence until a test assigns their sequences. */
 const test = testIn({ parts: ['api'], env: LOOPBACK })
 
 const URL = 'http://127.0.0.1:9/hook'
 const pathOf = ({ id }: { id: string }) => `/v1/webhook_endpoints/${id}`
 
-/** An endpoint of a new tenant for customer events. All earlier events have their sequence. */
+/** An endpoint of a new tenant that subscribes to customer events. All earlier events have their sequence. */
 async function createSubscribed(world: World, fields: object = {}): Promise<{ id: string }> {
   client = await world.clientOf()
-  const endpoint = await makeEndpoint(client, { url: URL, types: ['customer.*'], ...fields })
-  await sequenceAll(world.sql)
+  const endpoint = await registerEndpoint(client, { url: URL, types: ['customer.*'], ...fields })
+  await sequenceAllEvents(world.sql)
   return endpoint
 }
 
 /** The event types of the deliveries to an endpoint, each with its status, in order. */
 async function deliveredTo(world: World, { id }: { id: string }): Promise<string[]> {
-  await sequenceAll(world.sql)
+  await sequenceAllEvents(world.sql)
   const rows = await world.sql<{ type: string; status: string }[]>`
     select type, status from webhook_deliveries where endpoint_id = ${id} order by sequence`
   return rows.map(({ type, status }) => `${type} ${status}`)
@@ -41,7 +42,7 @@ async function claimAll(world: World): Promise<void> {
 test('an endpoint gets no events from before its creation', async ({ world }) => {
   client = await world.clientOf()
   await createEvent(client)
-  const endpoint = await makeEndpoint(client, { url: URL })
+  const endpoint = await registerEndpoint(client, { url: URL })
   await createEvent(client)
   expect(await deliveredTo(world, endpoint)).toEqual([
     'webhook_endpoint.created pending',
@@ -59,7 +60,7 @@ test('added and removed types apply to later events', async ({ world }) => {
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.updated pending'])
 })
 
-test('an event while an endpoint is disabled is skipped, also if the endpoint is enabled before the sequencing', async ({
+test('an event that happens while an endpoint is disabled is skipped, even if the endpoint is enabled before the event gets its sequence', async ({
   world,
 }) => {
   const endpoint = await createSubscribed(world)
@@ -70,7 +71,7 @@ test('an event while an endpoint is disabled is skipped, also if the endpoint is
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
-test('an event that waits when an endpoint is disabled is not sent, also if it is sequenced after the endpoint is enabled', async ({
+test('an event that waits when an endpoint is disabled is not sent, even if the event gets its sequence after the endpoint is enabled', async ({
   world,
 }) => {
   const endpoint = await createSubscribed(world)
@@ -83,7 +84,7 @@ test('an event that waits when an endpoint is disabled is not sent, also if it i
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
-test('a deleted endpoint receives nothing, and has skipped deliveries of earlier events', async ({
+test('a deleted endpoint receives nothing, and its deliveries of earlier events are skipped', async ({
   world,
 }) => {
   const endpoint = await createSubscribed(world)
@@ -95,7 +96,7 @@ test('a deleted endpoint receives nothing, and has skipped deliveries of earlier
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped'])
 })
 
-test('the time of an event is that of its insertion, not of its transaction', async ({ world }) => {
+test('the time of an event is the time of its insertion, not of its transaction', async ({ world }) => {
   client = await world.clientOf()
   const write = async (tx: Tx, type: string) =>
     await tx`
@@ -103,20 +104,20 @@ test('the time of an event is that of its insertion, not of its transaction', as
       values (${client.tenant_id}, ${newId()}, ${type}, ${newId()}, '{}')`
   const endpoint = await world.sql.begin(async (tx) => {
     await write(tx, 'customer.created')
-    const created = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+    const created = await registerEndpoint(client, { url: URL, types: ['customer.*'] })
     await write(tx, 'customer.updated')
     return created
   })
   expect(await deliveredTo(world, endpoint)).toEqual(['customer.updated pending'])
 })
 
-test('a new endpoint gets later events, also in the slot of a deleted endpoint and after the clock is set back', async ({
+test('a new endpoint gets later events, even if it reuses the slot of a deleted endpoint or the clock is set back', async ({
   world,
 }) => {
   const deleted = await createSubscribed(world)
   await createEvent(client)
   await client.delete(pathOf(deleted))
-  const next = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+  const next = await registerEndpoint(client, { url: URL, types: ['customer.*'] })
   await createEvent(client)
   expect(await deliveredTo(world, deleted)).toEqual(['customer.created pending'])
   expect(await deliveredTo(world, next)).toEqual(['customer.created pending'])
@@ -124,23 +125,23 @@ test('a new endpoint gets later events, also in the slot of a deleted endpoint a
   await world.sql`
     update webhook_subscriptions set from_at = now() + interval '1 hour', until_at = now() + interval '1 hour'
     where endpoint_id = ${next.id}`
-  const last = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+  const last = await registerEndpoint(client, { url: URL, types: ['customer.*'] })
   await createEvent(client)
   await world.sql`
     update events set created_at = now() + interval '2 hours' where tenant_id = ${client.tenant_id} and not sequenced`
   expect(await deliveredTo(world, last)).toEqual(['customer.created pending'])
 })
 
-test('an event needs one search for each endpoint, also after many changes of the endpoints', async ({
+test('an event needs one search for each endpoint, even after many changes of the endpoints', async ({
   world,
 }) => {
   const { sql } = world
   const endpoints = [await createSubscribed(world)]
   for (let more = 0; more < 3; more++)
-    endpoints.push(await makeEndpoint(client, { url: URL, types: ['customer.*'] }))
-  await sequenceAll(sql)
+    endpoints.push(await registerEndpoint(client, { url: URL, types: ['customer.*'] }))
+  await sequenceAllEvents(sql)
   await createEvent(client)
-  // Many later subscriptions, so that the number of rows shows a scan.
+  // Many later subscriptions, so that the number of read rows would show a scan.
   await sql`
     insert into webhook_subscriptions (tenant_id, endpoint_id, slot, types, status, from_at, until_at)
     select s.tenant_id, s.endpoint_id, s.slot, '{*}', 'enabled', now() + i * interval '1 s', now() + (i + 1) * interval '1 s'
@@ -159,7 +160,9 @@ test('an event needs one search for each endpoint, also after many changes of th
   expect((await read()) - before).toBeLessThan(50)
 })
 
-test('old subscriptions are kept for waiting events, up to one thousand changes', async ({ world }) => {
+test('old subscriptions are kept for events without a sequence, up to one thousand changes', async ({
+  world,
+}) => {
   const endpoint = await createSubscribed(world)
   const { sql } = world
   const countSubscriptions = async () =>
@@ -177,7 +180,7 @@ test('old subscriptions are kept for waiting events, up to one thousand changes'
   await sql`update events set created_at = created_at - interval '3 hours' where tenant_id = ${client.tenant_id} and not sequenced`
   await toggle()
   expect(await countSubscriptions()).toBe(4)
-  await sequenceAll(sql)
+  await sequenceAllEvents(sql)
   await toggle()
   expect(await countSubscriptions()).toBe(3)
   for (let change = 0; change < 1010; change++) await toggle()

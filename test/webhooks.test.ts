@@ -1,9 +1,9 @@
-// Tests the webhooks host: signatures, bodies, responses, and the single application of each event.
+// Tests the webhooks host: signatures, bodies, responses, and that each event is applied once.
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { pino } from 'pino'
 import { MAX_BUFFERED_BODY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
@@ -15,7 +15,7 @@ import { buildWebhooks } from '#webhooks/app.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from './support/books.ts'
-import { eventually, heldPayment } from './support/payments.ts'
+import { eventually, authorizedPayment } from './support/payments.ts'
 import { until } from './support/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from './support/raw.ts'
 import {
@@ -32,26 +32,22 @@ import {
   paymentSummary,
 } from './support/stripe-events.ts'
 import { urlAs } from './support/users.ts'
-import { createWorld, type World } from './support/world.ts'
+import { createWorld, testIn, type World } from './support/world.ts'
 
-/** The current secret of the emulator, and the previous one. */
+/** The current secret of the emulator and the previous secret. */
 const [SECRET, OLD_SECRET] = ['whsec_test_current', 'whsec_test_old']
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({
-    notifications: false,
-    env: { STRIPE_WEBHOOK_SECRET: `${SECRET},${OLD_SECRET}` },
-  })
+const test = testIn({
+  notifications: false,
+  env: { STRIPE_WEBHOOK_SECRET: `${SECRET},${OLD_SECRET}` },
 })
-afterAll(async () => await world.close())
 
 const nowS = () => Math.floor(Date.now() / 1000)
 
-const pay = () => heldPayment(world.client)
+const pay = (world: World) => authorizedPayment(world.client)
 
 /** The counts of notifications, jobs and attempts of an event. */
-async function countsOf(event: { id: string }) {
+async function countsOf(world: World, event: { id: string }) {
   const [row] = await world.sql`
     select (select count(*) from notifications where event_id = ${event.id}) as stored,
       (select count(*) from jobs where dedupe_key like '%' || ${event.id}) as jobs,
@@ -60,7 +56,7 @@ async function countsOf(event: { id: string }) {
 }
 
 describe('the host', () => {
-  test('serves only POST /stripe', async () => {
+  test('serves only POST /stripe', async ({ world }) => {
     for (const [method, path] of [
       ['GET', '/'],
       ['POST', '/'],
@@ -87,7 +83,7 @@ describe('the host', () => {
     }
   })
 
-  test('answers 200 to an event, and marks a duplicate', async () => {
+  test('answers 200 to an event, and marks a duplicate in its response', async ({ world }) => {
     const event = fabricatedEvent('customer.created', { id: 'cus_1', object: 'customer' })
     const first = await deliver(world, event)
     expect([first.status, first.body]).toEqual([200, { received: true }])
@@ -95,10 +91,12 @@ describe('the host', () => {
     expect([second.status, second.body]).toEqual([200, { received: true, duplicate: true }])
     await world.drain()
     expect(await stateOf(world, event)).toBe('ignored')
-    expect(await countsOf(event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+    expect(await countsOf(world, event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
   })
 
-  test('accepts an event with any content type or none, and with an object without an id', async () => {
+  test('accepts an event with any content type or none, and an event whose object has no id', async ({
+    world,
+  }) => {
     for (const type of [
       'text/plain',
       'application/octet-stream',
@@ -123,8 +121,8 @@ describe('the host', () => {
 })
 
 describe('a signature', () => {
-  /** Signs and sends within one second of the clock, for an exact age. */
-  async function sendAged(age_s: number) {
+  /** Signs and sends within the same second of the clock, so that the age is exact. */
+  async function sendAged(world: World, age_s: number) {
     for (;;) {
       const event = fabricatedEvent('customer.created', { id: 'cus_2', object: 'customer' })
       const body = JSON.stringify(event)
@@ -136,16 +134,19 @@ describe('a signature', () => {
     }
   }
 
-  test('is valid 300 seconds before and after its time, and invalid after 301', async () => {
-    for (const age_s of [0, 300, -300]) expect([age_s, (await sendAged(age_s)).status]).toEqual([age_s, 200])
+  test('is valid 300 seconds before and after its time, and invalid after 301', async ({ world }) => {
+    for (const age_s of [0, 300, -300])
+      expect([age_s, (await sendAged(world, age_s)).status]).toEqual([age_s, 200])
     for (const age_s of [301, -301, 86_400, -86_400]) {
-      const { status, body, event } = await sendAged(age_s)
+      const { status, body, event } = await sendAged(world, age_s)
       expect([age_s, status, body.error.code]).toEqual([age_s, 400, 'invalid_signature'])
       expect(await stateOf(world, event)).toBeUndefined()
     }
   })
 
-  test('is valid with either secret during a rotation, and as one of several', async () => {
+  test('is valid with either secret during a rotation, and as one of several signatures', async ({
+    world,
+  }) => {
     const event = () =>
       JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_3', object: 'customer' }))
     const v1 = (body: string, secret: string) => signStripe(body, secret).split('v1=')[1]!
@@ -163,7 +164,9 @@ describe('a signature', () => {
     }
   })
 
-  test('that is missing, malformed or made with another secret is refused, and nothing is stored', async () => {
+  test('that is missing, malformed or made with another secret is refused, and nothing is stored', async ({
+    world,
+  }) => {
     const event = fabricatedEvent('customer.created', { id: 'cus_4', object: 'customer' })
     const body = JSON.stringify(event)
     const valid = signStripe(body, SECRET)
@@ -193,10 +196,10 @@ describe('a signature', () => {
       expect([header, response.status, response.body.error.code]).toEqual([header, 400, 'invalid_signature'])
       expect(response.headers.get('content-type')).toContain('application/json')
     }
-    expect(await countsOf(event)).toEqual({ stored: 0, jobs: 0, attempts: 0 })
+    expect(await countsOf(world, event)).toEqual({ stored: 0, jobs: 0, attempts: 0 })
   })
 
-  test('that is refused is counted each time and logged at most once per second', async () => {
+  test('that is refused is counted each time, and is logged at most once per second', async ({ world }) => {
     const lines: string[] = []
     const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
     const host = await startWebhooks({ ...world.config, WEBHOOKS_PORT: 0 }, log)
@@ -211,7 +214,7 @@ describe('a signature', () => {
       await Promise.all(Array.from({ length: 200 }, () => postWebhook(host_world, '{}', {})))
       const seconds = (performance.now() - began_at) / 1000
       expect(await counted()).toBe(before + 200)
-      // The log may also contain a line about a slow queue.
+      // The log may contain a line about a slow queue too.
       const refusals = lines.filter((line) => line.includes('"verdict"'))
       expect(refusals.length).toBeGreaterThanOrEqual(1)
       expect(refusals.length).toBeLessThanOrEqual(1 + seconds)
@@ -221,7 +224,7 @@ describe('a signature', () => {
     }
   })
 
-  test('covers every byte of the body', async () => {
+  test('covers every byte of the body', async ({ world }) => {
     const body = Buffer.from(
       JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_6', object: 'customer' })),
     )
@@ -248,9 +251,9 @@ describe('a signed body', () => {
     const digest = createHmac('sha256', SECRET).update(`${t}.`).update(body).digest('hex')
     return { 'stripe-signature': `t=${t},v1=${digest}` }
   }
-  const send = (body: string | Buffer) => postWebhook(world, body, sign(body))
+  const send = (world: World, body: string | Buffer) => postWebhook(world, body, sign(body))
 
-  test('in invalid HTTP is refused with the error body of the API', async () => {
+  test('in an invalid HTTP request is refused with the error body of the API', async ({ world }) => {
     const response = await sendBytes(
       world.config.WEBHOOKS_URL!,
       'POST /stripe HTTP/1.1\r\nhost: x\r\nstripe-signature: \x1b\r\n\r\n',
@@ -261,7 +264,7 @@ describe('a signed body', () => {
     ])
   })
 
-  test('without an event is answered 400 and not stored', async () => {
+  test('that contains no event is answered 400 and not stored', async ({ world }) => {
     const [before] = await world.sql`select count(*) from notifications`
     const id = 'evt_none'
     for (const body of [
@@ -278,10 +281,10 @@ describe('a signed body', () => {
       JSON.stringify({ id, type: '', data: { object: {} } }),
       JSON.stringify({ id: 'e'.repeat(256), type: 'x', data: { object: {} } }),
       JSON.stringify({ id, data: { object: {} } }),
-      // Only the product creates lookups.
+      // Only Sluice itself creates lookups.
       JSON.stringify({ id, type: 'reconciliation.lookup', data: { object: { id: 'pi_1' } } }),
     ]) {
-      const response = await send(body)
+      const response = await send(world, body)
       expect([body.slice(0, 60), response.status, response.body.error.code]).toEqual([
         body.slice(0, 60),
         400,
@@ -291,7 +294,7 @@ describe('a signed body', () => {
     expect(await world.sql`select count(*) from notifications`).toEqual([before])
   })
 
-  test('with an event of another form is answered 200, counted and not stored', async () => {
+  test('with an event of an unexpected form is answered 200, counted and not stored', async ({ world }) => {
     const [before] = await world.sql`select count(*) from notifications`
     const counted = async () => {
       const { values } = await metrics.notificationsStored.get()
@@ -313,14 +316,16 @@ describe('a signed body', () => {
       { id, type: 'x', data: { object: 'pi_1' } },
     ]
     for (const body of bodies) {
-      const response = await send(JSON.stringify(body))
+      const response = await send(world, JSON.stringify(body))
       expect([response.status, response.body]).toEqual([200, { received: true }])
     }
     expect((await counted()) - first).toBe(bodies.length)
     expect(await world.sql`select count(*) from notifications`).toEqual([before])
   })
 
-  test('that does not arrive in time is answered 408, also above the timeout of the database', async () => {
+  test('that does not arrive in time is answered 408, even if that time is longer than the timeout of the database', async ({
+    world,
+  }) => {
     const host = await startWebhooks(
       { ...world.config, WEBHOOKS_PORT: 0, REQUEST_TIMEOUT_MS: 5_400 },
       createLog('silent', 'test'),
@@ -342,20 +347,22 @@ describe('a signed body', () => {
     }
   })
 
-  test('above the limit is answered 413, and a body at the limit is accepted', async () => {
+  test('above the size limit is answered 413, and a body at the limit is accepted', async ({ world }) => {
     const event = fabricatedEvent('customer.created', { id: 'cus_7', object: 'customer' })
     const padded = (bytes: number) => {
       const body = JSON.stringify({ ...event, padding: '' })
       return body.replace('"padding":""', `"padding":"${'x'.repeat(bytes - body.length)}"`)
     }
-    const refused = await send(padded(1024 * 1024 + 1))
+    const refused = await send(world, padded(1024 * 1024 + 1))
     expect([refused.status, refused.body.error.code]).toEqual([413, 'payload_too_large'])
     expect(await stateOf(world, event)).toBeUndefined()
-    expect((await send(padded(1024 * 1024))).status).toBe(200)
+    expect((await send(world, padded(1024 * 1024))).status).toBe(200)
     expect(await stateOf(world, event)).toBeDefined()
   })
 
-  test('that cannot be stored is refused without the other bodies of its statement', async () => {
+  test('that cannot be stored is refused, and the other bodies of its statement are stored', async ({
+    world,
+  }) => {
     const url = urlAs('webhooks', world.config.DATABASE_URL!)
     const sql = connectDatabase(url, { max: 4, application_name: 'test' })
     onTestFinished(() => sql.end())
@@ -373,7 +380,7 @@ describe('a signed body', () => {
       (await app.inject({ method: 'POST', url: '/stripe', body, headers: sign(body) })).statusCode
     const small = () =>
       JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_9', object: 'customer' }))
-    // 60 KB in the request, and megabytes in the text format of the database.
+    // 60 KB in the request, which become megabytes in the text format of the database.
     const huge = small().replace('"cus_9"', `"cus_9","numbers":[${Array(10_000).fill('1e300').join()}]`)
 
     const bodies = Array.from({ length: 40 }, (_, nth) => (nth % 10 === 5 ? huge : small()))
@@ -381,7 +388,7 @@ describe('a signed body', () => {
     expect(await Promise.all(bodies.map(post))).toEqual(expected)
   })
 
-  test('with an invalid signature header is refused before it arrives', async () => {
+  test('with an invalid signature header is refused before it arrives', async ({ world }) => {
     const body = '{"id":'
     const v1 = sign(body)['stripe-signature'].split('v1=')[1]!
     for (const [path, header, status] of [
@@ -402,7 +409,9 @@ describe('a signed body', () => {
     }
   })
 
-  test('that never ends uses bounded memory with 100 others, and the host accepts an event meanwhile', async () => {
+  test('that never ends uses limited memory with 100 others, and the host accepts an event in the meantime', async ({
+    world,
+  }) => {
     const bytes = 1024 * 1024
     const headers = { 'content-length': String(bytes), ...sign('') }
     const waiting = openUnfinished(world.config.WEBHOOKS_URL!, 5, requestBytes('POST', '/stripe', headers))
@@ -430,10 +439,12 @@ describe('a signed body', () => {
     await waiting.reset()
   })
 
-  test('that follows its headers after a moment is accepted, among 200 requests that announce a body and send none', async () => {
+  test('that arrives some time after its headers is accepted, among 200 requests that announce a body and send none', async ({
+    world,
+  }) => {
     const url = world.config.WEBHOOKS_URL!
     const body = JSON.stringify(fabricatedEvent('customer.created', { id: 'cus_12', object: 'customer' }))
-    // A response 100 means that the host has read the headers.
+    // The response 100 means that the host has read the headers.
     const headers = { expect: '100-continue', 'content-length': String(body.length), ...sign(body) }
     const event = request(`${url}/stripe`, { method: 'POST', headers })
     const response_promise = once(event, 'response') as Promise<[IncomingMessage]>
@@ -449,7 +460,7 @@ describe('a signed body', () => {
     for (const others of empty) await others.reset()
   })
 
-  test('with characters or nesting that a database refuses is not answered 500', async () => {
+  test('with characters or nesting that the database refuses is not answered with 500', async ({ world }) => {
     const event = (id: string, extra: string) =>
       `{"id":"evt_odd_${id}","type":"customer.created","data":{"object":{"id":"cus_8","object":"customer",${extra}}}}`
     const deep = (levels: number) => `"deep":${'['.repeat(levels)}${']'.repeat(levels)}`
@@ -479,7 +490,7 @@ describe('a signed body', () => {
       ['400,000 levels', event('deep_400000', deep(400_000))],
     ]
     for (const [name, body] of bodies) {
-      const response = await send(Buffer.from(body))
+      const response = await send(world, Buffer.from(body))
       expect([name, [200, 400].includes(response.status), response.status]).toEqual([
         name,
         true,
@@ -494,8 +505,10 @@ describe('a signed body', () => {
 })
 
 describe('a repeated webhook', () => {
-  test('100 concurrent copies and 100 later copies of a webhook are stored, performed and applied once', async () => {
-    const payment = await pay()
+  test('is stored, performed and applied once, after 100 concurrent and 100 later copies', async ({
+    world,
+  }) => {
+    const payment = await pay(world)
     await world.provider('stripe').control('POST', `/payment_intents/${payment.processor_reference}/capture`)
     const [event] = pick(await listEvents(world, payment.processor_reference), ['payment_intent.succeeded'])
     const flood = () =>
@@ -512,7 +525,7 @@ describe('a repeated webhook', () => {
     expect(again.every(({ status, body }) => status === 200 && body.duplicate === true)).toBe(true)
     await world.drain()
 
-    expect(await countsOf(event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+    expect(await countsOf(world, event!)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
     expect(await stateOf(world, event!)).toBe('applied')
     const summary = await paymentSummary(world, payment.id)
     expect(summary.payment).toMatchObject({ status: 'captured', amount_captured_minor: 1000 })
@@ -521,8 +534,8 @@ describe('a repeated webhook', () => {
     await checkInvariants(world)
   })
 
-  test('20 interleaved copies of each webhook of ten payments are applied once', async () => {
-    const payments = await Promise.all(Array.from({ length: 10 }, () => pay()))
+  test('is applied once, for 20 interleaved copies of each webhook of ten payments', async ({ world }) => {
+    const payments = await Promise.all(Array.from({ length: 10 }, () => pay(world)))
     await Promise.all(payments.map(({ id }) => world.client.post(`/v1/payments/${id}/capture`)))
     const references = new Set(payments.map((payment) => payment.processor_reference))
     const events = (await listEvents(world)).filter((event) =>
@@ -544,10 +557,10 @@ describe('a repeated webhook', () => {
     await checkInvariants(world)
   })
 
-  test('1,000 shuffled webhooks with 20 % duplicates lead to the right state', async () => {
-    const payments = await mapConcurrently(Array.from({ length: 120 }), 20, pay)
+  test('leads to the right state, among 1,000 shuffled webhooks with 20 % duplicates', async ({ world }) => {
+    const payments = await mapConcurrently(Array.from({ length: 120 }), 20, () => pay(world))
     await mapConcurrently(payments, 20, async ({ id, processor_reference }, index) => {
-      // Half of the captures use the API, half the processor's dashboard.
+      // Half of the captures use the API, the other half the processor's dashboard.
       if (index % 2 === 0) await world.client.post(`/v1/payments/${id}/capture`)
       else await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
       await world
@@ -591,7 +604,9 @@ describe('a repeated webhook', () => {
 })
 
 describe('an outage', () => {
-  test('of the database is answered 503 with Retry-After, and the same event is accepted afterwards', async () => {
+  test('of the database is answered 503 with Retry-After, and the same event is accepted after the outage', async ({
+    world,
+  }) => {
     const { hostname, port } = new URL(world.config.DATABASE_URL!)
     const sockets = new Set<Socket>()
     let silent = false
@@ -647,7 +662,7 @@ describe('an outage', () => {
       cut()
       await eventually(async () => expect((await deliver(host_world, event)).status).toBe(200))
       await world.drain()
-      expect(await countsOf(event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
+      expect(await countsOf(world, event)).toEqual({ stored: 1, jobs: 1, attempts: 1 })
     } finally {
       await host.close()
       proxy.close()
@@ -661,7 +676,7 @@ describe('an outage', () => {
     let worker = await startWorker(without_worker.config, silent)
     try {
       const payments = await Promise.all(
-        Array.from({ length: 10 }, () => heldPayment(without_worker.client, { currency: 'EUR' })),
+        Array.from({ length: 10 }, () => authorizedPayment(without_worker.client, { currency: 'EUR' })),
       )
       await worker.close()
       for (const { processor_reference } of payments) {

@@ -1,5 +1,5 @@
-// Requests of the simulated clients. A client repeats a request until it gets a final answer. Calls about a payment are
-// recorded in its history; of other resources the observed states are recorded.
+// Requests of the simulated clients. A client repeats a request until it gets a final answer. Calls about a payment
+// are recorded in its history. For other resources, the observed states are recorded.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BY_CARD, type Answer, type Client } from '#test/client.ts'
 import type { Provider, ProviderName } from '#test/providers.ts'
@@ -11,8 +11,8 @@ import { observe, type ResourceName } from './observations.ts'
 export const RETRY_DELAY_MS = 250
 export const READ_INTERVAL_MS = 1000
 /**
- * A change at the processor whose notification is lost is read from the event list later, and a minute later for each
- * worker that dies while it reads.
+ * If the notification of a change at the processor is lost, the change is read from the event list later. Each worker
+ * that dies while it reads the list delays the change by another minute.
  */
 export const EXTERNAL_CHANGE_TIMEOUT_MS = 240_000
 /** The client waits for the result. */
@@ -27,7 +27,7 @@ export type Scenario = {
   /** Unique among all scenarios. */
   nth: number
   random: Random
-  /** Random numbers for reads that run next to other calls. */
+  /** Random numbers for reads that run concurrently with other calls. */
   reads: Random
   clients: Client[]
   /** Index of the client that sends first. Without an answer the next client sends. */
@@ -44,15 +44,15 @@ export type Scenario = {
 }
 
 /** The same scenario, with the other client first. */
-export const fromOtherClient = (scenario: Scenario): Scenario => ({
+export const withOtherClientFirst = (scenario: Scenario): Scenario => ({
   ...scenario,
   first_client: scenario.first_client + 1,
 })
 
-/** A created payment. `key`: its idempotency key, which also names its history. */
+/** A created payment. `key`: its idempotency key, under which its calls are recorded. */
 export type CreatedPayment = { key: string; id: string; created_at: string; processor_reference: string }
 
-/** Returns the payment, or null if it was declined or its outcome is unknown. */
+/** Creates a payment. Returns the payment, or null if it was declined or its outcome is unknown. */
 export async function createPayment(
   scenario: Scenario,
   amount_minor: number,
@@ -60,8 +60,8 @@ export async function createPayment(
 ): Promise<CreatedPayment | null> {
   const key = `${scenario.key}-payment`
   const body = { ...BY_CARD, idempotency_key: key, amount_minor, payment_method }
-  const subject = { payment: key, operation: { op: 'create', key, amount_minor } } as const
-  const answer = await postUntilFinal(scenario, '/v1/payments', body, subject)
+  const recorded_as = { payment: key, operation: { op: 'create', key, amount_minor } } as const
+  const answer = await postUntilFinal(scenario, '/v1/payments', body, recorded_as)
   if (answer.status === 402) {
     const id = answer.body.error.context.payment_id as string
     recordAcceptance(scenario.record, { kind: 'payment', key, id, status: 'failed', amount_minor: null })
@@ -76,7 +76,7 @@ export async function createPayment(
   if (scenario.random.next() < 0.3)
     recordAcceptance(
       scenario.record,
-      acceptanceOf('payment', key, await postUntilFinal(scenario, '/v1/payments', body, subject)),
+      acceptanceOf('payment', key, await postUntilFinal(scenario, '/v1/payments', body, recorded_as)),
     )
   return { ...(answer.body as CreatedPayment), key }
 }
@@ -94,7 +94,8 @@ const NOT_FINAL_WHEN_CREATED: ReadonlySet<Kind> = new Set<Created>([
 const PATHS = { capture: 'capture', cancel: 'cancel', refund: 'refunds' }
 
 /**
- * Requests a change of a payment until the answer is final. Returns null if it was refused or its outcome is unknown.
+ * Requests a change of a payment until the answer is final. Returns null if the change was refused or its outcome is
+ * unknown.
  */
 export async function changePayment(
   scenario: Scenario,
@@ -119,7 +120,7 @@ export function acceptanceOf(
   key: string,
   { body }: Answer,
 ): Parameters<typeof recordAcceptance>[1] {
-  // A created resource changes later. Only the result of an action is final.
+  // A created resource changes later: only the result of an action is final.
   const status = NOT_FINAL_WHEN_CREATED.has(kind) ? null : (body.status as string)
   const amount = kind === 'capture' ? body.amount_captured_minor : body.amount_minor
   return { kind, key, id: body.id as string, status, amount_minor: (amount as number | undefined) ?? null }
@@ -183,8 +184,11 @@ export async function changeAtProcessor(
   await processor('POST', path, body).catch(() => undefined)
 }
 
-/** Calls about a payment go into its history. Calls about another resource record its observed state. */
-type Subject = { payment: string; operation: Operation } | { observed: ResourceName }
+/**
+ * What a call is about. A call about a payment is recorded in the history of the payment; of another resource, the
+ * observed state is recorded.
+ */
+type RecordedAs = { payment: string; operation: Operation } | { observed: ResourceName }
 
 /** True for a success, a refusal, and a 202 whose outcome is unknown: the client cannot do more. */
 export function isFinalAnswer({ status, body }: Answer): boolean {
@@ -196,12 +200,12 @@ function isSendFailure(body: Answer['body']): boolean {
   return SEND_FAILURES.has(body?.error?.code as string)
 }
 
-/** Repeats a POST with the same key while there is no answer, a 202, or a 503. */
+/** Repeats a POST with the same key while the answer is missing, a 202 or a 503. */
 export async function postUntilFinal(
   scenario: Scenario,
   path: string,
   body: unknown,
-  subject?: Subject,
+  recorded_as?: RecordedAs,
   headers: Record<string, string> = PREFER_WAIT,
   isEnough = isFinalAnswer,
 ): Promise<Answer> {
@@ -210,7 +214,7 @@ export async function postUntilFinal(
   let accepted: Answer | undefined
   for (let attempt = 0; ; attempt++) {
     const post = (client: Client) => client.post(path, body, headers)
-    const answer = await sendOnce(scenario, scenario.first_client + attempt, post, subject)
+    const answer = await sendOnce(scenario, scenario.first_client + attempt, post, recorded_as)
     if (answer !== null && isEnough(answer)) return answer
     if (answer !== null && answer.status !== 503) {
       if (answer.status !== 202) {
@@ -239,26 +243,27 @@ export async function sendOnce(
   { record, clients }: Scenario,
   client_index: number,
   send: (client: Client) => Promise<Answer>,
-  subject?: Subject,
+  recorded_as?: RecordedAs,
 ): Promise<Answer | null> {
   record.requests++
   const nth = client_index % clients.length
   const start = performance.now()
   const api_and_start = { api: nth + 1, start }
   const call =
-    subject && 'operation' in subject
-      ? { operation: subject.operation, ...api_and_start, answer: null }
+    recorded_as && 'operation' in recorded_as
+      ? { operation: recorded_as.operation, ...api_and_start, answer: null }
       : undefined
-  // Recorded before the answer: a request without an answer may have an effect.
-  if (call && subject && 'operation' in subject) recordCall(record.histories, subject.payment, call)
+  // The call is recorded before the answer arrives: a request without an answer may have an effect.
+  if (call && recorded_as && 'operation' in recorded_as)
+    recordCall(record.histories, recorded_as.payment, call)
   const answer = await send(clients[nth]!).catch(() => null)
   const end = performance.now()
   if (call) {
     const result = resultOf(call.operation, answer)
     const answered: Call['answer'] = result && { end, result }
     Object.assign(call, { answer: answered })
-  } else if (subject && 'observed' in subject && answer !== null)
-    observe(record.observations, subject.observed, answer, { ...api_and_start, end })
+  } else if (recorded_as && 'observed' in recorded_as && answer !== null)
+    observe(record.observations, recorded_as.observed, answer, { ...api_and_start, end })
   const status = answer?.status ?? 0
   const code: unknown = status >= 500 ? answer?.body?.error?.code : undefined
   const kind = typeof code === 'string' ? `${status} ${code}` : String(status)

@@ -1,7 +1,7 @@
-// Copies the sources with patches: a version without a protection, or another version.
+// Copies the sources and patches them: into a version without a protection, or into the next version.
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 
 export type Patch = { file: string; from: string; to: string }
 
@@ -10,7 +10,7 @@ export async function patchedCopy(
   root: string,
   patches: Patch[],
 ): Promise<{ path: string; remove: () => Promise<void> }> {
-  const { path, remove } = await makeFolder('copy')
+  const { path, remove } = await createTemporaryFolder('copy')
   for (const path_name of ['src', 'migrations', 'docs/guides', 'package.json'])
     await cp(join(root, path_name), join(path, path_name), { recursive: true })
   await symlink(join(root, 'node_modules'), join(path, 'node_modules'))

@@ -6,21 +6,22 @@ import { emptyRecord, type ClientRecord } from './record.ts'
 import { runScenario } from './scenarios.ts'
 import type { System } from './system.ts'
 
-/** About 140 requests and 80 delivery attempts a second. */
+/** The rate causes about 140 requests and 80 delivery attempts a second. */
 export const SCENARIOS_PER_S = 25
-/** New scenarios wait while this many run. */
+/** New scenarios wait while this many scenarios run. */
 const MAX_CONCURRENT = 900
 const TIMEOUT_MS = 90_000
 /**
- * Reads have their own random numbers: they run next to other calls, so their order does not depend on the seed alone.
+ * Reads have their own random numbers, because they run concurrently with other calls: their order does not depend on
+ * the seed alone.
  */
 const READS_STREAM = -3_000_000
 
 export type Load = {
   record: ClientRecord
-  /** Running scenarios. */
+  /** Number of running scenarios. */
   open(): number
-  /** Requests without an answer or with a 5xx that no provider failure explains. */
+  /** Number of requests without an answer, or with a 5xx that no provider failure explains. */
   countRefused(): number
   /** Starts no more scenarios. Resolves when all have ended. */
   stop(): Promise<void>

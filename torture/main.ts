@@ -108,7 +108,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** One line, followed by the lines of a history. */
+/** A problem as one line, followed by the lines of its history. */
 function example({ history, ...facts }: Problem): string {
   return [JSON.stringify(facts), ...(Array.isArray(history) ? history : [])].join('\n')
 }

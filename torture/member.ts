@@ -8,8 +8,8 @@ export type Member = {
   /** Default: SIGKILL. */
   kill(signal?: NodeJS.Signals): Promise<void>
   /**
-   * Starts the process with its previous options, except for the given ones, which stay. With `output`, the descriptor
-   * of its log, it does not wait for the process to be ready.
+   * Starts the process with its previous options; the given options replace them, also for later starts. With
+   * `output`, the descriptor of its log, the function does not wait until the process is ready.
    */
   start(options?: { root?: string; env?: Record<string, string>; output?: number | undefined }): Promise<void>
 }

@@ -9,7 +9,7 @@ export async function metricOf(member: Member, name: string): Promise<number> {
   return await metricAt(url, name)
 }
 
-/** The same for a process whose metrics are at this URL. */
+/** The sum over all labels of a metric at this URL; 0 if the metric has no values yet. */
 export async function metricAt(url: string, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text()
   const values = text.matchAll(new RegExp(String.raw`^${name}(?:\{.*\})? (\S+)$`, 'gm'))

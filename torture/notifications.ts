@@ -7,12 +7,12 @@ import { EVENT_TYPES } from '#providers/stripe/events.ts'
 import type { System } from './system.ts'
 
 const MAX_DELAY_MS = 60_000
-/** In a short run late notifications must arrive before the end. */
+/** Maximum delay as a share of the run: in a short run, late notifications must arrive before the end. */
 const MAX_DELAY_SHARE = 1 / 3
 
 const PROMPT = { drop_percent: 0, late_percent: 0 }
 
-/** For a run of this length. */
+/** Makes notifications unreliable for a run of this length. */
 export async function makeNotificationsUnreliable({ provider }: System, length_ms: number): Promise<void> {
   const settings = {
     duplicate_percent: 20,
@@ -25,13 +25,16 @@ export async function makeNotificationsUnreliable({ provider }: System, length_m
   await provider('twilio').control('POST', '/callbacks', settings)
 }
 
-/** From now on notifications arrive soon, perhaps twice. Those that are already late stay late. */
+/**
+ * Changes the settings so that notifications arrive soon, perhaps twice. Notifications that are already late stay
+ * late.
+ */
 export async function makeNotificationsPrompt({ provider }: Pick<System, 'provider'>): Promise<void> {
   await provider('stripe').control('POST', '/webhooks', PROMPT)
   await provider('twilio').control('POST', '/callbacks', PROMPT)
 }
 
-/** The processor's notifications that are sent during `work` arrive soon. */
+/** Runs `work`. Notifications of the processor that are sent during `work` arrive soon. */
 export async function withPromptNotifications<T>(
   { provider }: Pick<System, 'provider'>,
   work: () => Promise<T>,
@@ -46,7 +49,7 @@ export async function withPromptNotifications<T>(
   }
 }
 
-/** The processor's events by its own journal: all of handled types, and those that Sluice acknowledged with 2xx. */
+/** Events in the processor's own journal: all events of handled types, and those that Sluice acknowledged with 2xx. */
 async function eventsOf(folder: string): Promise<{ all: string[]; acknowledged: string[] }> {
   const types = new Set<string>(EVENT_TYPES)
   const all: string[] = []
@@ -62,7 +65,10 @@ async function eventsOf(folder: string): Promise<{ all: string[]; acknowledged: 
   return { all, acknowledged }
 }
 
-/** Events that are not stored in Sluice: of handled types, and acknowledged ones. */
+/**
+ * The ids of events that are not stored in Sluice. `missed`: of all events of handled types. `acknowledged`: of the
+ * events that Sluice acknowledged.
+ */
 export async function missingNotifications({
   sql,
   folder,

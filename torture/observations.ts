@@ -14,7 +14,7 @@ const SENT_STATES = ['sent', 'delivered', 'undelivered', 'came_back']
  * The states that may follow each state. A manual decision is a state of its own, because it may replace the provider's
  * decision.
  */
-const LATER_STATES: Record<ResourceName, Record<string, string[]>> = {
+const NEXT_STATES: Record<ResourceName, Record<string, string[]>> = {
   payout: {
     pending: ['processing', 'paid', 'failed', 'canceled'],
     processing: ['paid', 'failed', 'canceled'],
@@ -54,22 +54,25 @@ const LATER_STATES: Record<ResourceName, Record<string, string[]>> = {
   },
 }
 
-/** A state in an answer to a request at `start` that arrived at `end`. Clock: `performance.now()`. */
+/**
+ * A state in an answer. `start`: when the request was sent. `end`: when the answer arrived. Clock:
+ * `performance.now()`.
+ */
 type Observation = { state: string; api: number; start: number; end: number }
-/** By the id of the resource. */
+/** The observed states of each resource, by its id. */
 export type Observations = Map<string, { resource: ResourceName; seen: Observation[] }>
 
 type ResourceView = { id: string; status: string; decided_by?: string | null; channel?: string | null }
 /** An item in the answer to a batch request. */
 type Item = { message?: ResourceView; error?: object }
 
-/** The key in `LATER_STATES`. */
+/** The key of a resource's state in `NEXT_STATES`. */
 export function stateOf({ status, decided_by, channel }: Omit<ResourceView, 'id'>): string {
   if (channel === 'email' && status === 'undelivered') return 'came_back'
   return decided_by === 'manual' ? `${status}_by_hand` : status
 }
 
-/** Records the states in an answer, of a batch the states of all items. */
+/** Records the state in an answer. For a batch, records the states of all items. */
 export function observe(
   observations: Observations,
   resource: ResourceName,
@@ -87,10 +90,10 @@ export function observe(
 }
 
 export function goesBackwards(resource: ResourceName, before: string, after: string): boolean {
-  return before !== after && !LATER_STATES[resource][before]!.includes(after)
+  return before !== after && !NEXT_STATES[resource][before]!.includes(after)
 }
 
-/** If one answer arrived before another was requested, the later one must not show an earlier state. */
+/** A request that was sent after an answer arrived must not get an earlier state than that answer. */
 export function checkObservations(observations: Observations): Problem[] {
   return [...observations].flatMap(([id, { resource, seen }]) =>
     seen.flatMap((before) =>

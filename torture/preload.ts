@@ -1,4 +1,4 @@
-// Loaded into each worker before its own code (`--import`): faults inside the process.
+// Faults inside a worker. Node loads this file before the worker's own code (`--import`).
 
 const BLOCK_MS = 6000
 

@@ -2,7 +2,7 @@
 import { createRedis, type OwnRedis } from '#test/redis.ts'
 import { startRedisCluster, startRedisSentinels } from '#test/redis-places.ts'
 
-/** The common prefix of the keys of the payments queue; in a Cluster it selects their server. */
+/** The common prefix of the keys of the payments queue; in a Cluster, the prefix selects their server. */
 const KEYS = '{sluice:payments}'
 
 /**
@@ -12,7 +12,7 @@ const KEYS = '{sluice:payments}'
 export const QUEUE_SERVERS = ['redis', 'cluster', 'sentinels', 'postgres'] as const
 export type QueueServer = (typeof QUEUE_SERVERS)[number]
 
-/** The queue's servers. With several servers `kill` kills the one that takes writes for the payments queue. */
+/** The queue's servers. With several servers, `kill` kills the server that accepts writes for the payments queue. */
 export type RunningQueueServers = Omit<OwnRedis, 'signal'>
 
 /** Starts the servers; null with the queue on PostgreSQL. `onStop` receives the function that stops them. */
@@ -22,7 +22,7 @@ export async function startQueueServers(
 ): Promise<RunningQueueServers | null> {
   if (queue === 'postgres') return null
   if (queue === 'redis') {
-    // Without this setting Redis refuses to change its folder, which the fault needs to make saving fail.
+    // Without this setting Redis refuses to change its folder. A fault changes the folder so that saving fails.
     const redis = await createRedis({ settings: { 'enable-protected-configs': 'yes' } })
     onStop(() => redis.kill())
     return redis

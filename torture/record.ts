@@ -25,7 +25,7 @@ export type Kind =
   | 'link'
   | 'cancel_message'
 
-/** A request that was answered with 2xx or 402 and so is stored. */
+/** A request that was answered with 2xx or 402, so it must be stored. */
 export type Accepted = {
   kind: Kind
   key: string
@@ -41,16 +41,16 @@ export type Accepted = {
 export type ClientRecord = {
   accepted: Map<string, Accepted>
   requests: number
-  /** Number of answers by status, for server errors by status and code; 0: the connection broke. */
+  /** Number of answers by status; server errors by status and code. Status 0: the connection broke. */
   answers: Map<string, number>
-  /** Requests without an answer or with a 5xx that no provider failure explains. */
+  /** Number of requests without an answer, or with a 5xx that no provider failure explains. */
   refused: number
   /** Times of replayed answers. */
   replays: number[]
   problems: Problem[]
   histories: Histories
   observations: Observations
-  /** The statuses in which a scenario may leave a payout, top-up, verification or message, by its key. */
+  /** The statuses in which a scenario may leave a payout, top-up, verification or message, by idempotency key. */
   ends: Map<string, string[]>
 }
 
@@ -70,7 +70,7 @@ export function emptyRecord(): ClientRecord {
 
 const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded', 'approved', 'rejected'])
 
-/** True if the status never changes after a client has observed it. */
+/** True if the status is final: all later answers must show the same status. */
 export function isFinal(status: string | null): boolean {
   return status !== null && FINAL.has(status)
 }

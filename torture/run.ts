@@ -23,11 +23,11 @@ const SCENARIOS_LIMIT_MS = 160_000
 /** Includes up to a minute for late notifications. */
 const SETTLE_LIMIT_MS = 120_000
 const MIN_REQUESTS_PER_SCENARIO = 4
-/** Added to the estimated duration of the fault. */
+/** Time limit of a fault, in addition to its estimated duration. */
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
 const WAKE_UPS_WINDOW_MS = 500
-/** Of about forty claims in that time. */
+/** Maximum number of jobs that are claimed without a wake-up in the window, of about forty claims. */
 const MAX_DIRECT_CLAIMS = 2
 
 export type RunOptions = {
@@ -38,9 +38,9 @@ export type RunOptions = {
   schedule: PlannedFault[]
   /** The project's folder or a mutated copy. */
   root: string
-  /** Short limits: a problem is expected. */
+  /** Time limits are short, because a problem is expected. */
   impatient: boolean
-  /** Times and rates are printed and not judged. */
+  /** Times and rates are printed, but not judged. */
   lenient: boolean
   print: (line: string) => void
   /** Overwrites the previous line on a terminal. */
@@ -85,7 +85,7 @@ async function runSystem(
   problems: FaultProblem[],
 ): Promise<Result> {
   const { seed, schedule, length_ms, scenarios_per_s, queue, print, stopped } = options
-  // Stops immediately: running work cannot continue.
+  // Stops the system immediately, because running work cannot continue.
   const closing = () => void system.stop().finally(() => options.onStopped(system.folder))
   if (stopped.aborted) closing()
   stopped.addEventListener('abort', closing)
@@ -142,7 +142,7 @@ async function runSystem(
   const { payments, calls, took_ms } = verdict.histories
   const { dropped, delayed } = await system.provider('stripe').control('GET', '/webhooks')
   print(
-    `${calls} calls about ${payments} payments checked for an order that explains them, in ${Math.round(took_ms)} ms`,
+    `checked that a serial order explains the results of ${calls} calls on ${payments} payments, in ${Math.round(took_ms)} ms`,
   )
   print(`${dropped} notifications were lost and ${delayed} late`)
   stopped.removeEventListener('abort', closing)
@@ -234,7 +234,7 @@ async function untilWakeUpsArrive({ workers }: System, limit_ms: number): Promis
 
 /** Waits until a payment succeeds on each API and all jobs that ran when the fault ended were claimed again. */
 async function untilRecovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
-  // A renewed lease belongs to a call that takes long.
+  // A job whose lease is renewed has a call that takes long, and counts as claimed.
   const running = await sql<{ id: string; attempt: number; lease_until: string }[]>`
     select id, attempt, lease_until::text from jobs where state = 'running'`
   await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])

@@ -1,5 +1,5 @@
 // Selects the scenarios of the load. The same seed gives the same scenarios.
-import { sendOnce, fromOtherClient, postUntilFinal, acceptanceOf, type Scenario } from './calls.ts'
+import { sendOnce, withOtherClientFirst, postUntilFinal, acceptanceOf, type Scenario } from './calls.ts'
 import { recordAcceptance } from './record.ts'
 import { messageScenario } from './scenarios/messages.ts'
 import { moneyScenario } from './scenarios/money.ts'
@@ -24,7 +24,7 @@ async function customerScenario(scenario: Scenario): Promise<void> {
   const path = '/v1/customers'
   const created = await postUntilFinal(scenario, path, body)
   recordAcceptance(scenario.record, acceptanceOf('customer', body.idempotency_key, created))
-  const repeated = await postUntilFinal(fromOtherClient(scenario), path, body)
+  const repeated = await postUntilFinal(withOtherClientFirst(scenario), path, body)
   recordAcceptance(scenario.record, acceptanceOf('customer', body.idempotency_key, repeated))
   await sendOnce(scenario, scenario.first_client, (client) =>
     client.get(`${path}/${created.body.id as string}`),

@@ -8,8 +8,8 @@ export type PlannedFault = { at_ms: number; fault: string; seed: number }
 const WARM_UP_MS = 4000
 
 /**
- * Plans the long faults first, then each of the others in random order, and repeats the others in new orders until the
- * time is filled.
+ * Plans the long faults first, then each short fault in random order, and repeats the short faults in new orders
+ * until the time is filled.
  */
 export function planFaults(faults: Fault[], seed: number, length_ms: number): PlannedFault[] {
   const random = seeded(seed, -1_000_000)

@@ -10,13 +10,13 @@ import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createVault, type Vault } from '#core/secrets.ts'
 import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import {
-  makeEndpoints,
+  registerEndpoints,
   TENANTS_PER_SUBSCRIBER,
   ALL_EVENTS_ENDPOINTS,
   BUSY_TENANT_ENDPOINTS,
@@ -37,9 +37,9 @@ export type System = {
   /** Connects directly to the database, without the proxy. */
   sql: Sql
   postgres: EmbeddedPostgres
-  /** Null with the queue on PostgreSQL. */
+  /** The servers of the queue; null if the queue is on PostgreSQL. */
   redis: RunningQueueServers | null
-  /** The proxies of the processes' connections. Several Redis servers have none. */
+  /** The proxies of the processes' connections. Redis has no proxy if it consists of several servers. */
   wires: { postgres: Proxy; redis: Proxy | null; provider: (name: ProviderName) => Proxy }
   apis: Member[]
   workers: Member[]
@@ -56,9 +56,9 @@ export type System = {
   email_secret: string
   /** Opens values that the processes have sealed. */
   vault: Vault
-  /** Without the proxy. */
+  /** The control API of a provider, without the proxy. */
   provider: (name: ProviderName) => Provider
-  /** Calls the processor's API with our credentials, as another application. */
+  /** Calls the processor's API with our credentials, as another application of the same account would. */
   asAnotherApplication: (path: string, params: Record<string, string>) => Promise<{ id: string }>
   /** The folder with the logs. */
   folder: string
@@ -69,9 +69,9 @@ export type System = {
 
 export type SystemOptions = {
   queue: QueueServer
-  /** The project's folder, or a copy, whose processes are run. */
+  /** The folder whose sources are run: the project's, or a copy. */
   root: string
-  /** For the receivers' behavior. */
+  /** Random numbers for the behavior of the receivers. */
   random: Random
   /** Called with each log line of a process. */
   onOutputLine: (name: string, line: string) => void
@@ -87,7 +87,7 @@ export async function startSystem({
   onOutputLine,
   onEnd,
 }: SystemOptions): Promise<System> {
-  const { path: folder, remove } = await makeFolder('torture')
+  const { path: folder, remove } = await createTemporaryFolder('torture')
   await mkdir(join(folder, 'logs'))
   const cleanup = new AsyncDisposableStack()
   let stopping = false
@@ -229,7 +229,7 @@ export async function startSystem({
     const followers: Follower[] = []
     cleanup.defer(() => followers.forEach((follower) => follower.stop()))
     const open = async (clients: Client[], tenant_id: string, specs: typeof ALL_EVENTS_ENDPOINTS) => {
-      await makeEndpoints(receivers, clients, tenant_id, specs)
+      await registerEndpoints(receivers, clients, tenant_id, specs)
       followers.push(followFeed(clients, tenant_id))
       return clients
     }
@@ -245,7 +245,8 @@ export async function startSystem({
           headers: { authorization: `Bearer ${stripe.api_key}`, 'idempotency-key': key },
           body: new URLSearchParams(params),
         }).catch(() => undefined)
-        // An answer may be lost after its effect. An error is replayed for the same key, so the key changes.
+        // An answer may be lost after its effect, so the same key is repeated. An error is replayed for the same key,
+        // so the key then changes.
         if (response?.ok === false) key = randomUUID()
         return (
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))

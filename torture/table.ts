@@ -4,7 +4,7 @@ import type { ClientRecord } from './record.ts'
 import type { EventCounts } from './verdict/events.ts'
 import type { Verdict } from './verdict/verdict.ts'
 
-/** An injected fault. Everything until the next fault counts for this one. Clock: `performance.now()`. */
+/** An injected fault. All effects until the next fault count for this fault. Clock: `performance.now()`. */
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
 const LOST_PROBLEM =
@@ -79,7 +79,7 @@ export function describeEnds({ payout, top_up, kyc }: Verdict['ends']): string {
   return `payouts: ${countsText(payout)}; top-ups: ${countsText(top_up)}; verifications: ${countsText(kyc)}`
 }
 
-/** One line: final statuses of messages, and how ambiguous ones were resolved. */
+/** One line: final statuses of messages, and how ambiguous messages were resolved. */
 export function describeMessages({ ends, messages }: Verdict): string {
   const { ambiguous, reported, found, unknown, failed_and_sent } = messages
   return `messages: ${countsText(ends.message)}; ${ambiguous} were ambiguous: ${reported} were resolved by the provider's report and ${found} by a lookup, ${unknown} stay unknown; ${failed_and_sent} were sent although the provider reported a failure`

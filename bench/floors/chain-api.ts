@@ -53,7 +53,7 @@ await serve((app) => {
     const [id, job_id] = [randomUUIDv7(), randomUUIDv7()]
     await sql.begin(async (tx) => {
       await tx`insert into floor_payments (id, status, amount) values (${id}, 'authorizing', ${amount_minor})`
-      await tx`insert into floor_jobs (id, subject_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_jobs (id, resource_id, state) values (${job_id}, ${id}, 'ready')`
       await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, 'payment.created')`
     })
     await perform('authorize', job_id, { payment_id: id, amount: amount_minor, currency, payment_method })
@@ -66,7 +66,7 @@ await serve((app) => {
     const [payment] = await sql.begin(async (tx) => {
       const rows = await tx`
         update floor_payments set status = 'capturing' where id = ${id} and status = 'authorized' returning reference, amount`
-      await tx`insert into floor_jobs (id, subject_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_jobs (id, resource_id, state) values (${job_id}, ${id}, 'ready')`
       await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, 'payment.capturing')`
       return rows
     })
@@ -80,7 +80,7 @@ await serve((app) => {
     await sql.begin(async (tx) => {
       await tx`
         insert into floor_payouts (id, status, amount, created_at) values (${id}, 'pending', ${amount_minor}, clock_timestamp())`
-      await tx`insert into floor_jobs (id, subject_id, state) values (${job_id}, ${id}, 'ready')`
+      await tx`insert into floor_jobs (id, resource_id, state) values (${job_id}, ${id}, 'ready')`
       await tx`insert into floor_events (id, subject_id, type) values (${randomUUIDv7()}, ${id}, 'payout.created')`
     })
     await perform('payout', job_id, { payout_id: id, amount: amount_minor, currency, destination })

@@ -7,7 +7,7 @@ import { stripeProcessor } from '#providers/stripe/payments.ts'
 import { stripePayouts } from '#providers/stripe/payouts.ts'
 import { requireEnv, openPool } from './serve.ts'
 
-/** As in the product. */
+/** The product's concurrency. */
 const CONCURRENCY = 100
 
 type JobData = { job_id: string; amount: number }

@@ -7,7 +7,7 @@ import RequestClient from 'twilio/lib/base/RequestClient.js'
 import { EMAIL_TEXTS, newAddress, SMS_TEXT } from '../measures/messages/texts.ts'
 import { requireEnv, serve } from './serve.ts'
 
-/** The maximum of the product's worker. */
+/** The maximum number of concurrent jobs of the product's worker. */
 const IN_FLIGHT = Number(requireEnv('WORKER_CONCURRENCY'))
 const TWILIO = 'https://api.twilio.com'
 
@@ -21,7 +21,7 @@ class EmulatorClient extends RequestClient {
 const transport = createTransport({
   url: requireEnv('SMTP_URL'),
   pool: true,
-  // As the product does with a server on this machine.
+  // The product uses no TLS either with a server on this machine.
   ignoreTLS: true,
   maxConnections: Number(requireEnv('SMTP_CONNECTIONS')),
   maxMessages: Infinity,

@@ -4,7 +4,7 @@ import { Pool } from 'undici'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { requireEnv, serve } from './serve.ts'
 
-/** The maximum of the product's worker. */
+/** The maximum number of concurrent deliveries of the product's worker. */
 const IN_FLIGHT = Number(requireEnv('DELIVERY_CONCURRENCY'))
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 

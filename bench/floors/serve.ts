@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import postgres from 'postgres'
 import { z } from 'zod'
 
-/** The same as the product's pool. */
+/** The size of the product's pool. */
 const POOL_SIZE = 10
 
 export function openPool(): postgres.Sql {
@@ -24,7 +24,7 @@ export const customerBody = z.strictObject({
   metadata: z.json().default({}),
 })
 
-/** Listens on PORT. Default: a free port. */
+/** Starts a floor with these routes on PORT. Default: a free port. */
 export async function serve(routes: (app: FastifyInstance) => void): Promise<void> {
   const app = Fastify()
   routes(app)

@@ -8,20 +8,20 @@ import type { System } from '../system.ts'
 import { atLeast, atMost, info, type Row } from '../table.ts'
 import { untilDrained, type Measure } from './measure.ts'
 
-const MANY_TENANTS = 2000
-/** Compares the first and the last part of the drain, each with this share of its time. */
+const TENANT_COUNT = 2000
+/** The first and the last part of a drain that are compared, each as a share of the drain's time. */
 const SHARE = 0.2
 /** A smaller backlog of the noisy tenant, as a share of the large one. */
 const SMALL_SHARE = 0.25
-const OTHERS_PER_S = 20
+const OTHER_REQUESTS_PER_S = 20
 
 const HEADERS = { 'content-type': 'application/json', prefer: 'respond-async' }
 const paymentOf = (idempotency_key: string) =>
   JSON.stringify({ ...BY_CARD, idempotency_key, amount_minor: 1000 })
 
 /**
- * Drains the cheapest jobs: notifications that are not stored. Each is claimed, looked up and settled without a
- * provider call, so that the figures show the queue and not the work.
+ * Drains the cheapest jobs: those of notifications that do not exist. Each job is claimed, looked up and settled
+ * without a provider call, so that the figures show the queue and not the work.
  */
 export const backlog: Measure = {
   name: 'backlog',
@@ -32,8 +32,8 @@ export const backlog: Measure = {
     const rows: Row[] = []
     const two_tenants = await drain(system, jobs, 2)
     log(`over 2 tenants: ${Math.round(two_tenants.rate)} jobs/s`)
-    const many = await drain(system, jobs, MANY_TENANTS)
-    log(`over ${MANY_TENANTS} tenants: ${Math.round(many.rate)} jobs/s`)
+    const many = await drain(system, jobs, TENANT_COUNT)
+    log(`over ${TENANT_COUNT} tenants: ${Math.round(many.rate)} jobs/s`)
     for (const [tenants, drained] of [
       ['2 tenants', two_tenants],
       ['2,000 tenants', many],
@@ -95,7 +95,7 @@ async function fill({ sql }: System, jobs: number, tenants: number): Promise<voi
 
 type Drained = { rate: number; first: number; last: number; rss_mb: number }
 
-/** From the first finished job to the last. */
+/** Drains a backlog and measures from the first finished job to the last. */
 async function drain(system: System, jobs: number, tenants: number): Promise<Drained> {
   await fill(system, jobs, tenants)
   await using worker = await system.startProduct('worker', { QUEUES: 'payments' })
@@ -130,7 +130,7 @@ async function waitNextTo(system: System, jobs: number): Promise<number> {
       const { authorization } = system.keys[waits.length % system.keys.length]!
       return request('POST', '/v1/payments', { ...HEADERS, authorization }, paymentOf(freshKey()))
     }
-    await openLoop({ url: api.url, connections: 8, seconds, rate: OTHERS_PER_S, expect: 202, next })
+    await openLoop({ url: api.url, connections: 8, seconds, rate: OTHER_REQUESTS_PER_S, expect: 202, next })
     const [row] = await system.sql<{ p95_ms: number; open: boolean }[]>`
       select percentile_cont(0.95) within group (order by extract(epoch from started_at - created_at)::float8 * 1000) as p95_ms,
         exists (select from jobs where name = 'notification.apply' and finished_at is null) as open

@@ -1,4 +1,4 @@
-// Authorizes and captures with all protections, compared with a chain without any.
+// Authorizes and captures payments with all protections, compared with a chain that has none.
 import { runAlternately } from '../compare.ts'
 import { closedLoop, openLoop, type Load } from '../load.ts'
 import { peakRss } from '../processes.ts'
@@ -99,7 +99,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
       product: () => capture(1, seconds),
     })
     rows.push(
-      // Judged in `life`, with notifications in parallel.
+      // This figure has no bar: `life` judges captures, with notifications in parallel.
       info(
         { ...row, unit: 'ms', name: 'Capture, idle, 1 client, p50', measured: idle.product.p50_ms },
         { name: 'chain floor', value: idle.floor.p50_ms },

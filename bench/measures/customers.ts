@@ -79,7 +79,7 @@ async function createCustomers(url: string, path: string, keys: Key[], seconds: 
   return await closedLoop({ url, connections: 64, seconds, expect: 201, next })
 }
 
-/** The same, but every fifth request repeats an earlier one. */
+/** Creates customers, but every fifth request repeats an earlier request. */
 async function createWithReplays(url: string, keys: Key[], seconds: number) {
   let sent_count = 0
   const sent: string[] = []
@@ -90,7 +90,7 @@ async function createWithReplays(url: string, keys: Key[], seconds: number) {
     expect: 201,
     next() {
       sent_count += 1
-      // Old enough to have been answered.
+      // The repeated request is old enough to have been answered.
       const before = sent_count % 5 === 0 ? sent.at(-1000) : undefined
       if (before !== undefined) return before
       const fresh = createCustomer('/v1/customers', keys[sent_count % keys.length]!, freshKey())

@@ -7,7 +7,7 @@ import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createUser } from '#domain/people/users.ts'
 import { createDatabase } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
 import { median } from '../compare.ts'
 import { cpuTimes } from '../cpu.ts'
@@ -24,7 +24,7 @@ const PAGE_MS = 1_000
 /** Users of the dashboard, each with a page that refreshes and with the stream of operations. */
 const VIEWERS = 5
 const REFRESH_INTERVAL_MS = 5_000
-/** Long enough to request each page at least once. */
+/** The measured time, long enough to request each page at least once. */
 const CPU_WINDOW_MS = 40_000
 
 const PASSWORD = 'correct horse battery staple'
@@ -106,12 +106,12 @@ export const dashboard: Measure = {
   },
 }
 
-type Side = { sql: Sql; api_url: string; dashboard_url: string; cookie: string; keys: string[] }
+type DashboardSystem = { sql: Sql; api_url: string; dashboard_url: string; cookie: string; keys: string[] }
 
 /**
  * A database with its own Redis, API, worker and dashboard, and an owner of its first tenant who is also an operator.
  */
-async function openSystem(system: System, finished: number): Promise<Side & AsyncDisposable> {
+async function openSystem(system: System, finished: number): Promise<DashboardSystem & AsyncDisposable> {
   await using cleanup = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
@@ -121,7 +121,7 @@ async function openSystem(system: System, finished: number): Promise<Side & Asyn
   await fill(database_url, finished)
   await fillRollups(database_url)
   await createOwner(sql, keys[0]!.tenant_id)
-  const folder = await makeFolder('bench')
+  const folder = await createTemporaryFolder('bench')
   cleanup.defer(() => folder.remove())
   const redis = await needRedis({ data_dir: folder.path })
   cleanup.defer(() => redis.stop())
@@ -236,7 +236,7 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; requ
 }
 
 /** Milliseconds until all requests of a page are answered, six times. */
-async function timesOf({ dashboard_url, cookie }: Side, paths: string[]): Promise<number[]> {
+async function timesOf({ dashboard_url, cookie }: DashboardSystem, paths: string[]): Promise<number[]> {
   const times: number[] = []
   for (let round = 0; round < 6; round++) {
     const started_at = performance.now()
@@ -261,7 +261,7 @@ async function cpuPercent(): Promise<number> {
   return ((spent() - before) / CPU_WINDOW_MS) * 100
 }
 
-function createCustomers({ keys }: Side): () => string {
+function createCustomers({ keys }: DashboardSystem): () => string {
   let count = 0
   return () => {
     count += 1
@@ -276,7 +276,7 @@ function createCustomers({ keys }: Side): () => string {
 }
 
 /** Simulates users at their pages until it is disposed of. */
-function watch({ dashboard_url, cookie }: Side, pages: string[][]): AsyncDisposable {
+function watch({ dashboard_url, cookie }: DashboardSystem, pages: string[][]): AsyncDisposable {
   const leaving = new AbortController()
   const { signal } = leaving
   const fetchPath = async (path: string) => {

@@ -10,7 +10,7 @@ import { costOfAccepting } from './events/accepting.ts'
 import {
   deleteEndpoint,
   resetStats,
-  makeEndpoint,
+  registerBenchEndpoint,
   ALLOW_LOOPBACK,
   received,
   untilReceived,
@@ -25,10 +25,10 @@ const CONCURRENCY = { DELIVERY_CONCURRENCY: '500' }
 const TENANTS = 20
 const DELIVERIES_BAR = 1_500
 const SEQUENCER_BAR = 5_000
-/** Deliveries per second of the best other system, measured on such a machine. */
+/** Deliveries per second of the best other system, measured on a comparable machine. */
 const BEST_PEER = { name: 'the best peer, on another day', value: 369 }
 const PROBE_RATE_PER_S = 100
-/** The p99 of 1,000 deliveries is the tenth slowest. Fewer would be random. */
+/** The p99 of 1,000 deliveries is the tenth slowest. With fewer deliveries the p99 would be random. */
 const PROBE_SECONDS = 10
 const BACKLOG_EVENTS = 100_000
 
@@ -65,7 +65,7 @@ async function measureAccepting(system: System): Promise<Row[]> {
   return [below({ ...row, measured: (ratio - 1) * 100 }, 3)]
 }
 
-/** From the first sequence to the last, polled every 20 ms. */
+/** Measures the sequencer from the first sequence to the last, polled every 20 ms. */
 async function measureSequencer(system: System): Promise<Row[]> {
   const { sql, keys, options } = system
   options.log('the sequencer')
@@ -106,7 +106,7 @@ async function measureDeliveries(system: System, { api, receiver }: Urls): Promi
   await using worker = await startWorker(system)
   void worker
   const endpoints = await Promise.all(
-    tenants.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/count` })),
+    tenants.map((key) => registerBenchEndpoint(api, key, { url: `${receiver}/hook/count` })),
   )
   /** Events per tenant, enough for the time of a run. */
   let of_each = 100
@@ -150,8 +150,8 @@ function costOf(before: ReturnType<typeof cpuTimes>, count: number) {
 }
 
 /**
- * From the commit of an event to the arrival of its delivery: idle, next to hanging endpoints, and next to a long
- * backlog.
+ * Measures the time from the commit of an event to the arrival of its delivery: idle, next to hanging endpoints, and
+ * next to a long backlog.
  */
 async function measureLatency(system: System, { api, receiver }: Urls): Promise<Row[]> {
   const { keys, options, sql } = system
@@ -161,7 +161,9 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
   await using worker = await startWorker(system)
   void worker
   await Promise.all(
-    probe_keys.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 })),
+    probe_keys.map((key) =>
+      registerBenchEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 }),
+    ),
   )
   const measure = async (): Promise<Received> => {
     await resetStats(receiver, 'calm')
@@ -175,17 +177,17 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
     quiet.push(await measure())
     log('next to hanging endpoints')
     const hanging = await Promise.all(
-      [0, 1, 2].map(() => makeEndpoint(api, noisy, { url: `${receiver}/hang` })),
+      [0, 1, 2].map(() => registerBenchEndpoint(api, noisy, { url: `${receiver}/hang` })),
     )
     await writeEvents(system, [noisy], 1_000)
     await sleep(500)
     loaded.hanging.push(await measure())
     await Promise.all(hanging.map((id) => deleteEndpoint(api, noisy, id)))
     log('next to a long backlog')
-    const slow = await makeEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
+    const slow = await registerBenchEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
     await writeEvents(system, [noisy], BACKLOG_EVENTS)
     await untilSequenced(system, noisy.tenant_id)
-    // The inserts leave work for vacuum and checkpoints. It is done now, outside the measurement.
+    // The inserts leave work for vacuum and checkpoints, which is done now, outside the measurement.
     await sql`vacuum analyze`
     await sql`checkpoint`
     loaded.due.push(await measure())

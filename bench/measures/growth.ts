@@ -11,7 +11,7 @@ import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/p
 import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { createDatabase } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
 import { runAlternately, median } from '../compare.ts'
 import { closedLoop } from '../load.ts'
@@ -40,8 +40,8 @@ export const growth: Measure = {
   about: 'only when named: captures and sweeps with --finished finished jobs, against an empty database',
   on_demand: true,
   async run(system) {
-    await using empty = await openSide(system, 0)
-    await using full = await openSide(system, system.options.finished)
+    await using empty = await openGrowthSystem(system, 0)
+    await using full = await openGrowthSystem(system, system.options.finished)
     const { seconds, rounds, finished, log } = system.options
     const row = { measure: 'growth' } as const
     const many = `${finished.toLocaleString('en-US')} finished jobs`
@@ -78,7 +78,12 @@ export const growth: Measure = {
     )
     log('moving and auditing')
     rows.push(
-      info({ ...row, unit: 'jobs/s', name: 'Moving finished jobs', measured: await moveAll(full.sql) }),
+      info({
+        ...row,
+        unit: 'jobs/s',
+        name: 'Moving finished jobs',
+        measured: await moveJobsToHistory(full.sql),
+      }),
     )
     const started_at = performance.now()
     await auditChanges(full.sql, new Date(Date.now() - 3_600_000).toISOString(), [])
@@ -95,7 +100,7 @@ export const growth: Measure = {
 }
 
 /** A database with its own Redis, API and worker, and payments to capture. */
-async function openSide(system: System, finished: number) {
+async function openGrowthSystem(system: System, finished: number) {
   const { url: database_url } = await createDatabase(system.database_url)
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
   const keys = await createKeys(sql, 100)
@@ -103,7 +108,7 @@ async function openSide(system: System, finished: number) {
     system.options.log(`writing ${finished.toLocaleString('en-US')} finished jobs and what belongs to them`)
     await fill(database_url, finished)
   }
-  const folder = await makeFolder('bench')
+  const folder = await createTemporaryFolder('bench')
   const redis = await needRedis({ data_dir: folder.path })
   const env = { DATABASE_URL: database_url, REDIS_URL: redis.url }
   const api = await system.startProduct('api', env)
@@ -125,7 +130,7 @@ async function openSide(system: System, finished: number) {
   }
 }
 
-/** Milliseconds of each sweep; median of eleven. */
+/** The duration of each sweep in milliseconds; median of eleven runs. */
 async function timeSweeps(sql: Sql): Promise<Record<string, number>> {
   const times: Record<string, number> = {}
   for (const [name, sweep] of Object.entries(SWEEPS)) {
@@ -141,7 +146,7 @@ async function timeSweeps(sql: Sql): Promise<Record<string, number>> {
 }
 
 /** Moves the jobs of the last hour into the history. Returns jobs per second. */
-async function moveAll(sql: Sql): Promise<number> {
+async function moveJobsToHistory(sql: Sql): Promise<number> {
   await sql.begin(async (tx) => {
     await tx`set local statement_timeout = 0`
     await tx`update jobs set finished_at = finished_at - interval '2 hours' where finished_at is not null`

@@ -7,7 +7,7 @@ import type { System } from '../system.ts'
 import { atLeast, atMost, below, cost, info, type Row } from '../table.ts'
 import { openLifeFloor } from './life/floor.ts'
 import { runPaymentLives, type PaymentLife, type Target } from './life/live.ts'
-import { openParts, openStart } from './life/product.ts'
+import { startProductProcesses, startWithNpmStart } from './life/product.ts'
 import type { Measure } from './measure.ts'
 
 /** Numbers of clients, with the required multiple of the floor's rate; null: no bar. */
@@ -27,13 +27,13 @@ export const life: Measure = {
   about: 'authorize, capture and all notifications applied: 1 to 256 clients, `npm start`, the chain floor',
   async run(system) {
     const { seconds, log } = system.options
-    await using parts = await openParts(system)
+    await using parts = await startProductProcesses(system)
     const warm = (target: Target) =>
       runPaymentLives(target, { clients: 64, seconds: Math.min(3, seconds), notified: true })
     await warm(parts.target)
     await using floor = await openLifeFloor(system)
     await warm(floor.target)
-    await using start = await openStart()
+    await using start = await startWithNpmStart()
     await warm(start.target)
 
     const sides = { floor: floor.target, parts: parts.target, start: start.target }
@@ -54,11 +54,11 @@ export const life: Measure = {
 
 type Results = Record<'floor' | 'parts' | 'silent', PaymentLife> &
   Partial<Record<'start' | 'silent_start', PaymentLife>>
-type Sides = { floor: Target; parts: Target; start: Target }
+type LifeTargets = { floor: Target; parts: Target; start: Target }
 
 async function measure(
   { options }: System,
-  { floor, parts, start }: Sides,
+  { floor, parts, start }: LifeTargets,
   clients: number,
   times: number | null,
 ): Promise<Row[]> {
@@ -70,7 +70,7 @@ async function measure(
     ? runAlternately(rounds, usual)
     : runAlternately(rounds, { ...usual, start: run(start, true), silent_start: run(start, false) }))
   const many = clients === 1 ? '1 client' : `${clients} clients`
-  const name = `PaymentLife of a payment, ${many}`
+  const name = `Life of a payment, ${many}`
   const whole = { ...row, name, measured: results.parts.rate }
   const chain = { name: 'chain floor', value: results.floor.rate }
   const silent = { name: 'without notifications', value: results.silent.rate }
@@ -121,7 +121,7 @@ function idle({ floor, parts }: { floor: PaymentLife; parts: PaymentLife }): Row
   )
 }
 
-/** One more run that writes PostgreSQL's statements per payment to a file. */
+/** Makes one more run, and writes PostgreSQL's statements per payment to a file. */
 async function profileStatements({ options }: System, parts: { target: Target; sql: System['sql'] }) {
   await resetStatements(parts.sql)
   const run = { clients: 64, seconds: options.seconds, notified: true }

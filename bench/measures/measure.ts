@@ -8,7 +8,7 @@ export type Measure = {
   name: string
   /** One line for `--help`. */
   about: string
-  /** Takes long, so it runs only when it is named. */
+  /** The measure takes long, so it runs only when `--only` names it. */
   on_demand?: true
   run: (system: System) => Promise<Row[]>
 }
@@ -16,20 +16,20 @@ export type Measure = {
 /** Requests per second of the better of Medusa 2.21 and Vendure 3.7, from another day. For comparison only. */
 const PEER_RATES = { create_customer: 264, list: 491, authorize: 82, capture: 110 }
 
-/** A peer's rate for the comparison. */
+/** The rate of the better peer, for comparison. */
 export function peer(work: keyof typeof PEER_RATES): { name: string; value: number } {
   return { name: 'the better peer, on another day', value: PEER_RATES[work] }
 }
 
 /** A provider request for an authorization of USD 10.00. */
-export const HOLD_FORM =
+export const AUTHORIZATION_FORM =
   'amount=1000&currency=usd&payment_method=pm_card_visa&confirm=true&capture_method=manual' +
   '&automatic_payment_methods[enabled]=true&automatic_payment_methods[allow_redirects]=never'
 
-/** In seconds. No work of a run is due later. */
-export const SOON_S = 600
+/** All work of a run is due within this time, in seconds. */
+export const DUE_WITHIN_S = 600
 
 /** Resolves when no work is open. */
 export async function untilDrained({ sql }: Pick<System, 'sql'>): Promise<void> {
-  while (await hasOpenWork(sql, SOON_S)) await sleep(50)
+  while (await hasOpenWork(sql, DUE_WITHIN_S)) await sleep(50)
 }

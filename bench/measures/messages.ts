@@ -9,9 +9,9 @@ import { durableFloor } from './customers.ts'
 import type { Measure } from './measure.ts'
 import { acceptAt, sendAlone, sendAsAccepted, sendWaiting } from './messages/sending.ts'
 
-/** No tenant limit is reached. */
+/** Limits that no tenant reaches. */
 const NO_LIMITS = { MESSAGES_PER_MINUTE: '1000000', MESSAGES_PER_DESTINATION_HOUR: '1000000' }
-/** The same for both sides. */
+/** Connections and concurrency, the same for product and floor. */
 const POOL = { SMTP_CONNECTIONS: '100', WORKER_CONCURRENCY: '250' }
 const CHANNELS = [
   ['email', 'Email', 'nodemailer alone'],

@@ -7,7 +7,7 @@ import { resetStatements, writeStatements } from '../statements.ts'
 import type { System } from '../system.ts'
 import { atLeast, cost, info, type Row } from '../table.ts'
 import { durableFloor } from './customers.ts'
-import { openParts, type Parts } from './life/product.ts'
+import { startProductProcesses, type ProductProcesses } from './life/product.ts'
 import type { Measure } from './measure.ts'
 import { measurePaid } from './payouts/paid.ts'
 import { createPayers, payoutRequests, type Payer } from './payouts/payers.ts'
@@ -17,7 +17,7 @@ export const payouts: Measure = {
   about:
     'POST /v1/payouts of 100 tenants and of one against the durable floor, and to paid against the chain floor',
   async run(system) {
-    await using parts = await openParts(system)
+    await using parts = await startProductProcesses(system)
     const payers = await createPayers(parts.sql, parts.target.url, parts.keys)
     const paid = await measurePaid(system, parts, payers)
     // Wake-ups are sent, but no worker runs: only accepting is measured, as with customers.
@@ -26,7 +26,11 @@ export const payouts: Measure = {
   },
 }
 
-async function measureCreating(system: System, { env, sql }: Parts, payers: Payer[]): Promise<Row[]> {
+async function measureCreating(
+  system: System,
+  { env, sql }: ProductProcesses,
+  payers: Payer[],
+): Promise<Row[]> {
   const { seconds, rounds, profile, log } = system.options
   log('creating payouts')
   await using floor = await durableFloor(system)

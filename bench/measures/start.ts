@@ -1,7 +1,7 @@
 // `npm start`: the time from the command to the first answer, in an empty folder and in a filled one, and the cost of
 // an idle system.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { median } from '../compare.ts'
 import { cpuTimes } from '../cpu.ts'
 import { npmStart } from '../npm-start.ts'
@@ -17,7 +17,7 @@ export const start: Measure = {
   name: 'start',
   about: '`npm start` to the first answer: the first start and the next; what it costs while idle',
   async run(system) {
-    const folder = await makeFolder('bench')
+    const folder = await createTemporaryFolder('bench')
     try {
       const first_s = await timeStart(folder.path)
       const next: number[] = []

@@ -8,11 +8,11 @@ import type { System } from '../system.ts'
 import { atLeast, below, cost, info, type Row } from '../table.ts'
 import { paymentBody } from './captures/requests.ts'
 import { durableFloor } from './customers.ts'
-import { HOLD_FORM, type Measure } from './measure.ts'
+import { AUTHORIZATION_FORM, type Measure } from './measure.ts'
 
 /**
- * Events are signed before a run, so that the load generator costs no more than the floor's. More than any run can
- * send.
+ * Events that are signed before a run, so that the load generator costs no more than the floor's: per second, more
+ * than any run can send.
  */
 const SIGNED_PER_SECOND = 15_000
 
@@ -95,14 +95,18 @@ async function send(url: string, signed: string[], seconds: number) {
   return await closedLoop({ url, connections: 64, seconds, expect: 200, next: () => signed.pop() })
 }
 
-/** Events of payments that do not exist here, each another one: every event needs a job and a lookup. */
+/** Events of payments that do not exist here, each of a different payment: every event needs a job and a lookup. */
 async function unknownPaymentEvent(system: System): Promise<Events> {
   const { url, api_key } = system.provider('stripe')
   const headers = {
     authorization: `Bearer ${api_key}`,
     'content-type': 'application/x-www-form-urlencoded',
   }
-  const created = await fetch(`${url}/v1/payment_intents`, { method: 'POST', headers, body: HOLD_FORM })
+  const created = await fetch(`${url}/v1/payment_intents`, {
+    method: 'POST',
+    headers,
+    body: AUTHORIZATION_FORM,
+  })
   const text = await created.text()
   if (!created.ok) throw new Error(text)
   const { id } = JSON.parse(text) as { id: string }

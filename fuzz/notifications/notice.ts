@@ -3,7 +3,7 @@ import { type Arbitrary, constant, constantFrom, nat, oneof, record, tuple } fro
 import { badBytes, badHeaderValue, badSegment, badToken } from '../values.ts'
 import { binary, type Sent } from '../wire.ts'
 
-/** How a body is signed. `header`: with this header instead. */
+/** How a body is signed. `header`: this header replaces the signature. */
 export type Signature =
   | { kind: 'genuine' | 'wrong_secret' | 'no_secret' | 'missing' | 'twice'; age_s: number }
   | { kind: 'header'; header: string }
@@ -12,9 +12,9 @@ export type Notice = { body: string; signature: Signature; method: string; path:
 
 /** A provider that sends notifications. */
 export type Notifier = {
-  /** As in `secrets` of a target. */
+  /** The name in `secrets` of a target. */
   name: 'stripe' | 'twilio' | 'email'
-  /** Whether a genuine notification is trusted and may change its resource. Otherwise its provider is queried. */
+  /** Whether a genuine notification is trusted and may change its resource. If not, its provider is queried. */
   trusted: boolean
   /** All kinds of requests to its route. */
   cases: Arbitrary<Notice>
@@ -53,7 +53,7 @@ export function noticesOf(
   })
 }
 
-/** These texts, some of them mutated, and bodies that are no notifications. */
+/** These texts, some of them mutated, and bodies that are not notifications. */
 export function spoiledBodies(texts: Arbitrary<string>): Arbitrary<string> {
   return oneof(
     { weight: 6, arbitrary: texts.map(binary) },
@@ -140,7 +140,7 @@ export function signed(
   }
 }
 
-/** True if only the holder of the secret could have signed it and did not. */
+/** True if the body was not signed by a holder of the secret. */
 export function isForged(how: Signature): boolean {
   return how.kind === 'wrong_secret' || how.kind === 'no_secret' || how.kind === 'missing'
 }

@@ -82,7 +82,7 @@ const METADATA: Record<string, string>[] = [
   },
 ]
 
-/** An event about an object of ours, of another tenant or of none, that never happened. */
+/** An event that never happened, about an object of this tenant, of another tenant or of none. */
 const validEvent: Arbitrary<{ fields: Fields; object: Fields }> = constantFrom(...TYPES)
   .chain((type) => {
     const { object, ids, statuses, fields = {} } = objectOf(type)

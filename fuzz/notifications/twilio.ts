@@ -51,7 +51,7 @@ const text = tuple(
     .join('&'),
 )
 
-// Keeps placeholders.
+// Encodes a value for a form, except its placeholders.
 function escaped(value: string): string {
   return value
     .split(/(@\{[\w.]+\})/)

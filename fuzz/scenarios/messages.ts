@@ -5,7 +5,7 @@ import type { Channel } from '#core/addresses.ts'
 import { freshKey } from '#test/client.ts'
 import { emailNotifier } from '../notifications/email.ts'
 import { inAnHour } from '../fixtures.ts'
-import { statusOf, whenIn, type Move, type ResourceModel } from './resource.ts'
+import { statusOf, allowedInStatuses, type Move, type ResourceModel } from './resource.ts'
 
 /** Emulator behavior: accepted, refused, refused after the data, and lost after acceptance. */
 const DOMAINS = ['example.com', 'example.com', 'bounce.example', 'reject.example', 'lost.example']
@@ -59,7 +59,7 @@ export const messages: ResourceModel = {
     cancel: {
       by: 'tenant',
       path: ({ id }) => `/v1/messages/${id}/cancel`,
-      allowedStatuses: whenIn(['scheduled', 'queued'], [200, 409]),
+      allowedStatuses: allowedInStatuses(['scheduled', 'queued'], [200, 409]),
     },
     'hard bounce': emailUpdate('bounced', 'hard'),
     'soft bounce': emailUpdate('bounced', 'soft'),

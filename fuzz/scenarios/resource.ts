@@ -4,7 +4,7 @@ import { freshKey } from '#test/client.ts'
 import type { Notifier } from '../notifications/notice.ts'
 import type { SendRequest } from './recording-client.ts'
 
-/** A resource as answered. */
+/** A resource as the API returns it. */
 export type Resource = Record<string, any>
 
 /** An API request. `allowedStatuses`: the allowed statuses, by the resource before the request. */
@@ -21,7 +21,7 @@ export type ProviderMove = { by: 'provider'; path: (reference: string) => string
 export type NotificationMove = {
   by: 'notifier'
   notifier: Notifier
-  /** Null if the notification would be impossible. */
+  /** The notification for a resource; null if the provider could not send one. */
   notice: (resource: Resource) => { target: string; type: string; body: string } | null
 }
 export type Move = TenantMove | ProviderMove | NotificationMove
@@ -47,10 +47,10 @@ export type ResourceModel = {
 
 export const post = async (sendRequest: SendRequest, path: string, body: object): Promise<Resource> => {
   const answer = await sendRequest('POST', path, { idempotency_key: freshKey(), ...body })
-  if (answer.status !== 201) throw new Error(`POST ${path} was not answered 201: ${answer.text}`)
+  if (answer.status !== 201) throw new Error(`POST ${path} was not answered with 201: ${answer.text}`)
   return answer.body
 }
 export const statusOf = ({ status }: Resource): string => status
-export const whenIn = (open: string[], allowedStatuses: number[]) => (resource: Resource) => {
+export const allowedInStatuses = (open: string[], allowedStatuses: number[]) => (resource: Resource) => {
   return open.includes(resource['status']) ? allowedStatuses : [409]
 }

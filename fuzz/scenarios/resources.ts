@@ -7,7 +7,7 @@ import { messages } from './messages.ts'
 import {
   post,
   statusOf,
-  whenIn,
+  allowedInStatuses,
   type TenantMove,
   type ProviderMove,
   type Move,
@@ -60,13 +60,13 @@ const payouts: ResourceModel = {
     cancel: {
       by: 'tenant',
       path: ({ id }) => `/v1/payouts/${id}/cancel`,
-      allowedStatuses: whenIn(['pending', 'processing'], [200, 202, 409]),
+      allowedStatuses: allowedInStatuses(['pending', 'processing'], [200, 202, 409]),
     },
     fail: {
       by: 'tenant',
       path: ({ id }) => `/v1/payouts/${id}/fail`,
       body: () => ({ reason: 'It never arrived.' }),
-      allowedStatuses: whenIn(['pending', 'processing'], [200, 202, 409]),
+      allowedStatuses: allowedInStatuses(['pending', 'processing'], [200, 202, 409]),
     },
     archive: {
       by: 'tenant',
@@ -139,7 +139,7 @@ const verifications: ResourceModel = {
     link: {
       by: 'tenant',
       path: ({ id }) => `/v1/compliance/kyc/${id}/link`,
-      allowedStatuses: whenIn(['requires_input'], [200]),
+      allowedStatuses: allowedInStatuses(['requires_input'], [200]),
     },
     another: {
       by: 'tenant',
@@ -228,7 +228,7 @@ const aiTasks: ResourceModel = {
     cancel: {
       by: 'tenant',
       path: ({ id }) => `/v1/ai/tasks/${id}/cancel`,
-      allowedStatuses: whenIn(['queued', 'running'], [200, 409]),
+      allowedStatuses: allowedInStatuses(['queued', 'running'], [200, 409]),
     },
   },
   stateOf: statusOf,

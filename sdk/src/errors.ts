@@ -25,7 +25,7 @@ export type ErrorFacts<Code extends SluiceErrorCode> = {
   cause?: unknown
 }
 
-/** An error of this code. Catch {@link SluiceError}, which is one of these for each code. */
+/** An error with the code `Code`. Catch {@link SluiceError}, the union of these errors over all codes. */
 export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> extends Error {
   override name = 'SluiceError'
   /** The error code. */

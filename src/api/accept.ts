@@ -10,7 +10,7 @@ import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { requestKey, acceptOnce, type RequestKey } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
-import { found, refusalOfJob } from './refusals.ts'
+import { requireResource, refusalOfJob } from './refusals.ts'
 import { endsWait, listenWhileConnected, type Hints } from './wait.ts'
 
 /** How long a request waits by default. */
@@ -18,13 +18,13 @@ const DEFAULT_WAIT_MS = 10_000
 /** How long a request keeps waiting for provider events after its job has become `unknown`. */
 const PROVIDER_EVENT_WAIT_MS = 3_000
 
-/** Reads a resource for answers. */
+/** Reads a resource and its job for answers. */
 export type ResourceReader<T> = {
   /** The current rows of the resource and its job. Throws the `..._not_found` error of the resource. */
   find: (requested: RequestedRow) => Promise<ResourceWithJob<T>>
   /** The path that retrieves the resource. */
   pathOf: (resource: T) => string
-  /** The ids, by name, for the `context` of the error of a failed job. */
+  /** The ids of the resource, by name, for the `context` of the error of a failed job. */
   idsOf: (resource: T) => Record<string, string>
 }
 
@@ -38,7 +38,7 @@ export function batchedFind<T>(
   missing: ErrorCode,
 ): ResourceReader<T>['find'] {
   const read = createBatcher(step, find)
-  return async (requested) => found(await read(requested), missing)
+  return async (requested) => requireResource(await read(requested), missing)
 }
 
 type AcceptedStep<T> = 'accepted' | { created: T }
@@ -48,7 +48,7 @@ type ExplainRefusal = () => AppError | Promise<AppError>
 export type WorkRequest<T> = {
   job: Pick<JobDefinition, 'queue'>
   reader: ResourceReader<T>
-  /** The id of the resource. A create passes a new id, which `step` writes. */
+  /** The id of the resource. For a create: the id of the new resource, which `step` writes. */
   id: string
   /** The content that a repeated request with the same key must have. */
   content: object
@@ -66,18 +66,24 @@ export type WorkRequest<T> = {
   ) => Promise<AcceptedStep<T> | { joined: string | null } | 'key_used' | undefined>
   /** Whether the resource has the requested state. A notification can settle the resource before its job does. */
   isFulfilled: (resource: T) => boolean
-  /** Whether a request that was only recorded, without a job, is void. */
+  /**
+   * Whether a request that was recorded without a job has become void, so that it is answered with the error of
+   * `explainRefusal`.
+   */
   isDropped?: (resource: T) => Promise<boolean>
   /**
-   * Lets the resource decide the answer instead of the job. The wait continues, and the answer is 202, until this holds.
-   * Then the answer is the resource if it `isFulfilled`, else the error of `explainRefusal`.
+   * Lets the resource decide the answer instead of the job. Until this function returns true, the wait continues, and the
+   * answer is 202. After that, the answer is the resource if it `isFulfilled`, else the error of `explainRefusal`.
    */
   waitUntil?: (resource: T) => boolean
-  /** The job also succeeds if the resource has reached another state: then the answer is the error of `explainRefusal`. */
+  /**
+   * Whether the job also succeeds if the resource has reached another state. Then the answer is the error of
+   * `explainRefusal`.
+   */
   can_succeed_unfulfilled?: boolean
-  /** The error for a request that was refused, dropped or not fulfilled, by the current rows. */
+  /** The error for a request that was refused, dropped or not fulfilled. It explains the current rows. */
   explainRefusal?: ExplainRefusal
-  /** Whether the resource itself shows the failure of its job: then the answer is a success. */
+  /** Whether the resource shows the failure of its job. Then the answer is a success. */
   showsFailure?: (resource: T) => boolean
   /** The error code of a discarded job. Default: `processor_error`. */
   failure_code?: ErrorCode
@@ -101,7 +107,7 @@ export async function accept<T extends { status: string }>(
     ...input
   }: Omit<WorkRequest<T>, 'content'> & {
     body: { idempotency_key?: string | undefined }
-    /** Default: the body without its key. */
+    /** The content that a repeated request with the same key must have. Default: the body without its key. */
     content?: object
   },
 ): Promise<T> {
@@ -109,7 +115,7 @@ export async function accept<T extends { status: string }>(
   const { reader, isFulfilled, isDropped, waitUntil, can_succeed_unfulfilled = false, explainRefusal } = work
   const preferred = preferredWait(request)
   const waits = request.routeOptions.config.definition?.waits
-  assert(waits !== undefined, 'a route that accepts work declares `waits`')
+  assert(waits !== undefined, 'the route accepts work but does not declare `waits`')
   const by_default = waits === 'by_default'
   const wait_ms = preferred?.wait_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
   const { replayed, is_new_job, created, resource_id, job_id, wake } = await acceptStep(
@@ -118,7 +124,7 @@ export async function accept<T extends { status: string }>(
     work,
     wait_ms > 0,
   )
-  request.subject_id = resource_id
+  request.resource_id = resource_id
   if (replayed) reply.header('idempotent-replayed', 'true')
   if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
 
@@ -170,7 +176,7 @@ export async function acceptBatchItem<T extends { status: string }>(
   return { status: finished || work.isFulfilled(resource) ? 201 : 202, resource }
 }
 
-/** Runs the accepting step, or finds its earlier outcome. Call the returned function that wakes a worker after `listen`. */
+/** Runs the accepting step, or finds its earlier outcome. Call the returned `wake` after `listen`. */
 async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkRequest<T>, waits: boolean) {
   const {
     job: { queue },
@@ -194,7 +200,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const replayed = outcome.kind === 'replayed'
   const value = outcome.kind === 'accepted' ? outcome.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
-  // A job that was created just now cannot end before `listen`.
+  // A job that this step created cannot end before `listen` is called.
   const is_new_job = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
     ? outcome.stored
@@ -223,9 +229,9 @@ function hasFinished<T extends { status: string }>(
 }
 
 /**
- * Accepts a request that needs no job. Returns the resource that `step` created or changed, or the resource of an earlier
- * request with the same key, read by `find`. Throws the error of `explainRefusal`, `idempotency_key_reused`, and the errors
- * of `step` and `find`.
+ * Accepts a request that needs no job. Returns the resource that `step` created or changed. For a repeated request, returns
+ * the resource of the earlier request with the same key, which `find` reads. Throws the error of `explainRefusal`,
+ * `idempotency_key_reused`, and the errors of `step` and `find`.
  */
 export async function acceptWithoutJob<T extends object>(
   context: ApiContext,
@@ -253,7 +259,7 @@ function contentOf({ idempotency_key: _key, ...content }: { idempotency_key?: st
   return content
 }
 
-/** The error of a refusal. A route without `explainRefusal` must not refuse: `internal_error`. */
+/** The error of a refusal. `internal_error` if the route has no `explainRefusal`: then its step must not refuse. */
 async function refusalError(explainRefusal: ExplainRefusal | undefined): Promise<AppError> {
   return (await explainRefusal?.()) ?? new AppError('internal_error')
 }
@@ -273,7 +279,8 @@ async function readUntilFinal<T>(
     if (waitUntil !== undefined) {
       if (waitUntil(found.resource)) return found
     } else if (expects_provider_event && state === 'unknown') {
-      // An unknown job is polled like one that has ended: the next hint arrives within about a second.
+      // The wait continues although the job is unknown. Polls report an unknown job as ended, so the next hint arrives
+      // within about a second.
       unknown_at ??= performance.now()
       if (isFulfilled(found.resource) || performance.now() - unknown_at >= PROVIDER_EVENT_WAIT_MS)
         return found

@@ -27,10 +27,12 @@ export function createAdmission(
 
   function checkLoad(): void {
     if (pressure.overloaded())
-      throw new AppError('overloaded', { message: 'This process is too busy; nothing was accepted.' })
+      throw new AppError('overloaded', {
+        message: 'This process is too busy. Nothing was accepted: retry later.',
+      })
     if (countPendingStatements(sql) > max_statements)
       throw new AppError('overloaded', {
-        message: 'Too many statements wait for the database; nothing was accepted.',
+        message: 'Too many statements wait for the database. Nothing was accepted: retry later.',
       })
   }
 

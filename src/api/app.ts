@@ -34,7 +34,7 @@ export type CallerHooks = {
   onOperation?: (operation: { method: string; name: string }) => void
   /** The caller's fields in the log line of a request. Default: the id of the key. */
   callerOf?: (request: FastifyRequest) => Record<string, unknown>
-  /** Runs when the answer of such a request is ready. */
+  /** Runs when the answer of an admitted request to `/v1` is ready. */
   after?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
 
@@ -88,7 +88,7 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
   app.decorateRequest('credentials')
   app.decorateRequest('body_bytes')
   app.decorateRequest('answer_reservation')
-  app.decorateRequest('subject_id')
+  app.decorateRequest('resource_id')
 
   function charge({ credentials }: FastifyRequest, bytes: number): void {
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
@@ -104,7 +104,7 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
   )
   app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
-  // Registered before the routes: it collects them.
+  // Registered before the other routes, because it collects them.
   openapiRoutes(app, config, () => origin)
   for (const add of ROUTES) add(app.withTypeProvider<ZodTypeProvider>(), routes)
   areaRoutes(app)
@@ -136,7 +136,7 @@ function chargeAnswers(
     if (added.config?.definition?.large === undefined) return
     added.preHandler = async (request, reply) => {
       await large.reserve(request)
-      // Earlier answers may have exhausted the rate limit.
+      // Earlier answers may have exhausted the rate limit while this request waited.
       limit(request.credentials, reply, 0)
     }
   })
@@ -164,7 +164,7 @@ function keyOf({ credentials }: FastifyRequest): Record<string, unknown> {
 }
 
 /** The tenant and the resource of a request, for its log line. */
-function requestFields({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
-  const { id = subject_id } = (params ?? {}) as { id?: string }
-  return { tenant_id: credentials?.tenant_id, subject_id: id }
+function requestFields({ credentials, params, resource_id }: FastifyRequest): Record<string, unknown> {
+  const { id = resource_id } = (params ?? {}) as { id?: string }
+  return { tenant_id: credentials?.tenant_id, resource_id: id }
 }

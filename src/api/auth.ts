@@ -1,4 +1,4 @@
-// Authenticates requests by their API key. A key is looked up about once a second at most.
+// Authenticates requests by their API key. Each key is looked up at most about once a second.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
@@ -19,13 +19,13 @@ import { createSlowLane } from './slow-lane.ts'
 const CACHE_TTL_MS = 800
 const LAST_USE_INTERVAL_MS = 60_000
 const MAX_CACHED_KEYS = 10_000
-/** Limits lookups of keys that are not cached as valid. */
+/** Limits the lookups of keys that are not cached as valid. */
 const UNKNOWN_KEY_LIMITS = {
   running: 16,
   queue: {
     waiting: 256,
     wait_ms: 1_000,
-    refuse: () => new AppError('overloaded', { message: 'Too many keys wait to be looked up.' }),
+    refuse: () => new AppError('overloaded', { message: 'Too many keys wait to be looked up: retry later.' }),
   },
 }
 
@@ -38,8 +38,8 @@ export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Pro
 
 export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   /**
-   * Keys that were valid at their last lookup. Guessed keys cannot displace them, and their next lookup does not pass
-   * the gate.
+   * Keys that were valid at their last lookup. Guessed keys cannot evict them, and their next lookup skips the gate of
+   * unknown keys.
    */
   const valid = new Map<string, { until: number; credentials: Credentials }>()
   const rejected = new Map<string, number>()
@@ -49,7 +49,7 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const recordLastUse = createLastUseRecorder(sql, log)
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
-    // The cache time starts before the lookup: the result may be that old.
+    // The cache time begins before the lookup, because the result may be as old as the beginning of the lookup.
     const until = performance.now() + CACHE_TTL_MS
     const in_progress = pending.get(secret)
     if (in_progress !== undefined && in_progress.until > until - CACHE_TTL_MS) return in_progress.found
@@ -103,7 +103,10 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   }
 }
 
-/** Looks up keys that are not cached as valid: few at a time, and in the slow lane after many invalid keys. */
+/**
+ * Looks up keys that are not cached as valid: a few at a time. After too many invalid keys, keys of the same address are
+ * looked up in the slow lane.
+ */
 function createUnknownLookup(
   sql: Sql,
   failures: FailureLimit,
@@ -114,12 +117,12 @@ function createUnknownLookup(
     () =>
       new AppError('rate_limited', {
         retry_after_s: 1,
-        message: 'Too many keys that came from this address wait to be looked up.',
+        message: 'Too many keys from this address wait to be looked up: retry later.',
       }),
   )
   return async (secret, ip) => {
     if (failures.refusal(ip) === undefined) {
-      // Other requests may have exhausted the budget meanwhile.
+      // While this key waited, other requests may have exhausted the budget.
       const found = await unknownKeyGate(async () =>
         failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
       )
@@ -129,7 +132,7 @@ function createUnknownLookup(
   }
 }
 
-/** Records the last use of a key, about once a minute at most. */
+/** Records the last use of a key, at most about once a minute. */
 function createLastUseRecorder(sql: Sql, log: Log): (credentials: Credentials) => void {
   const recorded_at = new Map<string, number>()
   return ({ tenant_id, key_id }) => {
@@ -150,7 +153,7 @@ function bearerToken(header: string): string | undefined {
   return /^bearer(?: |$)/i.test(header) ? header.slice(7).trim() : undefined
 }
 
-/** Explains a refusal by the form of the header only. It does not reveal whether a key is unknown, revoked or expired. */
+/** Explains a refusal only by the form of the header. Does not reveal whether a key is unknown, revoked or expired. */
 function unauthorizedReason(header: string | undefined, secret: string | undefined): string {
   if (header === undefined) return 'No API key was sent: the header `Authorization` is missing.'
   if (secret === undefined) {

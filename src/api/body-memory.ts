@@ -1,4 +1,4 @@
-// Bounds the memory of received bodies. A body occupies memory until its answer is sent and its handler has returned.
+// Limits the memory of received bodies. A body occupies memory until its answer is sent and its handler has returned.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { onDisconnect } from '#core/leaving.ts'

@@ -9,7 +9,7 @@ import { MAX_TENANT_URL_LENGTH, problemOfUrl } from '#core/tenant-urls.ts'
 import { moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
-/** Parsing time grows with the number of values rather than bytes. */
+/** The time to parse a body grows with its number of values rather than its bytes. */
 const MAX_VALUES = 4_000
 /** The limits of a route that accepts larger bodies. */
 export type BodyLimits = { bytes: number; values: number }
@@ -42,14 +42,14 @@ const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Counts the values of this JSON, including lists and objects, and its names. Stops after `limit` values.
+ * Counts the values of a JSON text, including lists and objects, and the names of its fields. Stops after `limit` values.
  */
 function countTokens(bytes: Uint8Array, limit: number): { values: number; names: number } {
   let values = 1
   let names = 0
   let in_text = false
   let previous = 0
-  // One more: the last list or object may be empty.
+  // Continues one value after the limit: an empty list or object at the end would reduce the count.
   for (let at = 0; at < bytes.length && values <= limit + 1; at++) {
     const byte = bytes[at]!
     if (in_text) {
@@ -59,7 +59,7 @@ function countTokens(bytes: Uint8Array, limit: number): { values: number; names:
       if (byte === QUOTE) in_text = true
       else if (byte === COLON) names += 1
       else if (byte === COMMA || byte === LIST || byte === OBJECT) values += 1
-      // An empty list or object has no first value of its own.
+      // The bracket of an empty list or object was counted as its first value, which it does not have.
       else if ((byte === LIST_END && previous === LIST) || (byte === OBJECT_END && previous === OBJECT))
         values -= 1
       previous = byte
@@ -103,7 +103,7 @@ export function checkStorable(value: unknown, path: string, depth: number): void
   if (depth >= MAX_DEPTH)
     throw new AppError('invalid_request', {
       param: path.split('.')[0] || undefined,
-      message: `JSON may be nested ${MAX_DEPTH} levels deep.`,
+      message: `JSON may be nested at most ${MAX_DEPTH} levels deep.`,
     })
   for (const [key, inner] of Object.entries(value)) {
     if (key === '__proto__')
@@ -114,7 +114,8 @@ export function checkStorable(value: unknown, path: string, depth: number): void
 }
 
 /**
- * The caller's free-form JSON, up to 16 KiB and 1,000 values. The limits of numbers keep its stored size about the same.
+ * The caller's free-form JSON, up to 16 KiB and 1,000 values. Numbers are limited too, so that the stored JSON is about as
+ * large as the sent JSON.
  */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
@@ -124,7 +125,7 @@ export const metadataValue = metadataJson
   .refine(hasFewValues, FEW_VALUES_ERROR)
   .meta({
     description:
-      'Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.',
+      'Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to zero than 1e-15.',
     example: { order: 'A-17' },
   })
 

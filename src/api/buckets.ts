@@ -5,13 +5,13 @@ import type { FastifyReply } from 'fastify'
 type Level = { remaining: number; enough_in_ms: number; full_in_ms: number }
 
 export type Buckets = {
-  /** The level of the bucket of `id` after this many more requests. */
+  /** The level of the bucket of `id` after `requests` more requests. */
   levelAfter: (id: string, requests: number) => Level
   /** Takes requests out of a bucket, down to empty. */
   consume: (id: string, requests: number) => void
   /** Takes requests out of a bucket even below empty. The next request must wait until the debt is refilled. */
   consumeOnCredit: (id: string, requests: number) => void
-  /** Lets this payer take `repaid_rps` requests a second out of the bucket for `for_ms`. */
+  /** For `for_ms`, takes `repaid_rps` requests a second out of the bucket: the repayment of a debt of `payer`. */
   repay: (id: string, payer: string, for_ms: number) => void
   /**
    * The values of the headers `RateLimit-Policy` and `RateLimit`: `remaining` requests now, more in `more_in_ms`
@@ -43,15 +43,15 @@ export function createBuckets({
   rps: number
   burst: number
   max_buckets?: number
-  /** In the header `RateLimit-Policy`. */
+  /** The name of the limit in the header `RateLimit-Policy`. */
   name?: string
-  /** Requests a second that each payer takes out of the bucket. */
+  /** The requests a second that the bucket loses for each payer that repays a debt. */
   repaid_rps?: number
 }): Buckets {
   const ms_per_request = 1000 / rps
   const capacity_ms = burst * ms_per_request
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
-  /** The milliseconds of refilling that one payer takes per millisecond. */
+  /** The milliseconds of refilling that the repayment of one payer uses per millisecond. */
   const share = repaid_rps / rps
   const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ ms_per_request, share, max_buckets })
 
@@ -60,7 +60,7 @@ export function createBuckets({
       const now = performance.now()
       catchUp(id, now)
       const full_in_ms = fullIn(id, now, requests)
-      // The last request that fits must not fail because of rounding.
+      // Without the addition, rounding could refuse the last request that fits.
       const remaining = Math.floor((capacity_ms - full_in_ms) / ms_per_request + 1e-6)
       return {
         remaining,
@@ -90,7 +90,7 @@ export function createBuckets({
   }
 }
 
-/** Tracks when each bucket is full again, and the payers of each bucket. `now`: the current time. */
+/** Tracks when each bucket is full again, and the payers that repay debts out of it. `now`: the current time. */
 function createLevels({
   ms_per_request,
   share,
@@ -100,12 +100,14 @@ function createLevels({
   share: number
   max_buckets: number
 }) {
-  /** When each bucket is full again, the least recently used first. */
+  /** When each bucket is full again; the least recently used bucket is first. */
   const full = new Map<string, number>()
-  /** The end of each payer's payments, the earliest first. Payments are counted up to `at`. */
+  /**
+   * When the repayment of each payer ends, the earliest first. Repayments until `at` are already taken out of the bucket.
+   */
   const payers = new Map<string, { at: number; ends: Map<string, number> }>()
 
-  /** Takes the payments up to now out of a bucket. */
+  /** Takes the repayments until now out of a bucket. */
   function catchUp(id: string, now: number): void {
     const paid = payers.get(id)
     if (paid === undefined) return
@@ -120,7 +122,10 @@ function createLevels({
     payers.delete(id)
   }
 
-  /** Milliseconds until a bucket that is full in `full_in_ms` will be full in `target_ms`, with its payers. */
+  /**
+   * Milliseconds until a bucket that would be full in `full_in_ms` without repayments will be full in `target_ms`, with the
+   * repayments of its payers.
+   */
   function refilledIn(id: string, now: number, full_in_ms: number, target_ms: number): number {
     let [rest_ms, at, paying] = [full_in_ms - target_ms, now, payers.get(id)?.ends.size ?? 0]
     if (rest_ms <= 0) return rest_ms
@@ -145,7 +150,7 @@ function createLevels({
     }
   }
 
-  /** Adds a payer for the next `for_ms`. Call `catchUp` first. */
+  /** Adds a repayment of `payer` for the next `for_ms`. Call `catchUp` first. */
   function addPayer(id: string, payer: string, now: number, for_ms: number): void {
     const ends = new Map(payers.get(id)?.ends).set(payer, now + for_ms)
     payers.set(id, { at: now, ends: new Map([...ends].toSorted(([, a], [, b]) => a - b)) })

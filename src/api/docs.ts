@@ -39,7 +39,7 @@ function onDemand<T>(load: () => Promise<T>): () => Promise<T> {
 
 async function loadFile(reference: FastifyInstance, path: string): Promise<ReferenceFile> {
   const { statusCode, headers, rawPayload: bytes, payload } = await reference.inject(path)
-  if (statusCode !== 200) throw new Error(`The API reference answered ${statusCode} to ${path}`)
+  if (statusCode !== 200) throw new Error(`The API reference answered ${path} with ${statusCode}`)
   const { date: _date, connection: _connection, ...stable_headers } = headers
   const isPage = String(headers['content-type']).startsWith('text/html')
   return {

@@ -20,7 +20,7 @@ export type EventViews = {
 }
 
 export function createEventViews({ vault, log }: Pick<ApiContext, 'vault' | 'log'>): EventViews {
-  // An event that cannot be decrypted must not hide the others.
+  // One event that cannot be decrypted must not fail the answer with the other events.
   const complete: EventCompleter = (event, row) => {
     try {
       return completeEventData(event, row, vault)
@@ -28,7 +28,7 @@ export function createEventViews({ vault, log }: Pick<ApiContext, 'vault' | 'log
       if (!(error instanceof SealError)) throw error
       log.error(
         { err: error, tenant_id: event.tenant_id, type: event.type },
-        'the data of an event cannot be decrypted: it is answered incomplete',
+        'the data of an event cannot be decrypted: the event is returned without it. Check ENCRYPTION_KEY',
       )
       return completeEventData(event, null, vault)
     }

@@ -4,7 +4,7 @@ import { EVENTS, unknownTypeMessage, EVENT_TYPE_PATTERNS, type EventType } from 
 
 /** The items of a list that are compared with the catalogue for an error message. No more errors are reported. */
 const MAX_COMPARED_TYPES = 20
-const SEE_REFERENCE = 'The reference at /docs lists all types'
+const REFERENCE_HINT = 'The reference at /docs lists all types'
 
 /** A single event type. */
 export const eventType = z.enum(
@@ -13,14 +13,16 @@ export const eventType = z.enum(
 )
 
 /** A type, `<resource>.*` or `*`. */
-export const eventTypes = z
-  .enum(EVENT_TYPE_PATTERNS, { error: unknownTypeProblem })
-  .meta({ id: 'EventTypes', description: '`*` for all, `<resource>.*`, or a type.', example: 'payment.*' })
+export const eventTypes = z.enum(EVENT_TYPE_PATTERNS, { error: unknownTypeProblem }).meta({
+  id: 'EventTypes',
+  description: 'An event type, `<resource>.*` for all events of a resource, or `*` for all events.',
+  example: 'payment.*',
+})
 
 /** The error for a pattern in place of a single type; undefined for any other input. */
 function patternProblem({ input }: z.core.$ZodRawIssue): string | undefined {
   if (!EVENT_TYPE_PATTERNS.some((pattern) => pattern === input)) return undefined
-  return `\`${String(input)}\` means several types; a test needs a single type. ${SEE_REFERENCE}`
+  return `\`${String(input)}\` means several types; a test needs a single type. ${REFERENCE_HINT}`
 }
 
 /** The error for an unknown type; undefined if the input is no string. */
@@ -28,5 +30,5 @@ function unknownTypeProblem({ input, path }: z.core.$ZodRawIssue): string | unde
   if (typeof input !== 'string') return undefined
   const nth = path?.at(-1)
   if (typeof nth === 'number' && nth >= MAX_COMPARED_TYPES) return 'is not an event type'
-  return `${unknownTypeMessage(input)} ${SEE_REFERENCE}`
+  return `${unknownTypeMessage(input)} ${REFERENCE_HINT}`
 }

@@ -1,4 +1,5 @@
-// The fingerprint of a request: two requests with the same idempotency key are equal if their fingerprints are.
+// The fingerprint of a request. A request repeats an earlier request with the same idempotency key if their fingerprints
+// are equal.
 import { hash } from 'node:crypto'
 
 /**

@@ -1,5 +1,5 @@
-// Accepts a request once for each idempotency key. The key is stored with the resource that it protects, and a repeated
-// request is a replay.
+// Accepts a request once for each idempotency key. The key is stored with the resource that its request created or changed,
+// and a repeated request is a replay.
 import type { FastifyError, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
@@ -10,7 +10,7 @@ import { fingerprint } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
 
-/** The idempotency key of a request, null without one, and the scope of the key: its route and tenant. */
+/** The idempotency key of a request, null if it has none, and the scope of the key: its route and tenant. */
 export type RequestKey = {
   tenant_id: string
   key: string | null
@@ -29,10 +29,10 @@ type AcceptOutcome<T, R> =
   | { kind: 'refused' }
 
 /**
- * Runs the accepting step of a request once. A key that this process used recently is looked up before the step: the request
- * is probably a replay. Any other key is looked up after the step, if it returned `key_used`, its guard refused (undefined)
- * or it threw a refusal: an accepted request must get its own outcome, not a later refusal. Throws `idempotency_key_reused`
- * if the key was used with other content.
+ * Runs the accepting step of a request once for each key. A key that this process used recently is looked up before the
+ * step, because the request is probably a replay. Any other key is looked up after the step if the step returned
+ * `key_used`, returned undefined (its guard refused) or threw a refusal: if an earlier request with the key was accepted,
+ * its outcome is the answer, not the refusal. Throws `idempotency_key_reused` if the key was used with other content.
  */
 export async function acceptOnce<T extends object | string, R extends { fingerprint: string }>(
   { recent_keys }: Pick<ApiContext, 'recent_keys'>,
@@ -69,7 +69,8 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
     ...(stored === undefined && {
-      message: 'The idempotency key was used before: more than 30 days ago, or on another path.',
+      message:
+        'The idempotency key was used before: more than 30 days ago, or on another path. Use a new key.',
     }),
   })
 }
@@ -139,8 +140,8 @@ function routeOf({ method, params, routeOptions }: FastifyRequest): string {
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// `created_at` is unique for each tenant. Two rows may get the same microsecond: nothing was written, so the step is
-// repeated.
+// Runs the step again if another row of the tenant has the same `created_at`, which must be unique: then nothing was
+// written.
 async function runStep<T>(step: () => Promise<T>): Promise<T | 'key_used'> {
   for (;;) {
     try {

@@ -7,9 +7,9 @@ import { createLimit } from './limit.ts'
 
 /** The budget of each address on routes that need no key. A search of the guides takes about two milliseconds. */
 const ADDRESS_BUDGET = { rps: 100, burst: 1_000, max_buckets: 20_000 }
-/** This many bytes of an answer count as one request. */
+/** The bytes of an answer that count as one more request. */
 const BYTES_PER_REQUEST = 64 * 1024
-/** The answers that may wait on one connection for the caller to read them. Browsers leave one at most. */
+/** The maximum number of unread answers on one connection. Browsers leave at most one answer unread. */
 const MAX_UNREAD_ANSWERS = 16
 
 export type KeylessLimits = {

@@ -1,4 +1,4 @@
-// Bounds the bytes of large answers, such as single messages, until callers have read them.
+// Limits the bytes of large answers, such as single messages, until callers have read them.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { createByteLimiters, type ByteReservation } from '#core/gate.ts'
@@ -13,7 +13,10 @@ declare module 'fastify' {
 }
 
 const MIB = 1024 * 1024
-/** The size that is reserved before an answer is read: two texts of a million characters in any language. */
+/**
+ * The bytes that are reserved before an answer is read from the database: two texts of a million characters in any
+ * language.
+ */
 const EXPECTED_BYTES = 8 * MIB
 const QUEUE = {
   waiting: 256,
@@ -34,7 +37,7 @@ export type LargeAnswers = {
   count(request: FastifyRequest, reply: FastifyReply, bytes: number): void
 }
 
-/** Bounds the large answers of each key and of each tenant. */
+/** Limits the large answers of each key and of each tenant. */
 export function createLargeAnswers(): LargeAnswers {
   const keyGates = createByteLimiters(KEY_LIMITS)
   const tenantGates = createByteLimiters(TENANT_LIMITS)

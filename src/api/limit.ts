@@ -24,12 +24,14 @@ export function createLimit(budget: Budget): Limit {
   const buckets = createBuckets(budget)
   return Object.assign(
     (id: string, reply?: FastifyReply, requests = 1) =>
-      consumeAll([{ buckets, id, budget, of: '' }], reply, requests),
+      consumeFromAll([{ buckets, id, budget, of: '' }], reply, requests),
     { charge: buckets.consumeOnCredit },
   )
 }
 
-/** A bucket for each key, or dashboard user, and one for each tenant. A request needs room in both. */
+/**
+ * Limits each key (or dashboard user) and each tenant with a bucket. A request is admitted only if both buckets have room.
+ */
 export function createCallerLimit({
   RATE_LIMIT_RPS: rps,
   RATE_LIMIT_BURST: burst,
@@ -45,7 +47,7 @@ export function createCallerLimit({
   const tenants = createBuckets({ ...tenant_budget, name: 'tenant', repaid_rps: rps })
   return Object.assign(
     ({ key_id, tenant_id }: Caller, reply?: FastifyReply, requests = 1) =>
-      consumeAll(
+      consumeFromAll(
         [
           { buckets: keys, id: key_id, budget: key_budget, of: '' },
           { buckets: tenants, id: tenant_id, budget: tenant_budget, of: ' of all keys of the tenant' },
@@ -59,7 +61,8 @@ export function createCallerLimit({
         const before_ms = debt_ms()
         keys.consumeOnCredit(key_id, requests)
         const after_ms = debt_ms()
-        // A tenant must not wait for the debt of one key: it repays this debt at the rate of the key.
+        // The other keys of a tenant must not wait for the debt of one key: the debt is taken out of the tenant's bucket at
+        // the rate of the key.
         tenants.consumeOnCredit(tenant_id, requests - ((after_ms - before_ms) * rps) / 1000)
         if (after_ms > 0) tenants.repay(tenant_id, key_id, after_ms)
       },
@@ -67,8 +70,12 @@ export function createCallerLimit({
   )
 }
 
-/** Takes requests out of all these buckets or none. Throws `rate_limited` with the longest wait. */
-function consumeAll(buckets_of_request: Bucket[], reply: FastifyReply | undefined, requests: number): void {
+/** Takes requests out of all these buckets, or out of none. Throws `rate_limited` with the longest wait. */
+function consumeFromAll(
+  buckets_of_request: Bucket[],
+  reply: FastifyReply | undefined,
+  requests: number,
+): void {
   const levels = buckets_of_request.map((bucket) => ({
     ...bucket,
     ...bucket.buckets.levelAfter(bucket.id, requests),

@@ -11,36 +11,36 @@ import { answerSent } from './answer-sent.ts'
 
 const tooManyLists = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: request fewer.' })
-/** The lists of one key in progress, until their answers are sent. */
+/** Limits the lists in progress of one key. A list is in progress until its answer is sent. */
 const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooManyLists } }
-/** The lists of one tenant that wait for its share of the connections of the long lane. */
+/** Limits the lists of one tenant that wait for the tenant's share of the connections of the long lane. */
 const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooManyLists }
-/** The lists of all tenants that wait for a connection of the long lane. */
+/** Limits the lists of all tenants that wait for a connection of the long lane. */
 const LONG_LANE_QUEUE = {
   waiting: 256,
   wait_ms: 2_000,
-  refuse: () => new AppError('overloaded', { message: 'Too many lists wait for the database.' }),
+  refuse: () => new AppError('overloaded', { message: 'Too many lists wait for the database: retry later.' }),
 }
 /** The statement timeouts of the quick lane, where statements share connections, and of the long lane. */
 const QUICK_TIMEOUT_MS = 100
 const LONG_TIMEOUT_MS = 2_000
-/** The lists that may run or wait in the quick lane. */
+/** The maximum number of lists that run or wait in the quick lane. */
 const MAX_QUICK_STATEMENTS = 2_000
-/** After a slow list, all lists of that tenant skip the quick lane for this time. */
+/** How long the lists of a tenant skip the quick lane after a slow list. */
 const LONG_LANE_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
- * In the long lane, and when a waiting request reads again, database time counts in the rate limit: after the first
- * `UNCHARGED_MS`, one request for each `MS_PER_REQUEST`.
+ * Database time is charged to the rate limit in the long lane, and for a waiting request from its second read on: after the
+ * first `UNCHARGED_MS`, one request for each `MS_PER_REQUEST`.
  */
 const UNCHARGED_MS = 20
 const MS_PER_REQUEST = 5
 
 /**
  * Runs `query` over connections that only lists use. Throws `rate_limited` if the key has too many lists in progress or has
- * exhausted its rate limit, and `overloaded` if the list takes too long. `is_repeat`: the request has read before, so its
- * time is charged in the quick lane too. `willRepeat`: the request does not answer with this result, so the list no longer
- * counts as in progress.
+ * exhausted its rate limit, and `overloaded` if the list takes too long. `is_repeat`: the request reads again, so its time
+ * is charged in the quick lane too. `willRepeat`: whether the request will read again instead of answering with this
+ * result; then the list is no longer in progress.
  */
 export type RunList = <T>(
   request: ListRequest,
@@ -57,7 +57,10 @@ export type ListRequest = Pick<FastifyRequest, 'raw'> & {
 /** A list that is read once. */
 const SINGLE_READ = { is_repeat: false, willRepeat: () => false }
 
-/** The connections of lists, in two lanes: quick statements share connections, long statements have one each. */
+/**
+ * The connections of lists, in two lanes: quick statements share connections, and each long statement has a connection of
+ * its own.
+ */
 type ListLanes = { quick: Sql; long: Sql }
 
 /** The number of connections of each lane, out of a pool of `pool`. */
@@ -115,7 +118,7 @@ function createListReader(
   max_long: number,
   limit: CallerLimit,
 ): ReadList {
-  // With several connections, no tenant gets all of them.
+  // If there are several connections, one tenant cannot occupy all of them.
   const tenantGates = createGates({ running: Math.max(1, max_long - 1), queue: TENANT_QUEUE })
   // One statement per connection: a second statement would wait for the first.
   const connectionGate = createGate({ running: max_long, queue: LONG_LANE_QUEUE })
@@ -132,7 +135,7 @@ function createListReader(
     if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
       if (countPendingStatements(lanes.quick) > MAX_QUICK_STATEMENTS)
-        throw new AppError('overloaded', { message: 'Too many lists wait for the database.' })
+        throw new AppError('overloaded', { message: 'Too many lists wait for the database: retry later.' })
       const started_at = performance.now()
       try {
         const found = await query(lanes.quick)

@@ -1,4 +1,5 @@
-// Memory budgets for large parts of requests in progress: one for all, and one per tenant so that no tenant uses it all.
+// Limits the memory that large parts of requests in progress occupy: for all tenants together, and for each tenant, so that
+// no tenant uses all of it.
 
 export type MemoryBudget = {
   /** Reserves bytes for a tenant. False, with nothing reserved, if they exceed a limit. */

@@ -3,7 +3,7 @@ import { createAddressHash } from '#core/addresses.ts'
 import { createBatcher } from '#core/batch.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
-import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
+import { connectConfiguredDatabase, endPools } from '#core/pool.ts'
 import { createVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
 import { findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
@@ -15,10 +15,13 @@ import { connectLists, createListRunner, listConnections } from './lists.ts'
 import { createRecentNames } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
-/** At 500 creates a second: the keys of the last 20 seconds. */
+/** The keys of the last 20 seconds at 500 creates a second. */
 const MIN_RECENT_KEYS = 10_000
 
-/** `name`: the application name in PostgreSQL. `ends` closes the connections, the last first. */
+/**
+ * Opens the context of a process. `name`: the application name in PostgreSQL. `ends`: the stack to which the closing of all
+ * connections is added.
+ */
 export async function openApiContext(
   config: Config,
   log: Log,
@@ -30,7 +33,7 @@ export async function openApiContext(
   const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, name, log)
   const lanes = connectLists(requireVariable(config, 'DATABASE_URL'), config.DATABASE_POOL, name)
-  ends.defer(() => endAll(sql, lanes.quick, lanes.long))
+  ends.defer(() => endPools(sql, lanes.quick, lanes.long))
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW)
@@ -42,7 +45,7 @@ export async function openApiContext(
     wakeups.jobsEnded(states)
   })
   ends.defer(() => subscription.close())
-  const findStoredKey = createBatcher<KeyOnRoute, StoredKey | undefined>('find_remembered', (sent) =>
+  const findStoredKey = createBatcher<KeyOnRoute, StoredKey | undefined>('find_stored_keys', (sent) =>
     findStoredKeys(sql, sent),
   )
   const vault = createVault(requireVariable(config, 'ENCRYPTION_KEY'))

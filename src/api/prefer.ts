@@ -6,9 +6,11 @@ const MAX_WAIT_S = 30
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`
 /** The elements of the list; an unclosed quote extends to the end. */
 const ELEMENTS = new RegExp(String.raw`(?:${QUOTED}|"[^]*$|[^,"])+`, 'g')
-const WORD = String.raw`[\w!#$%&'*+.^\x60|~-]+`
+const TOKEN = String.raw`[\w!#$%&'*+.^\x60|~-]+`
 /** The name and value of an element; parameters after it are ignored. */
-const PREFERENCE = new RegExp(String.raw`^[ \t]*(${WORD})(?:[ \t]*=[ \t]*(${WORD}|${QUOTED}))?[ \t]*(?:;|$)`)
+const PREFERENCE = new RegExp(
+  String.raw`^[ \t]*(${TOKEN})(?:[ \t]*=[ \t]*(${TOKEN}|${QUOTED}))?[ \t]*(?:;|$)`,
+)
 
 /** The preferred wait in milliseconds, and the value of `Preference-Applied`; undefined without a preference. */
 type PreferredWait = { wait_ms: number; applied: string } | undefined

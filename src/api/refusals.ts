@@ -98,7 +98,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
 }
 
 /** Returns the resource. Throws the code if it is undefined. */
-export function found<T>(resource: T | undefined, code: ErrorCode): T {
+export function requireResource<T>(resource: T | undefined, code: ErrorCode): T {
   if (resource === undefined) throw new AppError(code)
   return resource
 }

@@ -12,7 +12,7 @@ declare module 'fastify' {
     /** The bytes of its body as received, if it has one. */
     body_bytes?: number
     /** The id of the resource, for the log, if it is not in the path. */
-    subject_id?: string
+    resource_id?: string
   }
   interface FastifyContextConfig {
     scope?: Scope | null

@@ -1,4 +1,4 @@
-// Looks up keys from addresses that have exhausted their budget of invalid keys: few statements with many keys each, round
+// Looks up keys from addresses that have exhausted their budget of invalid keys: few statements, each with many keys, round
 // robin over the addresses.
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const INTERVAL_MS = 100
 const BATCH_SIZE = 64
 /**
- * With these limits, every waiting key is looked up within a second, and the keys of a single address within two statements.
+ * With these limits, each waiting key is looked up within a second, and the waiting keys of a single address take at most
+ * two statements.
  */
 const MAX_WAITING_KEYS = 512
 const MAX_WAITING_PER_ADDRESS = 128
@@ -14,9 +15,9 @@ const MAX_WAITING_PER_ADDRESS = 128
 type WaitingKey<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
- * `lookUp` returns one result for each key, in order. The returned promises reject with its errors. When too many keys wait,
- * a random key of the longest queue is rejected with the error of `refuse`: rejecting the newest key would favour addresses
- * that send most.
+ * Creates a function that looks up a key for an address. `lookUp` returns one result for each key, in order; the returned
+ * promises reject with its errors. If too many keys wait, a random key of the longest queue is rejected with the error of
+ * `refuse`: rejecting the newest key would favour the addresses that send most.
  */
 export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,

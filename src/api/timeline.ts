@@ -20,10 +20,10 @@ type TimelineDefinition = Pick<
 > & {
   /** The path of the resources, e.g. `/v1/payments`. */
   path: string
-  subject: ResourceKey['subject']
-  /** The kinds of entries, e.g. `attempt and event of the payout`. */
+  resource: ResourceKey['resource']
+  /** The kinds of entries, for the description: `attempt and event of the payout`. */
   entries: string
-  /** The example entry: a provider call and the provider's reference. */
+  /** The provider call and the provider's reference of the example entry. */
   example: { call: Pick<CallDefinition, 'operation'>; reference: string }
 }
 
@@ -31,7 +31,7 @@ type TimelineDefinition = Pick<
 export function timelineRoute(
   app: RouteApp,
   { runList }: RouteContext,
-  { path, subject, entries: entries_text, example: { call, reference }, ...definition }: TimelineDefinition,
+  { path, resource, entries: entries_text, example: { call, reference }, ...definition }: TimelineDefinition,
   find: (requested: RequestedRow) => Promise<unknown>,
 ): void {
   app.get(
@@ -49,7 +49,7 @@ export function timelineRoute(
       const { id } = request.params
       await find({ tenant_id, id, job_id: null })
       const entries = await runList(request, reply, (lists_sql) =>
-        listTimeline(lists_sql, { tenant_id, subject, subject_id: id }, request.query),
+        listTimeline(lists_sql, { tenant_id, resource, resource_id: id }, request.query),
       )
       const [first] = entries
       if (first !== undefined && entries.length >= request.query.limit)

@@ -21,7 +21,7 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     return { error: refusal(faultsOf(issues, unsupportedFields.get(schema)), httpPart ?? 'request') }
   }
 
-/** Parses one message of a batch. Throws `invalid_request`, with parameters as if the message were the body. */
+/** Parses one message of a batch. Throws `invalid_request`; its parameters are named as if the message were the body. */
 export function parseBatchItem<T>(schema: z.ZodType<T>, part: unknown): T {
   const { data, error } = schema.safeParse(part, { error: describeIssue })
   if (error !== undefined) throw refusal(faultsOf(error.issues), 'message')
@@ -34,7 +34,8 @@ function refusal(faults: Fault[], part: string): AppError {
   const found = faults.map(
     ({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const,
   )
-  // If a field fails several checks, only the first is reported. (A map keeps the last of equal keys, hence the reversal.)
+  // If a field fails several checks, only its first problem is reported: the map keeps the last of equal keys, so the order
+  // is reversed.
   const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
   const [first] = details
   return new AppError('invalid_request', {
@@ -44,7 +45,7 @@ function refusal(faults: Fault[], part: string): AppError {
   })
 }
 
-/** `instead`: messages for unsupported fields, by name. Default: `is not known`. */
+/** The problems of a value. `instead`: messages for unsupported fields, by name. Default: `is not known`. */
 function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = {}): Fault[] {
   const unknownFieldMessage = (key: string) => (Object.hasOwn(instead, key) ? instead[key]! : 'is not known')
   return issues.flatMap((issue) => {
@@ -54,7 +55,7 @@ function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = 
         .slice(0, MAX_DETAILS)
         .map((key) => ({ path: [...path, key], message: unknownFieldMessage(key), values: [] }))
     if (issue.code === 'invalid_union' && issue.errors.length > 0)
-      return faultsOfAll(issue.errors.map((errors) => faultsOf(errors))).map((fault) => ({
+      return commonFaults(issue.errors.map((errors) => faultsOf(errors))).map((fault) => ({
         ...fault,
         path: [...path, ...fault.path],
       }))
@@ -62,8 +63,11 @@ function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = 
   })
 }
 
-/** The problems that all options of a union report. If the options accept different values, the message lists all of them. */
-function faultsOfAll([first = [], ...others]: Fault[][]): Fault[] {
+/**
+ * The problems that every option of a union reports. If the options accept different values, the message lists the values
+ * of all options.
+ */
+function commonFaults([first = [], ...others]: Fault[][]): Fault[] {
   const same = (a: Fault) => (b: Fault) => isDeepStrictEqual(a.path, b.path)
   return first.flatMap((fault) => {
     const each = [fault, ...others.flatMap((faults) => faults.find(same(fault)) ?? [])]
@@ -74,7 +78,7 @@ function faultsOfAll([first = [], ...others]: Fault[][]): Fault[] {
   })
 }
 
-/** The name of a field for messages. The name comes from the caller: it can be empty, or as long as a body. */
+/** The name of a field for messages. It can be empty, or as long as a body, because callers choose it. */
 function nameOf(path: PropertyKey[], part: string): string {
   if (path.length === 0) return part
   const name = path.map(String).join('.')
@@ -82,7 +86,10 @@ function nameOf(path: PropertyKey[], part: string): string {
   return name.length > 100 ? `${name.slice(0, 100)}...` : name
 }
 
-/** Like `describe`, but an array means a repeated parameter: the query parser creates no other arrays. */
+/**
+ * Describes a problem of a query string. Unlike in `describeIssue`, an array means a repeated parameter: the query parser
+ * creates no other arrays.
+ */
 function describeParameter(issue: z.core.$ZodRawIssue): string {
   return Array.isArray(issue.input) ? 'comes more than once' : describeIssue(issue)
 }

@@ -1,5 +1,5 @@
-// Waits for jobs and events. Published messages and polls are only hints to read again: the rows decide whether a job has
-// ended, and which events the feed has.
+// Waits for jobs and events. Published messages and polls are only hints to read again: the rows show whether a job has
+// ended, and which events are in the feed.
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { onDisconnect } from '#core/leaving.ts'
@@ -8,13 +8,13 @@ import { findLastSequences } from '#domain/feed.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
 import type { Queue } from '#queue/queue.ts'
 
-/** The states that end a wait. It continues while a job is `ready` or `running`. */
+/** The states of a job that end a wait. The wait continues while the job is `ready` or `running`. */
 const WAIT_ENDING_STATES = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
 const POLL_INTERVAL_MS = 1000
 const OUTAGE_POLL_INTERVAL_MS = 50
-/** The shortest time between two hints to a waiter: any client of the queue can publish. */
+/** The minimum time between two hints to one wait, because any client of the queue can publish messages. */
 const HINT_INTERVAL_MS = 50
-/** The interval of hints to one wait for events doubles up to this. */
+/** The minimum time between two hints to one wait for events doubles with each hint, up to this maximum. */
 const MAX_FEED_HINT_INTERVAL_MS = 1000
 /** The maximum number of waits at once. Further waits end immediately. */
 const MAX_WAITERS = 20_000
@@ -23,7 +23,9 @@ const CLOSE_TIMEOUT_MS = 5_000
 
 /** Hints about one id since `listen`. */
 export type Hints = Disposable & {
-  /** Resolves with true after a hint since the last call, and with false when the wait ends. */
+  /**
+   * Resolves to true if there was a hint since the last call, or at the next hint; resolves to false when the wait ends.
+   */
   next(): Promise<boolean>
 }
 
@@ -64,7 +66,7 @@ export function listenWhileConnected(
 type WaiterOptions = {
   /** Finds the ids that may have changed. */
   poll: (ids: string[]) => Promise<{ id: string }[]>
-  /** The shortest time to the next hint of a waiter that has received `hints` hints. */
+  /** The minimum time to the next hint of a wait that has received `hints` hints. */
   hintIntervalMs: (hints: number) => number
   close_timeout_ms: number
 }
@@ -114,7 +116,7 @@ function createWaiters(
     for (const { id } of published) listening.get(id)?.forEach(({ notify }) => notify())
   }
 
-  // A published message can be lost with its connection: the database is polled as well.
+  // Polls the database as well, because a published message can be lost with its connection.
   function poll(): void {
     const due_ms = queue.isDown() ? OUTAGE_POLL_INTERVAL_MS : POLL_INTERVAL_MS
     if (polling || performance.now() - polled_at < due_ms) return
@@ -170,7 +172,7 @@ function createWaiters(
 /** One wait. `notify` reports a hint. */
 type Wait = Hints & { notify: () => void; end: () => void }
 
-/** `ended`: the wait ends immediately. `onEnd` is called each time that the wait ends. */
+/** `ended`: the wait has ended from the start. `onEnd` may be called several times. */
 function createWait({
   ended,
   wait_ms,

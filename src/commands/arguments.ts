@@ -20,7 +20,7 @@ export function requireReason(values: { reason?: string }): string {
   return reason
 }
 
-/** Checks the queue and finds the tenant by its slug. Errors: ConfigError if one does not exist. */
+/** Checks the queue and finds the tenant by its slug. Errors: ConfigError if the queue or the tenant does not exist. */
 export async function resolveQueueAndTenant(
   sql: Sql,
   { queue, tenant: slug }: { queue?: string; tenant?: string },

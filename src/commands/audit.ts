@@ -8,6 +8,7 @@ import type { Problem } from '#domain/audit/checks.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
+import { quantity } from '#core/describe.ts'
 
 const HELP = `sluice audit: checks the invariants of a Sluice database. Read-only.
 
@@ -62,15 +63,13 @@ function printReport(
   }
   if (problems.length > 0) print('')
   for (const problem of problems) print(formatProblem(problem))
-  print(
-    `\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}.`}`,
-  )
+  print(`\n${problems.length === 0 ? 'No problem was found.' : `${quantity(problems.length, 'problem')}.`}`)
   if (head !== null) print(`The audit log ends with entry ${head.seq}, ${head.hash}.`)
 }
 
 function formatProblem(each: Problem): string {
-  const { check, problem, what, tenant_id, subject, subject_id, id, currency } = each
-  const of = subject === null || subject_id === id ? {} : { [`${subject}_id`]: subject_id }
+  const { check, problem, what, tenant_id, resource, resource_id, id, currency } = each
+  const of = resource === null || resource_id === id ? {} : { [`${resource}_id`]: resource_id }
   const formatAmount = (value: number | null) =>
     value === null || currency === null ? value : moneyText(value, currency)
   const { expected, found, off_by } = each

@@ -8,7 +8,7 @@ export function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...j
     parked ? `${state} (parked)` : state,
     name,
     tenant ?? tenant_id,
-    job.subject_id === null ? '' : `${job.subject ?? 'of'} ${job.subject_id}`,
+    job.resource_id === null ? '' : `${job.resource ?? 'of'} ${job.resource_id}`,
     job.unknown_since === null ? '' : `unknown since ${job.unknown_since}`,
     job.failing_since === null ? '' : `retrying since ${job.failing_since}`,
     job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,

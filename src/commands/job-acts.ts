@@ -8,7 +8,10 @@ import { commandActor } from '#domain/people/operator-here.ts'
 /** `settled`: the resource of the job is settled already; the text says how. */
 export type CommandResult = ActResult | { settled: string }
 
-/** Performs the command and appends its audit log entry in one transaction. No entry if the job's state does not allow it. */
+/**
+ * Performs the command and appends its audit log entry in one transaction. Appends no entry if the job's state does
+ * not allow the command.
+ */
 export async function actWithAuditEntry(
   sql: Sql,
   name: string,

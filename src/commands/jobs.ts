@@ -17,10 +17,11 @@ import { actWithAuditEntry, type CommandResult } from './job-acts.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { formatJob, formatJobLine } from './format-job.ts'
 import { print } from './print.ts'
+import { quantity } from '#core/describe.ts'
 
 const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
 
-  npm run jobs -- list [--state open] [--queue payments] [--subject <id>] [--tenant acme] [--limit 25]
+  npm run jobs -- list [--state open] [--queue payments] [--resource <id>] [--tenant acme] [--limit 25]
   npm run jobs -- show    <job id>
   npm run jobs -- retry   <job id> --reason "the processor is back"
   npm run jobs -- retry   --state parked [--queue payouts] [--tenant acme] --reason "the balance is filled up"
@@ -31,7 +32,7 @@ const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
   npm run jobs -- resolve --state unknown --as failed [--queue payments] [--tenant acme] --reason "the account was closed"
 
 list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
-         Default: open, or all with --subject, which takes the id of a payment, for example (--payment means the same).
+         Default: open, or all with --resource, which takes the id of a payment, for example (--payment means the same).
          --queue: one of ${QUEUES.join(', ')}.
 show     prints a job with its attempts, its calls to the provider and the acts of operators.
 retry    makes an open job due. For a scheduled job without an attempt use run-now. The call is sent again with the same idempotency
@@ -54,7 +55,7 @@ DATABASE_URL names the database. Default: the database of the \`npm start\` that
 const OPTIONS = {
   state: { type: 'string' },
   queue: { type: 'string' },
-  subject: { type: 'string' },
+  resource: { type: 'string' },
   payment: { type: 'string' },
   tenant: { type: 'string' },
   limit: { type: 'string', default: '25' },
@@ -72,9 +73,9 @@ type JobOptions = Partial<Record<Exclude<keyof typeof OPTIONS, 'json' | 'help' |
 }
 
 /** The reason why an open job that is not running cannot be resolved. */
-const UNRECOGNIZED_CALL = 'It has no call to a provider that this version knows.'
+const UNRECOGNIZED_CALL = 'The job has no call to a provider that this version knows.'
 
-/** Limit of one search. */
+/** The maximum number of jobs that one search returns. */
 const MAX_JOBS = 10_000
 
 const COMMANDS = { list, show, retry, 'run-now': runNow, discard, resolve }
@@ -90,18 +91,18 @@ async function main(): Promise<void> {
 }
 
 async function list(sql: Sql, values: JobOptions): Promise<void> {
-  const { payment, subject: subject_id = payment } = values
-  if (subject_id !== undefined) uuid(subject_id, '--subject')
+  const { payment, resource: resource_id = payment } = values
+  if (resource_id !== undefined) uuid(resource_id, '--resource')
   const limit = Number(values.limit)
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_JOBS)
     throw new ConfigError(`--limit must be a number from 1 to ${MAX_JOBS}`)
 
-  const default_state = subject_id === undefined ? 'open' : 'all'
+  const default_state = resource_id === undefined ? 'open' : 'all'
   const state = oneOf(JOB_FILTERS, values.state ?? default_state, '--state')
   const of = {
     state,
     ...(await queueAndTenantFilter(sql, values)),
-    ...(subject_id !== undefined && { subject_id }),
+    ...(resource_id !== undefined && { resource_id }),
   }
   const { items: jobs } = await searchJobs(sql, of, { limit, scan_limit: Infinity })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
@@ -132,7 +133,9 @@ async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
     if ((await actWithAuditEntry(sql, 'retry', actOf(values, id), retryJob)) !== undefined) count += 1
   const more = parked.length === MAX_JOBS
   if (values.json) return print(JSON.stringify({ count, more }))
-  print(`${count} jobs are due now.${more ? ' More may be parked: run this again.' : ''}`)
+  print(
+    `${quantity(count, 'job')} ${count === 1 ? 'is' : 'are'} due now.${more ? ' More may be parked: run this again.' : ''}`,
+  )
 }
 
 async function runNow(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -194,7 +197,9 @@ async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean
   const more = items.length === MAX_JOBS
   if (values.json) return print(JSON.stringify({ count, refused: refused.length, more }))
   for (const line of refused) print(line)
-  print(`${count} jobs are resolved.${more ? ' More may be unknown: run this again.' : ''}`)
+  print(
+    `${quantity(count, 'job')} ${count === 1 ? 'is' : 'are'} resolved.${more ? ' More may be unknown: run this again.' : ''}`,
+  )
 }
 
 async function queueAndTenantFilter(
@@ -238,7 +243,7 @@ function printResult({ json }: JobOptions, done: NonNullable<CommandResult>): vo
 
 /** Reports why a job cannot be resolved. `open`: the reason if the job is open and not running. */
 async function refuseToResolve(sql: Sql, request: Act, open?: string): Promise<never> {
-  // The reason that applies to every act.
+  // The reasons against `discard` apply to every act.
   const { before, refused } = await refusalReason(sql, 'discard', request)
   return await refuse(sql, request, before === 'ready' || before === 'unknown' ? open : refused)
 }

@@ -25,7 +25,7 @@ import {
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
-const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
+const SCOPE_HELP = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
 )
 
@@ -54,7 +54,7 @@ senders  prints or sets the senders of the tenant's SMS: numbers, messaging serv
 
 Scopes (a key may have several; reading customers needs none):
 
-${SCOPE_LINES.join('\n')}
+${SCOPE_HELP.join('\n')}
 
 DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 
@@ -107,7 +107,8 @@ async function main(): Promise<void> {
 }
 
 async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void> {
-  if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
+  if (!/^[a-z0-9-]{1,40}$/.test(slug))
+    throw new ConfigError('--tenant must be 1 to 40 characters: a-z, 0-9 and -')
   const scopes = scopesOf(required(values, 'scopes'))
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
   const tenant = await ensureTenant(sql, slug)
@@ -175,7 +176,10 @@ async function showOrSetDomains(
   print(`Domains of ${tenant.slug}: ${view}`)
 }
 
-/** The rule for a tenant without a list of its own. The API may run with another EMAIL_FROM_DOMAINS than this command. */
+/**
+ * Describes the allowed sender domains of a tenant without a list of its own. The API may run with another value of
+ * EMAIL_FROM_DOMAINS than this command.
+ */
 function defaultDomains(domains: string[]): string {
   return domains.length === 0
     ? "no list of its own. EMAIL_FROM_DOMAINS is not set here: any domain except the system's own address"
@@ -195,7 +199,7 @@ async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): P
   print(`Senders of SMS of ${tenant.slug}: ${view}`)
 }
 
-/** The entries of `--only`. Null: the default. Undefined: no option is given, so nothing is set. */
+/** The list to store. Null: the default (`--default`). Undefined: no option is given, and nothing is stored. */
 function parseList(
   { only, none = false, default: use_default = false }: KeyOptions,
   isValid: (text: string) => boolean,
@@ -219,7 +223,7 @@ function actorOf({ id }: Tenant): Actor {
   return commandActor('npm run keys', id)
 }
 
-/** An address without a name; null: no contact. */
+/** The email address of the contact, without a name; null for `--none`. */
 function contactOf({ email, none }: KeyOptions): string | null {
   if (none === true && email !== undefined) throw new ConfigError('--email and --none exclude each other.')
   if (none === true || email === '') return null
@@ -240,7 +244,7 @@ function scopesOf(text: string): Scope[] {
   return scopes as Scope[]
 }
 
-/** ISO 8601 in UTC. A date means its start in UTC. */
+/** The expiry as ISO 8601 in UTC. A date without a time means the start of that day in UTC. */
 function expiryOf(text: string): string {
   if (!z.union([z.iso.date(), z.iso.datetime({ offset: true })]).safeParse(text).success)
     throw new ConfigError('--expires must be a date like 2027-01-01, or a time like 2027-01-01T00:00:00Z')
@@ -253,7 +257,9 @@ function expiryOf(text: string): string {
 function idOf(values: KeyOptions): string {
   const id = required(values, 'id')
   if (!z.uuid().safeParse(id).success)
-    throw new ConfigError(`There is no such key: "${id}" is not a key id. See list.`)
+    throw new ConfigError(
+      `There is no such key: "${id}" is not a key id. \`npm run keys -- list\` shows the keys.`,
+    )
   return id
 }
 

@@ -59,7 +59,7 @@ type LedgerOptions = Partial<Record<'tenant' | 'currency' | 'amount' | 'reason' 
   json: boolean
 }
 
-/** Limit of `list`. */
+/** The maximum number of proposals that `list` prints. */
 const MAX_LISTED = 1_000
 const COMMANDS = { correct, 'fail-payout': failPayout, list, cancel }
 

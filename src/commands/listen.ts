@@ -87,7 +87,7 @@ async function listen(options: ListenOptions, signal: AbortSignal): Promise<neve
     signal.throwIfAborted()
     print(deliveryLine(event, forwarded))
   }
-  throw new Error('the feed has no end')
+  throw new Error('the event feed ended unexpectedly: start this command again')
 }
 
 function deliveryLine({ type, sequence }: FollowedEvent, { status, error, duration_ms }: Forwarded): string {
@@ -106,7 +106,7 @@ function clockTime(): string {
   return new Date().toTimeString().slice(0, 8)
 }
 
-/** Null: --help. Throws ConfigError. */
+/** The options of the command; null for --help. Throws ConfigError if an option is invalid. */
 function optionsOf(): ListenOptions | null {
   const { values } = parseArgs({ options: OPTIONS })
   if (values.help) return null
@@ -138,7 +138,7 @@ function optionsOf(): ListenOptions | null {
   }
 }
 
-/** Deterministic per key; it does not reveal the key. */
+/** The signing secret of a key: always the same for the same key, which it does not reveal. */
 function derivedSecret(key: string): string {
   return webhookSecretOf(createHmac('sha256', key).update('sluice listen').digest())
 }

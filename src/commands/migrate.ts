@@ -16,7 +16,7 @@ await run(helpOf(ABOUT, 'migrate'), async () => {
   const applied = await migrate(DATABASE_URL, print).catch((error: unknown) => {
     throw explainDatabaseError(error, config, DATABASE_URL)
   })
-  // Redis needs no migration, and its address may be unknown here.
+  // Redis needs no migration, and this command may not know its address.
   if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL })
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
   return { close: () => Promise.resolve() }

@@ -1,6 +1,4 @@
-// Output of commands.
-
-// A reader such as `| head` may close the pipe early: exit without an error.
+// Output of commands. A reader such as `| head` may close the pipe early: then the command exits without an error.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit()

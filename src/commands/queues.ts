@@ -81,21 +81,27 @@ async function pause(sql: Sql, values: QueueOptions, queue: string | undefined):
   const is_new =
     (await pauseJobs(sql, { ...target, reason, who: systemUserName() }, actorOf(target))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))
-  print(is_new ? 'Paused.' : 'It was already paused. See list for when and why.')
+  print(
+    is_new
+      ? 'Paused.'
+      : 'The queue or tenant was already paused. `npm run queues -- list` shows when and why.',
+  )
 }
 
 async function resume(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
   const target = await pauseTargetOf(sql, values, queue)
   const lifted = (await resumeJobs(sql, target, actorOf(target))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: false, lifted }))
-  print(lifted ? 'Resumed.' : 'There was no such pause. See list.')
+  print(lifted ? 'Resumed.' : 'There was no such pause. `npm run queues -- list` shows all pauses.')
 }
 
 function actorOf({ tenant_id }: { tenant_id?: string }): Actor {
   return commandActor('npm run queues', tenant_id ?? null)
 }
 
-/** The queue and tenant to pause. Errors: ConfigError if one does not exist, or neither is named. */
+/**
+ * The queue and tenant to pause. Errors: ConfigError if the queue or the tenant does not exist, or neither is named.
+ */
 async function pauseTargetOf(
   sql: Sql,
   { tenant }: QueueOptions,

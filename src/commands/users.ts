@@ -77,7 +77,8 @@ const COMMANDS: Record<string, Command> = {
   },
   invite: async (sql, values, config) => {
     const [slug, email] = [required(values, 'tenant'), emailOf(values)]
-    if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
+    if (!/^[a-z0-9-]{1,40}$/.test(slug))
+      throw new ConfigError('--tenant must be 1 to 40 characters: a-z, 0-9 and -')
     const { data: role } = roleSchema.safeParse(required(values, 'role'))
     if (role === undefined) throw new ConfigError(`--role must be one of ${ROLES.join(', ')}`)
     const origin = originOfDashboard(config)

@@ -4,16 +4,16 @@ import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
 import { createWaitingItems, type ItemOptions, type WaitingItem } from './waiting-items.ts'
 
-/** A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start in another run. */
+/** A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start another run. */
 const SLOW_RUN_MS = 20
 /**
  * The minimum time between the starts of two runs, unless `EAGER_RUN_ITEMS` are waiting. Every statement has a fixed
- * cost, and under load the next items arrive soon.
+ * cost, so under load it is cheaper to wait for the next items.
  */
 const GATHER_MS = 4
 /**
- * With this many waiting items, another run starts in parallel, up to `MAX_EAGER_RUNS` runs. With a single run, all
- * callers would wait for the database together and then be busy together.
+ * With this many waiting items, another run starts in parallel, up to `MAX_EAGER_RUNS` runs. With a single run, this
+ * process would be idle while the database works, and the database while this process works.
  */
 const EAGER_RUN_ITEMS = 24
 const MAX_EAGER_RUNS = 3
@@ -35,9 +35,9 @@ export type BatchOptions<I> = ItemOptions<I> & { gather_ms?: number }
  * single item on an idle system runs at once.
  *
  * If the database refuses a batch because of one item (an integrity violation, a deadlock, a row-level policy), both
- * halves are retried, down to single items, so that no caller fails because of another. `step` names the run in the
- * metrics. Errors: those of `run`; `overloaded` if too many items wait, or one for too long; `timeout` if the
- * database does not answer in time.
+ * halves are retried, down to single items, so that no caller fails because of another caller's item. `step` names
+ * the run in the metrics. Errors: those of `run`; `overloaded` if too many items wait or the item waits too long;
+ * `timeout` if the database does not answer in time.
  */
 export function createBatcher<I, O>(
   step: string,
@@ -78,7 +78,7 @@ export function createBatcher<I, O>(
     started_at = performance.now()
     void runOrHalve(step, run, batch.items).finally(() => {
       running -= 1
-      // Other batchers first, so that the streams of two batchers do not block each other.
+      // Batchers that share a lane alternate: waiting items of the others start before the next run of this batcher.
       waiting.endRun(batch)
       next()
     })

@@ -4,7 +4,7 @@ import { AppError } from './errors.ts'
 
 /** The maximum bytes of all incomplete bodies in this process. */
 export const MAX_BUFFERED_BODY_BYTES = 64 * 1024 * 1024
-/** The minimum buffer of a body with more than one chunk, unless its limit is lower. */
+/** The minimum buffer of a body with more than one chunk, unless the body's limit is lower. */
 const MIN_BUFFER_BYTES = 4096
 const EVICTED_MESSAGE =
   'Too many request bodies arrive at once, and this one was dropped: send the request again.'
@@ -18,16 +18,16 @@ const EMPTY_BODY: Buffer = Buffer.alloc(0)
 export type BodyReader = (request: FastifyRequest) => Promise<Buffer>
 
 /**
- * A body uses memory for the bytes that have arrived, not for its announced length. Without free memory the oldest
- * incomplete bodies are evicted: if the newest were refused, a few callers that never finish would lock out all
- * others. `onRead` is called with the bytes of each body, also of an incomplete one.
+ * Creates a reader. A body uses memory for the bytes that have arrived, not for its announced length. Without free
+ * memory the oldest incomplete bodies are evicted: if the newest were refused, a few callers that never finish would
+ * lock out all others. `onRead` is called with the bytes of each body, even of an incomplete body.
  */
 export function createBodyReader(onRead?: (request: FastifyRequest, bytes: number) => void): BodyReader {
   /** The eviction function of each incomplete body, the oldest first. */
   const open_bodies = new Set<() => void>()
   let buffered_bytes = 0
 
-  /** False if the requesting body itself was evicted. */
+  /** Reserves memory, if necessary by evicting the oldest bodies. False if the requesting body itself was evicted. */
   function reserve(bytes: number, evict: () => void): boolean {
     open_bodies.add(evict)
     for (const evictOldest of open_bodies) {
@@ -45,7 +45,7 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
     const tooLarge = () =>
       new AppError('payload_too_large', { message: `The body exceeds ${bodyLimit} bytes.` })
     const max_length = Number(headers['content-length'] ?? bodyLimit)
-    // Also true for NaN.
+    // This form also refuses NaN.
     if (!(max_length <= bodyLimit)) throw tooLarge()
     if (raw.destroyed) throw new AppError('request_timeout')
     return await new Promise<Buffer>((resolve, reject) => {

@@ -11,7 +11,7 @@ export type ConnectionLimits = { total: number; per_network: number }
 /** Creates the body of an error response. */
 export type ErrorBody = (code: ErrorCode, message: string, request_id: string) => unknown
 
-/** How long a refused client has to read the response. */
+/** The time that a refused client has to read the response. */
 const REFUSAL_TIMEOUT_MS = 1_000
 
 type Network = { name: string; open: number; idle: Set<Socket> }
@@ -45,7 +45,8 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
   }
 
   /**
-   * Makes room for one more connection of this network, if necessary by closing an idle one. False if there is none.
+   * Makes room for one more connection of this network, if necessary by closing an idle one. False if no connection
+   * is idle.
    */
   function makeRoom({ open, idle: network_idle }: Network): boolean {
     const full = open >= limits.per_network ? network_idle : connections.size >= limits.total ? idle : null
@@ -57,7 +58,7 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
     return true
   }
 
-  // Without this, Node would read requests on every connection.
+  // Node's own listeners read requests: they get a connection only after it was admitted.
   const listeners = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {

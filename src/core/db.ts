@@ -37,7 +37,7 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
 }
 
-/** Whether a write would store the provider's id of another row. */
+/** Whether a write failed because another row already has the same id of the provider. */
 export function isDuplicateReference(error: unknown): boolean {
   return violatedConstraint(error)?.endsWith('_reference') === true
 }
@@ -100,7 +100,7 @@ export function databaseError(error: unknown, url: string): unknown {
     )
   if (isTlsUnsupported(error))
     return new ConfigError(
-      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${TLS_UNSUPPORTED}. Turn it on there, or take sslmode out of the address.`,
+      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${TLS_UNSUPPORTED}. Turn TLS on there, or remove sslmode from the address.`,
     )
   if (isUnavailable(error))
     return new ConfigError(

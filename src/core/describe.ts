@@ -46,13 +46,14 @@ function idHint(value: unknown): string {
   return `, such as 0198f6f0-1234-7000-8000-123456789abc; ${noun}`
 }
 
-/** The message that a value must be one of these. */
+/** The message that a value must be one of `values`. */
 export function oneOf(values: readonly unknown[]): string {
   return values.length === 1
     ? `must be ${String(values[0])}`
     : `must be one of ${values.map(String).join(', ')}`
 }
 
-function quantity(number: number | bigint, noun: string): string {
+/** `1 job`, `2 jobs`. */
+export function quantity(number: number | bigint, noun: string): string {
   return `${number} ${noun}${Number(number) === 1 ? '' : 's'}`
 }

@@ -3,15 +3,15 @@ import { asciiDomain, bareAddress, isSameMailAddress } from './addresses.ts'
 import type { Config } from './config.ts'
 import { hasEncodedName, impersonates } from './mail-address.ts'
 
-/** Why an address may not be the sender or the reply address. `domains`: the allowed ones. */
+/** Why an address may not be the sender or the reply address. `domains`: the allowed domains. */
 export type SenderProblem =
   | { param: 'from' | 'reply_to'; reason: 'encoded_name' | 'system' }
   | { param: 'from'; reason: 'domain'; domains: string[] }
 
 /**
  * The problem of an email's sender; undefined if there is none. `email_domains`: the tenant's own domains; null: the
- * installation's domains, which are unrestricted if none is configured. EMAIL_FROM is allowed for every tenant, but
- * under no other name.
+ * installation's domains, which are unrestricted if none is configured. EMAIL_FROM is allowed for every tenant, with
+ * its own name or without a name.
  */
 export function findSenderProblem(
   { EMAIL_FROM, EMAIL_FROM_DOMAINS, SYSTEM_EMAIL_FROM: system }: Config,

@@ -63,7 +63,7 @@ export const ERRORS = {
   misconfigured_gateway: [500, 'This part of the API is not deployed here.'],
   processor_error: [502, 'The payment processor failed.'],
   sms_send_failed: [502, 'The SMS could not be sent.'],
-  overloaded: [503, 'The service is overloaded; nothing was accepted.'],
+  overloaded: [503, 'The service is overloaded. Nothing was accepted: retry later.'],
   timeout: [
     503,
     'The answer took too long. If the request was a create, its outcome is unknown: repeat it with the same idempotency key.',

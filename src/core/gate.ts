@@ -7,7 +7,7 @@
  */
 export type Gate = <T>(work: () => Promise<T>, waiter?: Waiter) => Promise<T>
 
-/** A waiting caller. If `signal` aborts, it leaves the queue and is rejected with the reason. */
+/** A waiting caller. If `signal` aborts, the caller leaves the queue and is rejected with the reason of `signal`. */
 type Waiter = { signal?: AbortSignal | undefined; bytes?: number }
 
 /** The maximum running and waiting callers, and the maximum time and bytes of waiting. */
@@ -65,7 +65,7 @@ export function createGate({ running: limit, queue }: GateLimits): Gate {
 
 /**
  * Runs `work` of `id` when the gate has room; waiting ids are served round robin. Rejects with the reason of `signal`
- * if that aborts first, and with the error of `refuse` like a gate.
+ * if `signal` aborts first, and like a gate with the error of `refuse`.
  */
 export type FairGate = <T>(id: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T>
 
@@ -152,7 +152,7 @@ export function createGates(
   }
 }
 
-/** The bytes of one caller, until it releases them. */
+/** The bytes that one caller has reserved and not yet released. */
 export type ByteReservation = { resize(bytes: number): void; release(): void }
 type ByteLimits = { bytes: number; queue: Omit<GateLimits['queue'], 'bytes'> }
 

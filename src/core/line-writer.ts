@@ -15,13 +15,14 @@ export type LineWriter = {
   flushSync(): void
 }
 
-/** Lines are written in batches: a write costs more than a line. */
+/** The delay of a write: lines are written in batches, because a write costs more than the formatting of a line. */
 const FLUSH_DELAY_MS = 50
 const FLUSH_CHARACTERS = 4096
-/** The buffer for a slow reader; further lines are lost. */
+/** The maximum size of the buffer for a slow reader; further lines are lost. */
 const MAX_BUFFERED_CHARACTERS = 4 * 1024 * 1024
-/** The retry interval for a reader that accepts no more data now, and the time limit at exit. */
+/** The retry interval for a reader that accepts no data at the moment. */
 const RETRY_DELAY_MS = 50
+/** The time limit of the last write at exit. */
 const EXIT_TIMEOUT_MS = 1_000
 const NEWLINE = 10
 
@@ -32,11 +33,11 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
   let lines: string[] = []
   let characters = 0
   const lost = createLossCounter(losses)
-  /** Lost lines whose notice is buffered. */
+  /** The number of lost lines whose notice is in the buffer. */
   let noticed_lines = 0
   let batch: Batch | null = null
   let timer: NodeJS.Timeout | undefined
-  /** The last line was written only partly. */
+  /** Whether the last line was written only partly. */
   let ends_mid_line = false
 
   function add(line: string): void {
@@ -62,7 +63,7 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
 
   function writeBatch(pending: Batch): void {
     if (is_file) write(fd, pending.bytes, pending.at, (error, written) => onWritten(pending, error, written))
-    else onWritten(pending, ...writeNow(fd, pending))
+    else onWritten(pending, ...tryWrite(fd, pending))
   }
 
   function onWritten(pending: Batch, error: NodeJS.ErrnoException | null, written: number): void {
@@ -112,12 +113,15 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
 function createLossCounter({ count, formatNotice }: LossHandlers) {
   let lost = { lines: 0, reason: '' }
   return {
-    /** `from_lost_notice`: lines that were counted before and whose notice is lost too. */
+    /**
+     * Adds lost lines. `from_lost_notice`: the lines that a notice reported which is now lost itself: they are
+     * reported again but not counted twice.
+     */
     add(more: number, reason: string, from_lost_notice = 0): void {
       lost = { lines: lost.lines + more + from_lost_notice, reason }
       count(more, reason)
     },
-    /** Null if no line was lost since the last notice. */
+    /** The notice of all lines lost since the last notice; null if no line was lost. */
     takeNotice(): { line: string; lines: number } | null {
       const { lines, reason } = lost
       if (lines === 0) return null
@@ -127,7 +131,7 @@ function createLossCounter({ count, formatNotice }: LossHandlers) {
   }
 }
 
-function writeNow(
+function tryWrite(
   fd: number,
   { bytes, at }: Pick<Batch, 'bytes' | 'at'>,
 ): [NodeJS.ErrnoException | null, number] {
@@ -138,11 +142,11 @@ function writeNow(
   }
 }
 
-/** Writes as much as the reader accepts until `until`. */
+/** Writes as much as the reader accepts before the time `until`. */
 function writeUntil(fd: number, bytes: Buffer, until: number): void {
   let at = 0
   while (at < bytes.length) {
-    const [error, written] = writeNow(fd, { bytes, at })
+    const [error, written] = tryWrite(fd, { bytes, at })
     at += written
     if (error === null) continue
     if (error.code !== 'EAGAIN' || performance.now() > until) return
@@ -151,8 +155,9 @@ function writeUntil(fd: number, bytes: Buffer, until: number): void {
 }
 
 /**
- * A write to a pipe or terminal without a reader would block for ever, and the process could not end. So it is opened
- * again for this process: the open mode of a descriptor is shared by all processes that have it.
+ * A write to a pipe or terminal without a reader would block for ever, and the process could not end. So the pipe or
+ * terminal is opened again in non-blocking mode for this process only: all processes that share a descriptor share
+ * its mode.
  */
 function openNonBlocking(fd: number): { fd: number; is_file: boolean } {
   try {
@@ -160,7 +165,7 @@ function openNonBlocking(fd: number): { fd: number; is_file: boolean } {
     const { O_WRONLY, O_NONBLOCK, O_NOCTTY } = constants
     return { fd: openSync(`/proc/self/fd/${fd}`, O_WRONLY | O_NONBLOCK | O_NOCTTY), is_file: false }
   } catch {
-    // A socket, or a system without /proc: Node's standard output does not block.
+    // The descriptor is a socket, or the system has no /proc. Node's own standard output does not block.
     if (fd === process.stdout.fd) return { fd, is_file: false }
     return { fd, is_file: true }
   }

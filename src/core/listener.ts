@@ -25,7 +25,7 @@ export const HEALTH_PATH = '/healthz'
 const head_requests = new WeakSet<IncomingMessage>()
 
 const PROXY_WARNING_INTERVAL_MS = 600_000
-/** The time for running requests after the process is told to stop. */
+/** The time for running requests after the signal to stop. */
 const CLOSE_TIMEOUT_MS = 12_000
 /** The interval at which requests are checked for timeouts and disconnected callers. */
 const TIMEOUT_CHECK_INTERVAL_MS = 500
@@ -50,11 +50,12 @@ const MAX_CONNECTIONS = 10_000
  * answers unparsable requests with `errorBody`, and closes its connections when it is closed. It answers `HEAD` like
  * `GET`, and `GET /healthz` while the process runs.
  *
- * `log_sample_rate`: the share of requests that are logged (0 to 1); failures always are. `about`: further fields for
- * the log line of a request. A request that is `is_forwarded` to another listener is measured and logged there. A
- * request that has not fully arrived within `request_timeout_ms` is refused with `request_timeout`; a request without
- * an answer within `response_timeout_ms` after that, with `timeout`. Running requests have `closing_ms` when it is
- * closed. One network gets at most half of `max_connections`, unless proxies are trusted.
+ * `log_sample_rate`: the share of requests that are logged (0 to 1); failures are always logged. `about`: further
+ * fields for the log line of a request. A request that is `is_forwarded` to another listener is measured and logged
+ * there. A request that has not fully arrived within `request_timeout_ms` is refused with `request_timeout`; a
+ * request without an answer within `response_timeout_ms` after that, with `timeout`. When the application is closed,
+ * running requests have `closing_ms` to finish. One network gets at most half of `max_connections`, unless proxies
+ * are trusted.
  */
 export function createListener(
   name: string,
@@ -86,7 +87,7 @@ export function createListener(
     ...options,
   })
   app.removeAllContentTypeParsers()
-  // A trusted proxy has the connections of all its callers.
+  // A trusted proxy opens the connections for all its callers.
   const per_network = trusted_proxies.length > 0 ? max_connections : Math.ceil(max_connections / 2)
   limitConnections(app.server, { total: max_connections, per_network }, errorBody)
   app.get(HEALTH_PATH, () => ({ status: 'ok' }))
@@ -106,7 +107,9 @@ export function createListener(
   return app
 }
 
-/** The Fastify options of all listeners. Fastify's own types would depend on the logger's. */
+/**
+ * The Fastify options of all listeners. With Fastify's own type, the options would depend on the type of the logger.
+ */
 function listenerOptions(
   log: Log,
   {
@@ -116,7 +119,7 @@ function listenerOptions(
   }: { request_timeout_ms: number; trusted_proxies: string[]; errorBody: ErrorBody },
 ): FastifyHttpOptions<Server> {
   return {
-    // Fastify's own log is limited to warnings: our code logs addresses and answers.
+    // Fastify's own log is limited to warnings: our own code logs listening addresses and answers.
     loggerInstance: frameworkLog(log),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
@@ -208,12 +211,12 @@ function reportAnswers(
   })
 }
 
-/** Whether this is a HEAD request: its body is dropped, and a stream would never end. */
+/** Whether this is a HEAD request: the body of its answer is dropped, and a stream would never end. */
 export function isHeadRequest({ raw }: FastifyRequest): boolean {
   return head_requests.has(raw)
 }
 
-// Every route, hook and rule sees `HEAD` as `GET`; Node has already recorded that no body follows.
+// Every route, hook and rule sees a `HEAD` request as `GET`. Node has already recorded that the answer has no body.
 function rewriteUrl(request: IncomingMessage): string {
   if (request.method === 'HEAD') {
     head_requests.add(request)
@@ -252,7 +255,7 @@ function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void 
         }
         open.delete(reply)
         reply.request.disconnect_listeners?.forEach((disconnected) => disconnected())
-        // A disconnected caller gets no answer, and `onResponse` does not follow.
+        // A disconnected caller gets no answer, and Fastify does not call `onResponse`.
         if (reply.sent || socket.destroyed) continue
         // An answer that has begun cannot be replaced by an error.
         if (reply.raw.headersSent) reply.raw.destroy()
@@ -267,7 +270,7 @@ function enforceResponseTimeout(app: FastifyInstance, default_ms: number): void 
 
 /**
  * Logs Fastify's own warnings and errors, each level at most once a second: during an outage every request that times
- * out causes one.
+ * out causes a warning.
  */
 function frameworkLog(log: Log): FastifyBaseLogger {
   const throttled = (level: 'warn' | 'error' | 'fatal') =>

@@ -7,7 +7,7 @@ import { metrics } from './metrics.ts'
 export type Log = Logger
 
 const STANDARD_OUTPUT = 1
-/** An error message may contain a complete list. */
+/** The limit for an error message: some messages contain a long list. */
 const MAX_MESSAGE_LENGTH = 2_000
 
 /**
@@ -47,14 +47,17 @@ export function createLog(level: string, name: string, file?: number): Log {
   )
 }
 
-/** The same log for lines with only ids and numbers of ours: redaction would double their cost. */
+/**
+ * The same log without redaction, for lines that contain only our own ids and numbers: redaction would double their
+ * cost.
+ */
 export function withoutRedaction(log: Log): Log {
   return log.child({}, { redact: [] })
 }
 
 /**
- * Decides by its id if a request is logged. The share `rate` of all ids is logged, and the decision for one id is
- * always the same, so that its lines stay together.
+ * Decides by the id of a request whether its lines are logged. The share `rate` of all ids is logged. The decision
+ * for an id is always the same: all lines of a request are logged, or none.
  */
 export function createSampler(rate: number): (id: string) => boolean {
   const limit = rate * 2 ** 32

@@ -14,8 +14,9 @@ const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
 
 /**
- * `getaddrinfo` cannot be canceled and blocks one of the few threads of the process, which our own servers' names
- * need too. So it is called for one tenant name at a time. Waiting callers give up within the deadline of any caller.
+ * `getaddrinfo` cannot be canceled, and it blocks one of the few threads with which the process also looks up its own
+ * servers. So it is called for one tenant name at a time. A caller waits at most `wait_ms`, less than the time limit
+ * of any lookup.
  */
 const systemGate = createGate({
   running: 1,
@@ -27,10 +28,9 @@ const systemGate = createGate({
 })
 
 /**
- * Creates a lookup that queries the name servers of this machine. With `hosts` it also uses the system resolver
- * (/etc/hosts, search domains), only for deployments that allow private addresses. The system resolver is called only
- * if the name servers do not find the name or there are none, one name at a time; a lookup is refused while too many
- * others wait.
+ * Creates a lookup that queries the name servers of this machine. With `hosts`, for deployments that allow private
+ * addresses, it also uses the system resolver (/etc/hosts, search domains): only for names that the name servers do
+ * not find, one name at a time. A lookup is refused while too many others wait for the system resolver.
  */
 export function createLookup({
   hosts,
@@ -54,7 +54,7 @@ export function createLookup({
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
     if (addresses.length > 0) return addresses
     if (hosts && answers.every(isNotFound)) return await systemGate(() => system(name))
-    throw new Error(`no address of ${name}`)
+    throw new Error(`the name ${name} has no address`)
   }
 
   // Concurrent connections to one name share one lookup.
@@ -72,7 +72,7 @@ export function createLookup({
 export async function lookupWithin(lookup: Lookup, name: string, limit_ms: number): Promise<string[]> {
   const finished = new AbortController()
   const timed_out = sleep(limit_ms, undefined, { signal: finished.signal }).then(() => {
-    throw new Error(`no answer about ${name} within ${limit_ms} ms`)
+    throw new Error(`no answer for the name ${name} within ${limit_ms} ms`)
   })
   try {
     return await Promise.race([lookup(name), timed_out])

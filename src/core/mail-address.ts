@@ -28,7 +28,9 @@ export const MAX_MAIL_ADDRESS_LENGTH = MAX_NAME_LENGTH + MAX_LOCAL_PART_LENGTH +
 const LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
 const DOMAIN = /^[\p{L}\p{M}\p{N}.-]+$/u
 const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-/** The characters of a name without quotes; others would make it several addresses or a comment. */
+/**
+ * The characters of a name without quotes; other characters would turn the text into several addresses or a comment.
+ */
 const NAME = /^[^"\\,;:<>@()[\]]*$/
 const QUOTED_NAME = /^"[^"\\]*"$/
 

@@ -233,5 +233,5 @@ export const metrics = {
   }),
 }
 
-// Absent until this process has read the result of an audit: 0 would mean that one has just ended.
+// The metric is absent until this process has read the result of an audit: 0 would mean that an audit has just ended.
 metrics.auditAge.remove()

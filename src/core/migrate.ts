@@ -15,8 +15,8 @@ export const setLockTimeout = ({ in_transaction }: { in_transaction: boolean }) 
   `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
 
 /**
- * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip it; older versions read the
- * whole index.
+ * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip that column; older versions
+ * read the whole index.
  */
 const MIN_POSTGRES_VERSION = 18
 
@@ -54,7 +54,7 @@ export async function migrate(
     if (problem !== undefined) throw new ConfigError(problem)
     return await sql.begin(async (tx) => {
       await tx.unsafe(MIGRATIONS)
-      // One migration at a time. An advisory lock could be taken by any database user.
+      // One migration runs at a time. A table lock is used, because any database user could hold an advisory lock.
       await tx`lock table schema_migrations in share row exclusive mode`
       await tx.unsafe(setLockTimeout({ in_transaction: true }))
       const applied = new Map(
@@ -69,7 +69,9 @@ export async function migrate(
         const before = applied.get(name)
         if (before === checksum) continue
         if (before !== undefined)
-          throw new ConfigError(`The migration ${name} was changed after it was applied to this database.`)
+          throw new ConfigError(
+            `The migration ${name} was changed after it was applied to this database. Restore the file, and make the change in a new migration.`,
+          )
         await tx.unsafe(text)
         await tx`insert into schema_migrations (name, checksum) values (${name}, ${checksum})`
         newly_applied.push(name)
@@ -101,7 +103,8 @@ export function lockError(error: unknown): unknown {
 
 /**
  * The reason why this version cannot use the database: the server is too old, migrations are missing, or (without
- * `allow_newer`) a newer version has migrated it. Undefined if it can. Errors: those of the connection.
+ * `allow_newer`) a newer version has migrated it. Undefined if this version can use the database. Errors: those of
+ * the connection.
  */
 export async function migrationProblem(
   sql: Sql,
@@ -118,7 +121,7 @@ export async function migrationProblem(
   } catch (error) {
     const code = databaseCode(error)
     if (code === '42P01') return 'The database has no tables yet. Run: npm run migrate'
-    // A migration grants the right to read this table.
+    // Permission denied: a migration grants the right to read this table.
     if (code === '42501')
       return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
     throw error

@@ -17,8 +17,8 @@ const ZERO_DECIMALS = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV X
 const THREE_DECIMALS = new Set('BHD IQD JOD KWD LYD OMR TND'.split(' '))
 
 /**
- * The decimals of an amount in the smallest unit, by currency code, as the processor counts them. Browsers differ:
- * they write HUF, ISK and UGX without decimals.
+ * The number of decimals of each currency, by code, as the processor counts them. Browsers differ: they write HUF,
+ * ISK and UGX without decimals.
  */
 export const DECIMALS: Readonly<Record<string, number>> = Object.fromEntries(
   Array.from(CODES, (code) => [code, ZERO_DECIMALS.has(code) ? 0 : THREE_DECIMALS.has(code) ? 3 : 2]),
@@ -35,7 +35,7 @@ const stepsOf = (whole: string): Readonly<Record<string, number>> => ({
 /**
  * The smallest step that the processor settles, by use and code; other currencies are settled to the smallest unit.
  * Currencies with three decimals are settled in tens. ISK and UGX have two decimals formally but are settled in whole
- * units; for payouts HUF and TWD too.
+ * units; payouts in HUF and TWD are settled in whole units too.
  */
 export const STEPS = {
   payment: stepsOf('ISK UGX'),
@@ -53,8 +53,8 @@ export function settlesExactly(amount_minor: number, currency: string, use: Amou
 }
 
 /**
- * Adds the currencies, in upper case, in which the processor cannot settle the amount exactly. Null, the whole
- * amount, is always exact.
+ * Adds the currencies, in upper case, in which the processor cannot settle the amount exactly. An amount of null
+ * means the whole amount, which is always exact.
  */
 export function withInexactCurrencies<T extends { amount_minor: number | null }>(
   request: T,

@@ -24,7 +24,7 @@ export type MessageFailure = {
   provider_code: string | null
 }
 
-/** A definitive failure. `code` is in the error catalogue, unless the resource shows its failure. */
+/** A definitive failure. `code`: a code of the error catalogue, or a failure code that only the resource shows. */
 export type Failure = {
   code:
     | 'payment_declined'
@@ -57,8 +57,8 @@ export type Outcome<T, F = Failure> =
   /** The effect has certainly not happened yet; a retry with the same key is safe. */
   | { kind: 'retry'; reason: string; after_ms?: number }
   /**
-   * Unknown. `replayed`: the processor repeated a stored answer, so a retry with this key shows nothing new. `late`:
-   * no answer arrived within the deadline. `after_ms`: the minimum delay of a retry.
+   * The effect is unknown. `replayed`: the processor repeated a stored answer, so a retry with this key shows nothing
+   * new. `late`: no answer arrived within the deadline. `after_ms`: the minimum delay of a retry.
    */
   | { kind: 'ambiguous'; reason: string; replayed: boolean; late?: boolean; after_ms?: number }
   /** Our credentials or configuration were refused; nothing happened. */
@@ -74,7 +74,7 @@ export type AttemptOutcome =
   | 'unknown'
   /** The job is parked. */
   | 'parked'
-  /** The attempt sent nothing, and the job was returned. */
+  /** The attempt sent nothing, and the job was returned to the queue. */
   | 'returned'
   /** The job was ended without success. */
   | 'discarded'

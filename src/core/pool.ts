@@ -15,7 +15,7 @@ type PoolOptions = DriverOptions & {
   max_statements?: number
 }
 
-/** How long a failed pool may finish its statements. */
+/** The time in seconds that a replaced pool has to finish its statements. */
 const DRAIN_TIMEOUT_S = 2
 /** The maximum of running and waiting statements for each connection; further requests are refused. */
 export const STATEMENTS_PER_CONNECTION = 500
@@ -90,7 +90,7 @@ export function countPendingStatements(sql: Sql): number {
   return pending.get(sql)?.() ?? 0
 }
 
-/** Opens the pool of a process. In production it warns if the user has more rights than a process needs. */
+/** Opens the pool of a process. In production, warns if the user has more rights than a process needs. */
 export function connectConfiguredDatabase(config: Config, application_name: string, log: Log): Sql {
   const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: config.DATABASE_POOL,
@@ -101,7 +101,7 @@ export function connectConfiguredDatabase(config: Config, application_name: stri
 }
 
 /** Ends pools; their running statements have 5 s to finish. */
-export async function endAll(...pools: Sql[]): Promise<void> {
+export async function endPools(...pools: Sql[]): Promise<void> {
   await Promise.all(pools.map((pool) => pool.end({ timeout: 5 })))
 }
 

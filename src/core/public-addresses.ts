@@ -28,12 +28,12 @@ const NOT_PUBLIC_V4 = [
 ]
 /** All other IPv6 addresses are private or unassigned, including NAT64 and loopback. */
 const GLOBAL_V6 = ['2000::/3']
-/** Within it: protocol assignments with Teredo, documentation, 6to4 and AS112. */
+/** Networks within 2000::/3 that are not public: protocol assignments with Teredo, documentation, 6to4 and AS112. */
 const NOT_PUBLIC_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
 const MAPPED_V4 = ['::ffff:0:0/96']
 /** Link-local networks, where clouds serve credentials. */
 const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10']
-/** Where clouds serve credentials: AWS, Google and most others, Alibaba, Oracle, Azure. */
+/** The addresses at which clouds serve credentials: AWS, Google and most others, Alibaba, Oracle, Azure. */
 const CREDENTIALS_V4 = ['169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32', '168.63.129.16/32']
 const CREDENTIALS_V6 = ['fd00:ec2::254/128', 'fd20:ce::254/128']
 const CREDENTIALS = [...CREDENTIALS_V4, ...CREDENTIALS_V4.flatMap(translatedNetworks), ...CREDENTIALS_V6]
@@ -96,17 +96,17 @@ export function problemOfAllowedNetwork(cidr: string): string | null {
 }
 
 /**
- * Whether this is a public address, or in one of the allowed networks. False for an invalid address, and for
- * addresses where clouds serve credentials, even if they are allowed.
+ * Whether an address is public or in one of the allowed networks. False for an invalid address, and for addresses
+ * where clouds serve credentials, even if they are allowed.
  */
 export function isReachable(address: string, allowed: BlockList): boolean {
   const family = address.includes('%') ? 0 : isIP(address)
-  if (family === 0 || givesCredentials(address, family)) return false
+  if (family === 0 || isMetadataService(address, family)) return false
   // A list of IPv4 networks also matches the mapped addresses (::ffff:10.0.0.1).
   return allowed.check(address, family === 4 ? 'ipv4' : 'ipv6') || isPublic(address, family)
 }
 
-function givesCredentials(address: string, family: number): boolean {
+function isMetadataService(address: string, family: number): boolean {
   if (family === 4) return credentials.check(address, 'ipv4')
   if (credentials.check(address, 'ipv6')) return true
   const embedded = embeddedV4(address)

@@ -30,7 +30,7 @@ export function parseRedisUrl(text: string): RedisAddress | undefined {
       : [{ host: node_groups['host']!.replaceAll(/[[\]]/g, ''), port }]
   })
   if (nodes.length !== groups['nodes']!.split(',').length) return undefined
-  const credentials = decodeAll({ username: groups['username'], password: groups['password'] })
+  const credentials = decodeUrlParts({ username: groups['username'], password: groups['password'] })
   if (credentials === undefined) return undefined
   const common = { nodes, tls: groups['tls'] !== undefined, ...credentials }
   if (kind === 'cluster') return path === '' ? { ...common, kind } : undefined
@@ -38,7 +38,7 @@ export function parseRedisUrl(text: string): RedisAddress | undefined {
   return nodes.length === 1 && /^\d{0,4}$/.test(path) ? { ...common, kind, db: Number(path) } : undefined
 }
 
-function decodeAll(encoded: Record<string, string | undefined>): Record<string, string> | undefined {
+function decodeUrlParts(encoded: Record<string, string | undefined>): Record<string, string> | undefined {
   try {
     return Object.fromEntries(
       Object.entries(encoded).flatMap(([name, value]) => (value ? [[name, decodeURIComponent(value)]] : [])),

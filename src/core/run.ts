@@ -4,7 +4,7 @@ import type { Log } from './log.ts'
 import { isWriteAfterClose } from './postgres/late-writes.ts'
 import { isUnhandledConnectionLoss } from './postgres/unheard-losses.ts'
 import { errorText } from './startup.ts'
-import { isSupervised, onSupervisorGone, reportStart, type Addresses } from './supervised.ts'
+import { isSupervised, onSupervisorExit, reportStart, type Addresses } from './supervised.ts'
 
 /** A part of a process that can be stopped; it finishes its running work. */
 export type Stoppable = { close(): Promise<void> }
@@ -13,8 +13,8 @@ export type Stoppable = { close(): Promise<void> }
 export type StartedProcess = Stoppable & { log?: Log; addresses?: Addresses }
 
 const SHUTDOWN_TIMEOUT_MS = 25_000
-/** Ctrl-C arrives twice: from the terminal, and from npm, which forwards it. */
-const SAME_SIGNAL_MS = 1_000
+/** Equal signals within this time count as one: Ctrl-C arrives from the terminal, and again from npm. */
+const DUPLICATE_SIGNAL_MS = 1_000
 /** The maximum of buffered output for a console that does not read. */
 const MAX_UNREAD_CHARACTERS = 1024 * 1024
 
@@ -35,8 +35,8 @@ export async function run(help: string, start: () => Promise<StartedProcess>): P
 }
 
 /**
- * Starts a process, and stops it on SIGINT, SIGTERM or the end of its supervisor. If it cannot start, it reports the
- * reason to its supervisor, or on standard error. A second signal ends it at once.
+ * Starts a process, and stops it on SIGINT, SIGTERM or the end of its supervisor. A process that cannot start reports
+ * the reason to its supervisor, or on standard error. A second signal ends the process at once.
  */
 export async function runUntilStopped(start: () => Promise<StartedProcess>): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
@@ -45,7 +45,7 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
   let stopped_at: number | undefined
   // A signal during the start waits for the end of the start, so that nothing half-started remains.
   const stop = (reason: string) => {
-    if (stopped_at !== undefined && performance.now() - stopped_at < SAME_SIGNAL_MS) return
+    if (stopped_at !== undefined && performance.now() - stopped_at < DUPLICATE_SIGNAL_MS) return
     if (stopped_at !== undefined) process.exit(130)
     stopped_at = performance.now()
     setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
@@ -62,7 +62,7 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
   }
   process.on('SIGINT', stop)
   process.on('SIGTERM', stop)
-  onSupervisorGone(() => {
+  onSupervisorExit(() => {
     if (!has_started) process.exit(1)
     if (stopped_at === undefined) stop('the supervisor has ended')
   })
@@ -89,8 +89,8 @@ export function printStatus(line: string, stream?: NodeJS.WriteStream): void {
 }
 
 /**
- * Writes a text to the console, by default to standard error. It fails silently: the disk may be full or the reader
- * gone, and the work continues.
+ * Writes a text to the console, by default to standard error. A failure is ignored, e.g. a full disk or a closed
+ * pipe: the work continues.
  */
 export function writeToConsole(text: string, stream: NodeJS.WriteStream = process.stderr): void {
   if (stream.writableLength > MAX_UNREAD_CHARACTERS) return

@@ -9,7 +9,10 @@ export type SealingContext = { tenant_id: string; table: string; row: string; co
 
 export type Vault = {
   seal(text: string, context: SealingContext): string
-  /** Throws `SealError` if its key is not configured, if it was changed, and if it was sealed for another context. */
+  /**
+   * Opens a sealed text. Throws `SealError` if its key is not configured, if the text was changed, or if it was
+   * sealed for another context.
+   */
   open(sealed: string, context: SealingContext): string
 }
 
@@ -23,8 +26,8 @@ const TAG_BYTES = 16
 
 /**
  * Seals and opens short texts. `keys`: 32 bytes each, base64, comma-separated, the newest first; the newest seals,
- * all open. A sealed text names its key. To rotate, put a new key in front, and remove an old one when nothing needs
- * it any more.
+ * all open. A sealed text names its key. To rotate, put a new key in front, and remove an old key when no sealed text
+ * names it any more.
  */
 export function createVault(keys: string): Vault {
   const byName = new Map(keys.split(',').map((key) => namedKey(key.trim())))
@@ -42,7 +45,9 @@ export function createVault(keys: string): Vault {
       if (format !== FORMAT) throw new SealError('the stored value is not a sealed text')
       const key = byName.get(name)
       if (key === undefined)
-        throw new SealError(`sealed with the key ${name}, which is not in ENCRYPTION_KEY`)
+        throw new SealError(
+          `the value is sealed with the key ${name}, which is not in ENCRYPTION_KEY: add the key`,
+        )
       const raw = Buffer.from(body, 'base64')
       try {
         const decipher = createDecipheriv('aes-256-gcm', key, raw.subarray(0, NONCE_BYTES), {

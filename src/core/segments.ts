@@ -1,4 +1,5 @@
-// The number of segments of an SMS: seven bits a character if all are in the GSM alphabet, otherwise sixteen.
+// The number of segments of an SMS: a character has seven bits if all characters are in the GSM alphabet, otherwise
+// sixteen bits.
 
 const BASIC = new Set(
   '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
@@ -6,7 +7,10 @@ const BASIC = new Set(
 /** Characters that are encoded as an escape and a character. */
 const EXTENDED = new Set('\f^{}\\[~]|€')
 
-/** The capacity of a single segment, and of each of several, in units: septets, or sixteen bits. */
+/**
+ * The capacity of a segment, alone (`single`) or as one of several (`multiple`), in units of 7 bits (GSM-7) or 16
+ * bits (UCS-2).
+ */
 const SEGMENT_UNITS = {
   'GSM-7': { single: 160, multiple: 153 },
   'UCS-2': { single: 70, multiple: 67 },

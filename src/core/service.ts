@@ -104,8 +104,8 @@ export async function runService(
 }
 
 /**
- * Creates a started service. It is ready while its database is, and `/readyz` shows `facts`. Operators see it among
- * the processes. Closing it disposes of `cleanup`, the last added first.
+ * Creates a started service. The service is ready while its database is ready, and `/readyz` shows `facts`. Operators
+ * see it among the processes. Closing it disposes of `cleanup`, the last added first.
  */
 export function createService(
   cleanup: AsyncDisposableStack,

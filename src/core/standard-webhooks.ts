@@ -21,7 +21,7 @@ export function webhookSecretOf(key: Buffer): string {
   return `${PREFIX}${key.toString('base64')}`
 }
 
-/** Whether it is `whsec_` and the base64 of 24 to 64 bytes. */
+/** Whether a text is `whsec_` and the base64 of 24 to 64 bytes. */
 export function isWebhookSecret(secret: string): boolean {
   const key = webhookKey(secret)
   // Buffer.from skips invalid base64.
@@ -44,7 +44,9 @@ export function signStandardWebhook(
 ): StandardSignatureHeaders {
   // The error must not show the secret.
   if (secrets.length === 0 || !secrets.every(isWebhookSecret))
-    throw new Error('A webhook is signed with whsec_ and 24 to 64 bytes, base64')
+    throw new Error(
+      'The signing secret is missing or invalid: it must be whsec_ and 24 to 64 bytes in base64',
+    )
   const timestamp = String(Math.floor(timestamp_s))
   const signatures = secrets.map(
     (secret) => `v1,${standardDigest(webhookKey(secret), id, timestamp, body).toString('base64')}`,

@@ -73,8 +73,8 @@ export async function checkAddresses(addresses: ListenAddress[]): Promise<void> 
 }
 
 /**
- * The origin of links to a server on `host`, at `listening`: empty if it listens on all addresses, so that links are
- * relative to the page.
+ * The origin of links to a server on `host`, at `listening`: empty if the server listens on all addresses, so that
+ * links are relative to the page.
  */
 export function originOfLinks(host: string, listening: string): string {
   return ['0.0.0.0', '::'].includes(host) ? '' : listening
@@ -91,7 +91,7 @@ export function portError(error: unknown, address: ListenAddress): unknown {
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN' || code === 'EINVAL') {
     const addresses = Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address))
     return new ConfigError(
-      `${host_variable}: ${host} is not an address of this machine. It has ${addresses.join(', ')}; 0.0.0.0 means all of them. Example: ${host_variable}=127.0.0.1`,
+      `${host_variable}: ${host} is not an address of this machine. The machine has ${addresses.join(', ')}; 0.0.0.0 means all addresses. Example: ${host_variable}=127.0.0.1`,
     )
   }
   return error
@@ -111,8 +111,8 @@ export async function listenAt(
 
 /**
  * Throws if the database cannot be used: it is missing, refuses the password, or is not migrated for this version. A
- * database that does not answer may still be starting: then this only warns, and the process is not ready until the
- * database answers.
+ * database that does not answer may still be starting: in this case a warning is logged, and the process is not ready
+ * until the database answers.
  */
 export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
   const url = requireVariable(config, 'DATABASE_URL')
@@ -123,7 +123,7 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
   } catch (error) {
     const explained = databaseError(error, url)
     if (!isUnavailable(error) || !(explained instanceof ConfigError)) throw explained
-    log.warn(`${explained.message} It is retried until it answers.`)
+    log.warn(`${explained.message} The connection is retried until PostgreSQL answers.`)
   } finally {
     await sql.end({ timeout: 1 })
   }
@@ -140,7 +140,7 @@ export function errorText(error: unknown): string {
   if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return `${valueProblem(error.message)} See --help.`
   if (code?.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('\n')[0]}. See --help.`
   if (code !== undefined && path !== undefined) return error.message
-  // Some libraries empty the stack.
+  // Some libraries set an empty stack.
   return error.stack?.includes(error.message) === true ? error.stack : String(error)
 }
 

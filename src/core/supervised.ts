@@ -2,12 +2,12 @@
 // and ends with the supervisor.
 
 /**
- * The environment variable with the descriptor of the shared log. It is no configuration: only the supervisor sets
- * it, and a process manager that also has a channel to its children does not.
+ * The environment variable with the descriptor of the shared log. Not a setting: only the supervisor sets it. It
+ * distinguishes the supervisor from other process managers with an IPC channel to their children.
  */
 export const LOG_DESCRIPTOR = 'SLUICE_LOG_DESCRIPTOR'
 
-/** The addresses of a part, if it listens. */
+/** The addresses of a part; empty if the part does not listen. */
 export type Addresses = { url?: string | undefined; operations_url?: string | undefined }
 
 /** The result of the start of a supervised process: its addresses, or the reason why it cannot start. */
@@ -30,7 +30,7 @@ export async function reportStart(report: StartReport): Promise<void> {
 }
 
 /** Calls `ended` when the supervisor has ended, for any reason. */
-export function onSupervisorGone(ended: () => void): void {
+export function onSupervisorExit(ended: () => void): void {
   if (!isSupervised()) return
   process.once('disconnect', ended)
   if (!process.connected) ended()

@@ -4,7 +4,7 @@ import { z } from 'zod'
 const MAX_HEADERS = 20
 const MAX_NAME_LENGTH = 100
 const MAX_VALUE_LENGTH = 1000
-/** Headers of the message, of the connection, and our own. */
+/** The headers that a tenant may not set: headers of the message, of the connection, and our own. */
 const RESERVED_HEADERS = new Set([
   'host',
   'content-length',
@@ -21,9 +21,9 @@ const RESERVED_HEADERS = new Set([
   'accept-encoding',
 ])
 const RESERVED_PREFIX = /^(?:webhook|proxy)-/
-/** RFC 9110, section 5.6.2. */
+/** A header name (`token` in RFC 9110, section 5.6.2). */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** Visible ASCII, with blanks only inside: a blank at an end does not arrive. */
+/** Visible ASCII, with blanks only inside: blanks at the beginning or end are lost in transit. */
 const VALUE = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
 /** Header names, none of them reserved, and their values. */

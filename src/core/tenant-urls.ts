@@ -9,13 +9,15 @@ import { isReachable, networksOf } from './public-addresses.ts'
 export const MAX_TENANT_URL_LENGTH = 2048
 const LOOKUP_TIMEOUT_MS = 2_000
 const PRODUCTION_PORTS = ['', '443', '8443']
-// The message does not show what a name resolves to, or if it resolves: it must reveal nothing of our network.
+// The message shows neither the addresses of a name nor whether the name resolves: it must reveal nothing about our
+// network.
 const NOT_PUBLIC = 'must lead to a public address'
 
 /** `production`: only https, on port 443 or 8443. */
 export type UrlFormRules = { production: boolean }
 
-/** `allowed`: networks that are reachable although they are not public. */
+/** The rules for the URLs of tenants. `allowed`: networks that are reachable although they are not public.
+ * */
 export type TenantUrlRules = UrlFormRules & { allowed: BlockList; lookup: Lookup }
 
 /** The rules of a deployment. */
@@ -32,8 +34,8 @@ export function tenantUrlRules({
 }
 
 /**
- * Why a text is no unambiguous web URL, or null: it must have no blanks, control or invisible characters, user or
- * password.
+ * The reason why a text is not an unambiguous web URL, or null. Blanks, control and invisible characters, users and
+ * passwords are refused.
  */
 export function problemOfUrl(text: string): string | null {
   if (text.length > MAX_TENANT_URL_LENGTH) return `must have at most ${MAX_TENANT_URL_LENGTH} characters`
@@ -54,7 +56,10 @@ function isBrokenLabel(label: string): boolean {
   return label.startsWith('xn--') && domainToUnicode(label) === label
 }
 
-/** Why nothing may be sent to this URL, as `... must be https`, or null. Checks its form only. */
+/**
+ * The reason why nothing may be sent to a URL, such as `must be https`, or null. Checks only the form of the URL.
+ * `production`: https is required, on port 443 or 8443.
+ */
 export function problemOfUrlForm(text: string, { production }: UrlFormRules): string | null {
   const problem = problemOfUrl(text)
   if (problem !== null) return problem
@@ -67,8 +72,9 @@ export function problemOfUrlForm(text: string, { production }: UrlFormRules): st
 }
 
 /**
- * Why nothing may be sent to this URL, or null: checks its form, and that every address of its host is public or in
- * `allowed`. A name that does not resolve within 2 s is accepted: the connection checks again. Never rejects.
+ * The reason why nothing may be sent to a URL, or null. Checks the form of the URL, and that every address of its
+ * host is public or in `allowed`. A name that does not resolve within 2 s is accepted: its addresses are checked
+ * again when a connection is opened. Never rejects.
  */
 export async function problemOfTenantUrl(
   text: string,

@@ -9,12 +9,13 @@ export function threadStart(): ThreadStart {
   return { started_at_cpu_us: sumOf(process.threadCpuUsage()) }
 }
 
-/** The maximum wait on a busy machine, as a multiple of the limit. */
+/** The maximum duration of the work on a busy machine, as a multiple of its limit of processor time. */
 const MAX_WAIT_FACTOR = 30
 
 /**
  * Calls `end` with `used_up` once the thread has used `limit_ms` of processor time since it began, and with `starved`
- * if it did not get that time within `MAX_WAIT_FACTOR` times as long. Returns a function that stops the check.
+ * if the thread did not get this processor time within `MAX_WAIT_FACTOR` times `limit_ms`. Returns a function that
+ * stops the check.
  */
 export function limitCpuTime(
   thread: Worker,

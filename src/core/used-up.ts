@@ -1,17 +1,17 @@
-// Lists work that exhausted its time or memory, so that it is not retried at once: each try uses a thread.
+// Lists work that exhausted its time or memory, so that it is not retried at once: each attempt occupies a thread.
 
 /** The lifetime of an entry. */
 const EXPIRY_MS = 2 * 60_000
-/** With this many entries no work of that tenant is tried. */
+/** If a tenant has this many entries, `has` is true for all work of the tenant. */
 const MAX_PER_TENANT = 5
 
 export type ExhaustedList = {
-  /** Whether this work, or too much other work of the tenant, was exhausted lately. */
+  /** Whether this work, or too much other work of the tenant, recently exhausted its time or memory. */
   has(tenant_id: string, name: string): boolean
   add(tenant_id: string, name: string): void
 }
 
-/** `name` is a short name of the work, for example a hash. */
+/** Creates a list. `name`: a short name of the work, for example a hash. */
 export function createExhaustedList(): ExhaustedList {
   const by_tenant = new Map<string, Set<string>>()
   return {

@@ -3,34 +3,35 @@
 /** The maximum items of a statement. */
 const MAX_BATCH_ITEMS = 100
 /**
- * The maximum bytes of a statement, if items have a `size`: all its callers wait for the full statement. A larger
- * item runs alone.
+ * The maximum bytes of a statement, if items have a `size`: every caller waits until the whole statement has run. A
+ * larger item runs alone.
  */
 export const MAX_BATCH_BYTES = 512 * 1024
 /**
  * With this many waiting items the database cannot keep up: further requests are refused before anything is written.
  */
 const MAX_WAITING = 5_000
-/** The same for their bytes, if items have a `size`. */
+/** The limit on the bytes of all waiting items, if items have a `size`. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 /** An item that waited for longer is refused: its caller has given up. */
 const MAX_WAIT_MS = 10_000
 
-/** The running lanes, each with the functions that start the waiting items of other batchers. */
+/** The lanes in use by a run. Each has the functions that start the items of other batchers that wait for the lane. */
 export type Lanes = Map<string, Set<() => void>>
 
 export type ItemOptions<I> = {
   /**
-   * Items with a common key never share a run, because a statement cannot write one row twice. They wait for a
-   * running key to end, because its locks would only block them.
+   * Items with a common key never share a run, because a statement cannot write one row twice. An item waits while a
+   * run has the same key, because the locks of that run would block it anyway.
    */
   key?: (item: I) => string | string[]
   /**
-   * Items of one lane share runs, but wait for a running lane to end: while the row that they all lock is locked by
-   * others, it occupies one run, and later items of other lanes continue.
+   * The lane of an item: the row that it locks. Items of one lane share a run, and the next items of the lane wait
+   * until that run has ended. So a row that another transaction has locked delays one run, and items of other lanes
+   * continue.
    */
   lane?: (item: I) => string
-  /** Lanes that are shared with other batchers. Default: its own. */
+  /** Lanes that are shared with other batchers. Default: lanes of this batcher alone. */
   lanes?: Lanes
   /** The bytes of an item. */
   size?: (item: I) => number
@@ -51,13 +52,13 @@ export type WaitingItems<I, O> = {
   add(item: WaitingItem<I, O>): boolean
   /** Removes and returns the items that have waited too long. */
   removeExpired(): WaitingItem<I, O>[]
-  /** Starts the next run. Its keys and lanes are running until `endRun`. */
+  /** Starts the next run. The run's keys and lanes are in use until `endRun`. */
   startRun(): BatchRun<I, O>
   /** Ends a run, and starts the waiting items of its lanes in other batchers. */
   endRun(run: BatchRun<I, O>): void
 }
 
-/** `wake` starts the items that wait here for a lane of another batcher. */
+/** `wake` is called when a lane of another batcher becomes free for which items wait here. */
 export function createWaitingItems<I, O>(
   { key, lane, lanes: running_lanes = new Map(), size }: ItemOptions<I>,
   wake: () => void,

@@ -45,7 +45,9 @@ export function createPageAdmission({ config, sql }: ApiContext): PageAdmission 
       if (!path.startsWith(V1_PREFIX)) {
         limit(networkOf(request.ip), reply)
         if (countPendingStatements(sql) > config.DATABASE_POOL * STATEMENTS_PER_CONNECTION)
-          throw new AppError('overloaded', { message: 'Too many database statements are waiting.' })
+          throw new AppError('overloaded', {
+            message: 'Too many database statements are waiting: try again soon.',
+          })
       }
     }
     guard(request)

@@ -32,6 +32,7 @@ export const AUDITED_FIELDS: ReadonlySet<string> = new Set([
   'payment_id',
   'reason',
   'recipient_id',
+  'resource_id',
   'seq',
   'since',
   'state',
@@ -73,7 +74,7 @@ export function auditedParameters({
   }
 }
 
-/** Longest first: `/v1/idempotency_keys/:key` must not match `key`. */
+/** Audit subjects, the longest first: `/v1/idempotency_keys/:key` must not match `key`. */
 const SUBJECTS_BY_LENGTH = AUDIT_SUBJECTS.toSorted((one, other) => other.length - one.length)
 
 /** The audit subject of a route, from the segments before its id: `ai_task` for `/v1/ai/tasks/:id`. */

@@ -28,17 +28,17 @@ export async function recordAct(
   reply.header(AUDIT_HEADER, seq)
 }
 
-/** Records the outcome of the request's act, also if it was refused or failed. Does nothing without an act. */
+/** Records the outcome of the request's act, even if it was refused or failed. Does nothing without an act. */
 export async function recordOutcome(
   { sql, log }: Pick<ApiContext, 'sql' | 'log'>,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { open_audit_entry, subject_id } = request
+  const { open_audit_entry, resource_id } = request
   if (open_audit_entry === undefined) return
   request.open_audit_entry = undefined
   const { seq: answers, by, action } = open_audit_entry
-  const details = { status: reply.statusCode, ...(subject_id !== undefined && { id: subject_id }) }
+  const details = { status: reply.statusCode, ...(resource_id !== undefined && { id: resource_id }) }
   // The act is recorded, so a missing outcome does not fail the response.
   await appendAuditEntry(sql, by, { action, answers, details }).catch((err: unknown) =>
     log.warn({ err, audit_entry: answers }, 'Could not record the outcome of an act'),

@@ -6,7 +6,8 @@ const STEP_MS = 30_000
 /** The latest time step near `now` (Unix time in ms) whose code matches; undefined if none does. */
 export function timeStepOf(secret: string, code: string, now: number): number | undefined {
   const current = Math.floor(now / STEP_MS)
-  // better-auth accepts one step either way. A second step back, because the clock may have advanced since.
+  // better-auth accepts one step either way. A second step back is tried too, because the clock may have advanced
+  // since then.
   return [1, 0, -1, -2].map((steps) => current + steps).find((step) => codeAt(secret, step) === code)
 }
 

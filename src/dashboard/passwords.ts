@@ -10,7 +10,7 @@ import type { DashboardContext } from './context.ts'
 /** Limits concurrent hashing: a hash takes 32 MB and 0.1 s of a processor. Throws `overloaded`. */
 export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
   const refuse = () =>
-    new AppError('overloaded', { message: 'Too many passwords are waiting to be checked.' })
+    new AppError('overloaded', { message: 'Too many passwords are waiting to be checked: try again soon.' })
   return createGate({ running, queue: { waiting, wait_ms: 5_000, refuse } })
 }
 

@@ -16,7 +16,7 @@ declare module 'fastify' {
 export const OPERATOR_CONNECTIONS = 3
 const OPERATOR_STATEMENT_TIMEOUT_MS = 2_000
 
-/** Opens the connections reserved for operators. They close with `ends`. */
+/** Opens the connections reserved for operators. The connections close with `ends`. */
 export function connectOperatorSql(config: Config, ends: AsyncDisposableStack): Sql {
   const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: OPERATOR_CONNECTIONS,

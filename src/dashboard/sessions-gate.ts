@@ -8,7 +8,10 @@ import { createGate, createGates } from '#core/gate.ts'
 /** The session cookie. Without it, such as during sign-in, there is no lookup. */
 const SESSION_COOKIE = /\bsluice\.session_token=/
 const MAX_CACHED_COOKIES = 10_000
-/** Cached cookie headers of one user. A client can vary the header around a valid cookie without limit. */
+/**
+ * Maximum number of cached cookie headers of one user: a client can vary the header around a valid cookie without
+ * limit.
+ */
 const MAX_COOKIES_PER_USER = 20
 /** Limits of the lookups of one user's cached cookies. */
 const USER_GATE = {
@@ -29,7 +32,8 @@ const NEW_COOKIE_GATE = {
   queue: {
     waiting: 256,
     wait_ms: 1_000,
-    refuse: () => new AppError('overloaded', { message: 'Too many session lookups are waiting.' }),
+    refuse: () =>
+      new AppError('overloaded', { message: 'Too many session lookups are waiting: try again soon.' }),
   },
 }
 

@@ -23,7 +23,10 @@ const CONNECTIONS = 2
 
 export type Sessions = Awaited<ReturnType<typeof openSessions>>
 
-/** Opens better-auth over separate connections, because it reads times as `Date`. They close with `ends`. */
+/**
+ * Opens better-auth over separate connections, because better-auth reads times as `Date`. The connections close with
+ * `ends`.
+ */
 export async function openSessions(config: Config, log: Log, ends: AsyncDisposableStack) {
   const pool = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: CONNECTIONS,
@@ -130,7 +133,7 @@ function assertUserVerified(user_verified: boolean | undefined): void {
   if (user_verified !== true) throw new APIError('BAD_REQUEST', { code: 'PASSKEY_UNVERIFIED' })
 }
 
-/** One secret for each encryption key: values encrypted with an old key stay readable while it is configured. */
+/** One secret for each encryption key: values encrypted with an old key stay readable while that key is configured. */
 function secretsOf(keys: string): { version: number; value: string }[] {
   return keys.split(',').map((key) => ({
     version: createHash('sha256').update(key.trim()).digest().readUInt32BE() >>> 1,

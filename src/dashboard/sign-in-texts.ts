@@ -47,7 +47,7 @@ const REFUSALS: Record<string, SignInRefusal> = {
   FAILED_TO_VERIFY_REGISTRATION: { message: 'The passkey could not be added. Try again.' },
   YOU_ARE_NOT_ALLOWED_TO_REGISTER_THIS_PASSKEY: { message: 'This passkey belongs to another user.' },
 }
-/** For all other codes. The pages cause none of them. */
+/** The message for all other codes. The pages cause none of these codes. */
 const UNKNOWN_REFUSAL: SignInRefusal = { message: 'The request was refused. Reload the page and try again.' }
 
 /** The message for an error body of better-auth. */

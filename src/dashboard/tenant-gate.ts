@@ -10,7 +10,7 @@ import { isMutating } from './guard.ts'
 /** Request header with the id of the tenant that the page shows. */
 const TENANT_HEADER = 'x-sluice-tenant'
 /** An operator's repeated access to one URL within this time is recorded once. */
-const SAME_ACCESS_MS = 60_000
+const REPEATED_ACCESS_MS = 60_000
 const MAX_RECENT_ACCESSES = 10_000
 
 export function createTenantGate(
@@ -27,7 +27,7 @@ export function createTenantGate(
       const by = actorOf(request, tenant_id)
       const access = `${by.actor_id} ${tenant_id} ${request.url}`
       const now = performance.now()
-      if ((recorded_at.get(access) ?? -Infinity) > now - SAME_ACCESS_MS) return
+      if ((recorded_at.get(access) ?? -Infinity) > now - REPEATED_ACCESS_MS) return
       await appendAuditEntry(sql, by, act)
       if (recorded_at.size >= MAX_RECENT_ACCESSES) recorded_at.clear()
       recorded_at.set(access, now)

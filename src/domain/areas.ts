@@ -16,7 +16,7 @@ type AreaDefinition<Scope extends string> = {
   scopes: Readonly<Record<string, string>>
   /** The area's headings in the documentation, with descriptions. An area without headings is not built yet. */
   tags?: Readonly<Record<string, string>>
-  /** Of an area that is not built yet: the paths that will have a POST, with its scope. */
+  /** For an area that is not built yet: the paths that will have a POST, each with the scope of that POST. */
   planned_posts?: Readonly<Record<string, Scope>>
 }
 
@@ -152,7 +152,8 @@ export const CHANNEL_CREDENTIALS: Readonly<Record<Channel, readonly VariableName
 
 /**
  * The areas by state: available, switched off by name, not built yet, and without the credentials of their provider.
- * Messages lack credentials by channel, because messages remain readable without them.
+ * For messages, missing credentials are listed by channel: the area stays available, because messages remain
+ * readable.
  */
 export type AreaStates = {
   deployed: Area[]
@@ -162,7 +163,7 @@ export type AreaStates = {
   channels_without_credentials: Channel[]
 }
 
-/** The states of all areas as configured. Outside production, missing credentials affect only channels. */
+/** The states of all areas as configured. Outside production, missing credentials are reported only for channels. */
 export function areasOf(config: Config): AreaStates {
   const in_production = config.NODE_ENV === 'production'
   const is_missing = (variable: VariableName) => config[variable] === undefined

@@ -11,7 +11,7 @@ export type StoredEvent = { tenant_id: string; type: string; stored: Json }
 /** Completes the data of an event with the row that was found for it. */
 export type EventCompleter = (event: StoredEvent, row: CompletionRow | null) => Json
 
-/** Lists of events omit longer values. */
+/** The maximum size of a value in lists of events; longer values are omitted. */
 export const MAX_LISTED_VALUE_BYTES = 20_000
 
 const identifiedData = z.object({ id: z.uuid() })
@@ -66,7 +66,7 @@ export function completeEventData(
   )
 }
 
-/** Invalid plaintext counts as a seal that does not open, because a parser's error could contain the text. */
+/** Throws SealError for invalid plaintext too, because a parser's error could contain the text. */
 function opened(open: () => Record<string, Json>): Record<string, Json> {
   try {
     return open()
@@ -75,7 +75,10 @@ function opened(open: () => Record<string, Json>): Record<string, Json> {
   }
 }
 
-/** The key of the row that completes an event, always of the event's own tenant. Undefined when it needs none. */
+/**
+ * The key of the row that completes an event, always of the event's own tenant. Undefined when the event needs no
+ * row.
+ */
 function keyOf({
   tenant_id,
   type,

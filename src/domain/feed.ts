@@ -24,13 +24,13 @@ export const eventSchema = z
       .meta({ description: 'The type of the resource that changed.', example: 'payment' }),
     subject_id: z
       .uuid()
-      .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+      .meta({ description: 'The id of the resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     data: z.record(z.string(), anyJson).meta({
       description:
         'The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts and outputs are null once they are erased from their resource.',
       example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
     }),
-    created_at: timestamp.meta({ description: 'When it happened.' }),
+    created_at: timestamp.meta({ description: 'When the event happened.' }),
   })
   .meta({ id: 'FeedEvent', description: 'An event: something that happened to a resource.' })
 
@@ -56,7 +56,10 @@ export type FeedQuery = {
   created_from?: string | undefined
   /** Created before. */
   created_to?: string | undefined
-  /** Few events have a higher sequence: the query reads them in that order, whatever its filters. */
+  /**
+   * Whether few events have a higher sequence than `after`: the query then reads all of them, in the order of
+   * sequences, whatever its filters.
+   */
   near_end?: boolean
 }
 
@@ -142,8 +145,8 @@ function matchesFeedQuery(
 }
 
 /**
- * The highest sequence of the tenant `s` before its events of this time or later. A binary search over sequences,
- * because no index has the time of events.
+ * The highest sequence of the tenant `s` among its events before `time`. A binary search over sequences, because no
+ * index contains the time of events.
  */
 function sequenceAt(sql: Sql, time: Fragment): Fragment {
   return sql`(

@@ -3,10 +3,10 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * A part of the statement that accepts a payment or top-up: opens the tenant's accounts with the first one in a
- * currency, because a transfer needs existing accounts. `accepted` selects the accepted rows' `tenant_id, currency`
- * (upper case). `available` is what the platform owes the tenant, `processor_clearing` the contra account. Each
- * tenant has both, so that tenants never wait for each other's row locks. The `offset` forces one lookup per
+ * A part of the statement that accepts a payment or top-up: opens the tenant's accounts with the first payment or
+ * top-up in a currency, because a transfer needs existing accounts. `accepted` selects the accepted rows' `tenant_id,
+ * currency` (upper case). `available` is what the platform owes the tenant, `processor_clearing` the contra account.
+ * Each tenant has both, so that tenants never wait for each other's row locks. The `offset` forces one lookup per
  * currency.
  */
 export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
@@ -197,7 +197,8 @@ function movementsWithReservations(sql: Sql | Tx, to_reserve: Fragment): Fragmen
     )`
 }
 
-// A reservation on a missing account would be lost silently. This inserts an invalid transfer, which the table refuses.
+// A reservation on a missing account would be lost silently. This part inserts an invalid transfer, which the table
+// refuses.
 function refuseMissingAccounts(sql: Sql | Tx): Fragment {
   return sql`
     union all

@@ -9,8 +9,8 @@ import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
 type AnyResource = {
   table: string
   /**
-   * The parent resource, and the column with the parent's id. Jobs, events and notifications of a child have the
-   * parent's id as their `subject_id`.
+   * The parent resource, and the column with the parent's id. Jobs and notifications of a child have the parent's id
+   * as their `resource_id`, events as their `subject_id`.
    */
   parent?: { resource: string; id_column: string }
   /** The columns that an event stores. */
@@ -18,7 +18,7 @@ type AnyResource = {
   completion?: EventCompletion
   /** The fields that the erasure of a customer removes from events, with the values that answers show instead. */
   erased?: Readonly<Record<string, Json>>
-  /** Its events: the name after `<resource>.`, and the description. */
+  /** The events of the resource: the name after `<resource>.`, and the description. */
   events: Record<string, string>
   /**
    * Checks for the audit of the resource's rows; for a child resource, of the parent's rows and their children. They
@@ -65,7 +65,7 @@ export type UnderWay = {
   eligible_for_lookup?: (sql: Sql | Tx) => Fragment
   /** Statuses in which the provider works on the row, in addition to the statuses during our calls. */
   statuses?: readonly string[]
-  /** The condition on rows `p` that need no open job although their call is in progress. Default: none. */
+  /** The condition on rows `p` that need no open job although their call is in progress. Default: no rows. */
   awaits_provider?: (sql: Sql | Tx) => Fragment
 }
 
@@ -83,7 +83,10 @@ export type AtProvider = {
    * applied.
    */
   agreeing_statuses: Readonly<Record<string, readonly string[]>>
-  /** Statuses at the provider in which unrequested money never moved or was returned. */
+  /**
+   * Statuses at the provider in which no money has moved, or all money was returned: an object that we did not
+   * request is harmless.
+   */
   reverted_statuses?: readonly string[]
   /**
    * The condition under which the event `reported` adds nothing to our row `r`. It must cover all compared values.
@@ -104,7 +107,7 @@ export type AtProvider = {
 export function isAcceptedByProvider(sql: Sql | Tx, resource: string, root_id: Fragment): Fragment {
   return sql`exists (
     select from all_jobs j
-    where j.tenant_id = p.tenant_id and j.subject_id = ${root_id} and j.state = 'succeeded'
+    where j.tenant_id = p.tenant_id and j.resource_id = ${root_id} and j.state = 'succeeded'
       and ${worksOn(sql, resource, sql`p.id`)})`
 }
 

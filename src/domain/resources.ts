@@ -60,7 +60,7 @@ export const POSTING_RESOURCE_NAMES = RESOURCE_NAMES.filter(
 )
 
 /** One row of a resource. */
-export type ResourceKey = { tenant_id: string; subject: ResourceName; subject_id: string }
+export type ResourceKey = { tenant_id: string; resource: ResourceName; resource_id: string }
 
 /** The definition of a resource. */
 export function resourceOf(resource: ResourceName): Resource {
@@ -83,8 +83,8 @@ export function childrenOf(
 }
 
 /**
- * The parent of a child resource, otherwise the resource. Its row's id is the `subject_id` of jobs, events,
- * notifications.
+ * The parent of a child resource, otherwise the resource. Its row's id is the `resource_id` of jobs and notifications,
+ * and the `subject_id` of events.
  */
 export function rootOf(resource: ResourceName): ResourceName {
   const { parent } = resourceOf(resource)
@@ -123,7 +123,7 @@ export function paymentOf(sql: Sql | Tx, resource: ResourceName, row: string): F
 export function rowIdOf(sql: Sql | Tx, resource: ResourceName): Fragment {
   const payload_id = sql`j.payload ->> ${`${resource}_id`}::text`
   return rootOf(resource) === resource
-    ? sql`j.subject_id`
+    ? sql`j.resource_id`
     : sql`case when pg_input_is_valid(${payload_id}, 'uuid') then (${payload_id})::uuid end`
 }
 

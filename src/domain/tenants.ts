@@ -10,7 +10,7 @@ export type Tenant = { id: string; slug: string; name: string; contact_email: st
 export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise<Tenant> {
   await sql`insert into tenants (id, slug, name) values (${newId()}, ${slug}, ${name}) on conflict (slug) do nothing`
   const tenant = await findTenant(sql, slug)
-  if (tenant === undefined) throw new Error(`the tenant ${slug} was deleted while it was created`)
+  if (tenant === undefined) throw new Error(`the tenant ${slug} was deleted while it was being created`)
   return tenant
 }
 
@@ -32,7 +32,7 @@ export async function listTenants(
     where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
 }
 
-/** The most email domains of a tenant. */
+/** The maximum number of email domains of a tenant. */
 export const MAX_EMAIL_DOMAINS = 100
 
 /** The domains from which a tenant may send email; null: the domains of the installation. */
@@ -90,8 +90,8 @@ export async function setEmailDomains(
 }
 
 /**
- * Replaces the email domains with the result of `next`. Concurrent changes are serialized. If `next` throws, nothing
- * changes.
+ * Replaces the email domains with the result of `next`, which gets the current domains. Concurrent changes are
+ * serialized. If `next` throws, nothing changes.
  */
 export async function changeEmailDomains(
   sql: Sql,

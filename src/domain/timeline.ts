@@ -53,7 +53,7 @@ export const timelineEntrySchema = z
 
 export type TimelineEntry = z.output<typeof timelineEntrySchema>
 
-/** Shown instead of an attempt's internal error, which only operators see. */
+/** The error that tenants see instead of an attempt's internal error, which only operators see. */
 const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt ended without a result.' }
 
 /**
@@ -62,22 +62,22 @@ const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt ended with
  */
 export async function listTimeline(
   sql: Sql,
-  { tenant_id, subject, subject_id }: ResourceKey,
+  { tenant_id, resource, resource_id }: ResourceKey,
   { before = 'infinity', limit }: { before?: string; limit: number },
 ): Promise<TimelineEntry[]> {
-  const children = childrenOf(subject).map(
+  const children = childrenOf(resource).map(
     ({ table, id_column }) => sql`
-      select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${id_column}`)} = ${subject_id}`,
+      select r.id from ${sql(table)} r where r.tenant_id = ${tenant_id} and ${sql(`r.${id_column}`)} = ${resource_id}`,
   )
-  const ids = unionAll(sql, [sql`select ${subject_id}::uuid as id`, ...children])
+  const ids = unionAll(sql, [sql`select ${resource_id}::uuid as id`, ...children])
   const iso = (at: Fragment) => isoText(sql, at)
   // As in the resource's answers: upper case for payments, lower case for all other resources.
-  const currency = rootOf(subject) === 'payment' ? sql`t.currency` : sql`lower(t.currency)`
+  const currency = rootOf(resource) === 'payment' ? sql`t.currency` : sql`lower(t.currency)`
   // A message is sent at most once per key. Later calls with this key are lookups.
-  const last_sent_at = subject === 'message' ? sql`first_sent_at` : sql`last_sent_at`
+  const last_sent_at = resource === 'message' ? sql`first_sent_at` : sql`last_sent_at`
   return await sql<TimelineEntry[]>`
     with job as (
-      select id, name from all_jobs where tenant_id = ${tenant_id} and subject_id = ${subject_id}
+      select id, name from all_jobs where tenant_id = ${tenant_id} and resource_id = ${resource_id}
     ), attempt as (
       select job.name, a.* from job cross join lateral (
         select * from all_job_attempts a where a.tenant_id = ${tenant_id} and a.job_id = job.id offset 0) a
@@ -85,7 +85,8 @@ export async function listTimeline(
       select c.* from job cross join lateral (
         select * from all_provider_calls c where c.tenant_id = ${tenant_id} and c.job_id = job.id offset 0) c
     ), entry as (
-      -- The tenant sees only errors that the provider reported: a final refusal, or why a message is not sent yet.
+      -- The tenant sees only errors that the provider reported: a final refusal, or the reason why a message is not
+      -- sent yet.
       select started_at as at, 1 as rank, 'attempt' as kind, name, outcome, jsonb_build_object(
         'job_id', job_id, 'attempt', attempt, 'ended_at', ${iso(sql`ended_at`)},
         'in_doubt', in_doubt, 'rotated', rotated,
@@ -103,7 +104,7 @@ export async function listTimeline(
         'provider', n.provider, 'event_id', n.event_id, 'object_id', n.object_id,
         'applied_at', ${iso(sql`n.applied_at`)})
       from all_notifications n
-      where n.tenant_id = ${tenant_id} and n.subject = ${subject} and n.subject_id = ${subject_id}
+      where n.tenant_id = ${tenant_id} and n.resource = ${resource} and n.resource_id = ${resource_id}
       union all
       select t.created_at, 4, 'posting', t.kind, null, jsonb_build_object(
         'transfer_id', t.id, 'subject_id', t.subject_id, 'debit_account', t.debit_account,
@@ -113,7 +114,7 @@ export async function listTimeline(
       union all
       select e.created_at, 5, 'event', e.type, null, jsonb_strip_nulls(jsonb_build_object('event_id', e.id,
         'decided_by_key_id', e.data -> 'decided_by_key_id', 'failure', e.data #> '{failure,code}'))
-      from events e where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
+      from events e where e.tenant_id = ${tenant_id} and e.subject_id = ${resource_id}
     ), page as (
       select * from entry where at < ${before} order by at desc fetch first ${limit} rows with ties
     )

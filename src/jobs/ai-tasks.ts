@@ -36,7 +36,7 @@ export const runAiTask = defineJob({
     operation: 'complete',
     status: ['queued', 'running'],
     makes: null,
-    // No money moves.
+    // Repeating the call is harmless: no money moves.
     on_ambiguous: 'repeat',
     deadline_ms: 120_000,
     request: z.strictObject({

@@ -28,7 +28,7 @@ type CallName = Extract<(typeof JOBS)[keyof typeof JOBS], { call: CallDefinition
 /** The resources with a job that calls a provider. */
 export type CallingResource = CallName extends `${infer ResourceName}.${string}` ? ResourceName : never
 
-/** The jobs that this version can perform. During a deployment another version may enqueue others. */
+/** The jobs that this version can perform. During a deployment another version may enqueue other jobs. */
 export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)
 
 /** The job names of each queue. */

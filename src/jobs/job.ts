@@ -9,7 +9,7 @@ export type JobDefinition<
   Payload extends z.ZodType = z.ZodType,
   Call extends CallDefinition | null = CallDefinition | null,
 > = {
-  /** `<resource>.<verb>`, also the key of its handler. */
+  /** `<resource>.<verb>`; the job's handler is registered under this name. */
   name: Name
   queue: QueueName
   /** Ids only: the job reads everything else from the rows with these ids. */
@@ -26,14 +26,14 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   provider: string
   operation: string
   /**
-   * The schema of the request that `enqueue` stores. It is parsed again before it is sent, possibly by another
-   * version.
+   * The schema of the request that `enqueue` stores. The stored request is parsed again before it is sent, possibly
+   * by another version.
    */
   request: Request
   /**
-   * How an ambiguous attempt continues. `resend_same_key`: the call is sent again, because the provider does
-   * nothing twice under one key. `lookup`: it is only looked up, by a handler that sees `lookup_only` and
-   * decides `unknown` if it finds nothing. `repeat`: it is always sent again, because repeating it is harmless.
+   * How an ambiguous attempt continues. `resend_same_key`: the call is sent again, because the provider does nothing
+   * twice under one key. `lookup`: the call is only looked up; the handler sees `lookup_only`, and decides `unknown`
+   * if it finds nothing. `repeat`: the call is always sent again, because repeating it is harmless.
    */
   on_ambiguous: 'resend_same_key' | 'lookup' | 'repeat'
   /**
@@ -42,18 +42,23 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
    */
   deadline_ms: number
   /**
-   * The row's status while the call is in progress; several if it also shows whether an attempt is running;
+   * The row's status while the call is in progress; several if the status also shows whether an attempt is running;
    * null if the status does not depend on the call.
    */
   status: string | readonly string[] | null
-  /** The job may also succeed without sending the call, if it is no longer needed. */
+  /** The job may also succeed without sending the call, if the call is no longer needed. */
   dispensable?: true
-  /** The format of the provider's id of the object that the call creates; null if it changes an existing object. */
+  /**
+   * The format of the provider's id of the object that the call creates; null if the call changes an existing object.
+   */
   makes: { id: RegExp; example: string } | null
 }
 
 type RetrySchedule = {
-  /** The delay doubles with each failure in a row up to the cap, and is drawn from the upper 90 % of that. */
+  /**
+   * The delay doubles with each failure in a row up to the cap, and is a random value between 10 % and 100 % of the
+   * result.
+   */
   base_ms: number
   cap_ms: number
   /** The delays of lookups after the effect became unknown; the last one repeats. */
@@ -81,12 +86,12 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
 export type ClaimedBy = { worker: string; lease_ms: number }
 
 /**
- * Inserts job rows as a part of the statement that requests them. `requested` selects one row for each job:
- * `job_id, tenant_id, subject_id, payload, will_wake` (true: this process sends a wake-up right after the
- * commit; false: a worker's sweep finds the job), `dedupe_key` (null if the statement itself can happen only
- * once) and `request_id`, for the log. A job with a provider call also needs `request`, the exact parameters:
- * neither a retry nor a deployment changes what is sent under a key. `run_at`: when the job is due. Default: at
- * once. `claimed_by`: the worker that has the job from the start.
+ * Inserts job rows as a part of the statement that requests them. `requested` selects one row for each job: `job_id,
+ * tenant_id, resource_id, payload, will_wake` (true: this process sends a wake-up right after the commit; false: a
+ * worker's sweep finds the job), `dedupe_key` (null if the statement itself cannot be repeated) and `request_id`, for
+ * the log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
+ * changes what is sent under a key. `run_at`: when the job is due. Default: at once. `claimed_by`: the worker that
+ * has the job from the start.
  */
 export function enqueue(
   sql: Sql | Tx,
@@ -103,11 +108,11 @@ export function enqueue(
       clock_timestamp() + ${claimed_by.lease_ms} * interval '1 millisecond'`,
   }
   return sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, wakeup_sent_at, dedupe_key,
+    insert into jobs (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, dedupe_key,
       request_id
       ${run_at === undefined ? sql`` : sql`, run_at`}
       ${call === null ? sql`` : sql`, operation, generation, key, request`} ${claimed?.columns ?? sql``})
-    select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
+    select job_id, tenant_id, ${job.queue}, ${job.name}, resource_id, payload, ${job.max_attempts}::integer,
       case when will_wake then now() end, dedupe_key, request_id
       ${run_at === undefined ? sql`` : sql`, ${run_at}`}
       ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`} ${claimed?.values ?? sql``}

@@ -8,13 +8,13 @@ const call = {
   status: ['scheduled', 'queued', 'sending', 'unknown'],
   // No message provider recognizes a repeated request.
   on_ambiguous: 'lookup',
-  // It was canceled or suppressed before it was sent.
+  // A message that was canceled or suppressed before its sending needs no call.
   dispensable: true,
   deadline_ms: 60_000,
   request: z.strictObject({
-    /** Whether it is retried if it certainly was not sent; false if the client waits and retries by itself. */
+    /** Whether a message that certainly was not sent is retried; false if the client waits and retries by itself. */
     retries: z.boolean(),
-    /** Whether it has attachments, which are stored in their own table. */
+    /** Whether the message has attachments, which are stored in their own table. */
     has_files: z.boolean(),
   }),
 } as const
@@ -29,7 +29,7 @@ export const sendEmail = defineJob({
     operation: 'send_email',
     makes: { id: EMAIL.reference, example: EMAIL.examples.email },
   },
-  // A bounce or delivery report ends the job; the provider cannot be queried.
+  // A lookup waits for a bounce or a delivery report, because the provider cannot be queried.
   retry: { base_ms: 5_000, cap_ms: 10 * 60_000, lookup_delays_ms: [30_000, 5 * 60_000, 3_600_000] },
 })
 

@@ -27,7 +27,7 @@ export const createVerification = defineJob({
   },
 })
 
-/** Requests another link to a session. It changes nothing at the provider, so it needs no key. */
+/** Requests another link to a session. The call changes nothing at the provider, so it needs no idempotency key. */
 export const linkVerification = defineJob({
   name: 'kyc.link',
   queue: 'compliance',

@@ -9,7 +9,7 @@ export type AiInput =
   | { kind: 'extract'; text: string; schema: Record<string, unknown> }
 
 export type AiCall = {
-  /** Tenants take turns in the validation of answers. */
+  /** The tenant of the task, for the fair share of tenants in the validation of answers. */
   tenant_id: string
   input: AiInput
   /** Null: the configured model. */
@@ -19,7 +19,7 @@ export type AiCall = {
 
 export type AiAnswer = {
   outcome: Outcome<{ output: Json }, AiFailure>
-  /** The model that answered. Like `usage`, also set for an answer that is not usable. Null if not reported. */
+  /** The model that answered; null if not reported. Like `usage`, it is also set if the answer is not usable. */
   model: string | null
   usage: { input_tokens: number; output_tokens: number } | null
 }
@@ -27,8 +27,8 @@ export type AiAnswer = {
 export type AiProvider = {
   name: string
   /**
-   * Sends one request. Messages never contain the request or the answer. When `signal` aborts, the connection is closed,
-   * the answer is not validated, and the outcome is ambiguous.
+   * Sends one request. Messages never contain the request or the answer. When `signal` aborts, the connection is
+   * closed, the answer is not validated, and the outcome is ambiguous.
    */
   complete(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer>
 }

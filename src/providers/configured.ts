@@ -19,7 +19,10 @@ import { openTwilio } from './twilio/client.ts'
 
 type OnCall = (call: FinishedCall) => void
 
-/** By role: name, the queues whose jobs call it, and `open`, which returns null if it is not configured. */
+/**
+ * The providers by role: name, the queues whose jobs call the provider, and `open`, which returns null if the provider
+ * is not configured.
+ */
 const PROVIDERS = {
   processor: {
     ...PAYMENTS,
@@ -79,7 +82,7 @@ function openConfiguredEmail(config: Config, onCall: OnCall) {
 
 function openConfiguredSms(config: Config, onCall: OnCall) {
   const { TWILIO_ACCOUNT_SID: account_sid } = config
-  // During a rotation requests use the first token, and callbacks accept all tokens.
+  // Requests use the first token. Callbacks accept all tokens, so that a token can be rotated.
   const [auth_token] = list(config.TWILIO_AUTH_TOKEN ?? '')
   if (account_sid === undefined || auth_token === undefined) return null
   return openTwilio({ account_sid, auth_token, api_base: config.TWILIO_API_BASE ?? null, onCall })
@@ -89,11 +92,13 @@ type Role = keyof typeof PROVIDERS
 const ROLES = Object.keys(PROVIDERS) as Role[]
 /** The providers, for handlers and recurring work. */
 export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)[Each]['open']> }
-/** PROVIDERS, typed so that `open` of a generic role returns the provider of that role. */
+/** `PROVIDERS` with a type in which `open` of a role returns the provider of that role. */
 const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
-/** The credentials of calls by provider name. Only providers whose credentials are recorded. */
+/**
+ * The credentials of calls, by provider name. Contains only providers whose credentials are recorded with their calls.
+ */
 export type ProviderCredentials = Readonly<
   Record<string, { fingerprint: string; findAccount: () => Promise<Outcome<string>> }>
 >
@@ -105,7 +110,7 @@ export function rolesOfQueues(queues: readonly string[]): Role[] {
 }
 
 /**
- * Opens the providers that jobs of these queues call. Any use of another provider throws. `onCall` is called after each
+ * Opens the providers that jobs of these queues call. Use of any other provider throws. `onCall` is called after each
  * call to a provider. Throws ConfigError if a required variable is missing.
  */
 export function openProviders(
@@ -122,7 +127,7 @@ export function openProviders(
       : unavailableProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
-  assert(isComplete(providers), 'every role has a provider')
+  assert(isComplete(providers), 'a role has no provider')
   const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []

@@ -1,6 +1,9 @@
-// The processor's record of a dispute.
+// Disputes as a payment processor reports them.
 
-/** Amounts are in the currency's smallest unit, `currency` in upper case, times ISO 8601. */
+/**
+ * The processor's record of a dispute. Amounts are in the currency's smallest unit, `currency` is in upper case, times
+ * are ISO 8601.
+ */
 export type ProcessorDispute = {
   reference: string
   payment_reference: string | null

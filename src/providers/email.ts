@@ -2,7 +2,7 @@
 import type { MessageFailure } from '#core/outcome.ts'
 
 export type OutgoingEmail = {
-  /** Message-ID with its angle brackets, the same for each attempt. */
+  /** The Message-ID with its angle brackets. It is the same for each attempt. */
   message_id: string
   /** Addresses, with or without display names. */
   from: string
@@ -19,12 +19,15 @@ export type OutgoingEmail = {
   recipients: string[]
 }
 
-/** A recipient that the server refused; `address` is one of `recipients`. `deferred`: another attempt may succeed. */
+/**
+ * A recipient that the server refused. `address` is one of `recipients`. `deferred`: the refusal is temporary, so
+ * another attempt may succeed.
+ */
 export type RefusedRecipient = { address: string; deferred: boolean } & MessageFailure
 
 /**
- * `declined`, `retry` and `misconfigured`: the message was certainly not sent. `reported`: a provider text about the
- * connection or the login, shown to operators only.
+ * The outcome of a send. `declined`, `retry` and `misconfigured`: the message was certainly not sent. `reported`: a
+ * provider text about the connection or the login, for operators only.
  */
 export type SendOutcome<Sent> =
   | { kind: 'done'; value: Sent; reported?: string }
@@ -46,13 +49,13 @@ export type SendOutcome<Sent> =
 export type EmailProvider = {
   /**
    * Runs `work`, which sends one email, when a connection is free. Waiting callers are served round robin by
-   * `fairness_key`. `work` loads the email itself, so that few emails are in memory or in progress while a server is slow.
-   * Throws NotStarted if the signal aborts first.
+   * `fairness_key`. The email is loaded by `work`, so that a slow server does not fill the memory with emails. Throws
+   * NotStarted if the signal aborts first.
    */
   withConnection<T>(fairness_key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /**
-   * Sends an email once. `refused`: the recipients that the server refused while it accepted others. Returned texts contain
-   * no address. Throws NotStarted if a pause or the stop of the worker prevented the send.
+   * Sends an email once. `refused`: the recipients that the server refused although it accepted others. Returned texts
+   * contain no address. Throws NotStarted if a pause or the stop of the worker prevented the send.
    */
   sendEmail(email: OutgoingEmail, signal: AbortSignal): Promise<SendOutcome<{ refused: RefusedRecipient[] }>>
   close(): Promise<void>

@@ -3,29 +3,32 @@ import type { Json } from '#core/db.ts'
 
 /** A provider event as it is stored, without secrets. */
 export type ProviderEvent = {
-  /** The account at the provider that the event belongs to; empty if there is only one. */
+  /** The account at the provider to which the event belongs; empty if the provider has only one account. */
   account: string
   event_id: string
-  /** The provider's type of the event. */
+  /** The type of the event, as the provider names it. */
   kind: string
   /** The provider's id of the object, if there is one. */
   object_id: string | null
   payload: Json
-  /** False: an event of this kind never changes a stored resource. */
+  /** Whether an event of this kind can change a stored resource. */
   is_relevant: boolean
-  /** Of a creation event: the Sluice ids of the object. It is relevant only if the call was repeated with a new key. */
+  /**
+   * For a creation event: the Sluice ids of the created object. Such an event is relevant only if the call was sent
+   * again under a new key.
+   */
   created_for?: Pick<ReportedStatus, 'tenant_id' | 'root_id'> | null
   /** The state that the event itself reports; null if a lookup is needed. */
   reported: ReportedStatus | null
 }
 
 /**
- * The state of an object as an event reports it. It is never stored: if the resource row already has this state, the event
- * is redundant and needs no lookup.
+ * The state of an object as an event reports it. It is not applied to the row, only compared: if the row already has
+ * this state, the event is redundant and needs no lookup.
  */
 export type ReportedStatus = {
   /** The name of the resource. */
-  subject: string
+  resource: string
   /** The provider's id of the object. */
   reference: string
   /** The status of the resource. */
@@ -47,7 +50,7 @@ export type ReportedStatus = {
  */
 export type ProviderEventTarget = {
   /** The name of the resource. */
-  subject: string
+  resource: string
   /** The provider's id of the object. */
   reference: string
   /** The provider's id of the parent object; null if there is none, or the event does not name it. */

@@ -1,15 +1,18 @@
-// The HTTP client for providers: one request per call, with a total deadline, sent only while the job's permit is valid.
+// The HTTP client for providers: one request per call, with a deadline for the whole call. A request is sent only while
+// the permit of its job is valid.
 import { Pool, type Dispatcher } from 'undici'
 import { createGate, type Gate } from '#core/gate.ts'
 import { toStorableJson } from '#core/json.ts'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import { currentPermit, NotStarted, type Permit } from './permit.ts'
 
-// Answers have a few kB, a page of 100 refunds about 150 kB.
+// Most answers have a few kB; a page of 100 refunds has about 150 kB.
 const MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 const MAYBE_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
 const NO_SECRETS: ReadonlySet<string> = new Set()
-/** Sockets per lane. Waiting calls are rejected if too many wait, or for too long. */
+/**
+ * The number of sockets per lane. Calls that wait for a socket are rejected if too many wait, or if they wait too long.
+ */
 const CONNECTIONS = 256
 const QUEUE = {
   waiting: 5_000,
@@ -22,15 +25,15 @@ const KEEP_ALIVE_MS = 15_000
 const MAX_RETRY_AFTER_MS = 60 * 60 * 1000
 
 /**
- * No valid answer was received. `sent` false: no byte of the request was sent, so it certainly had no effect.
+ * No valid answer was received. `sent` false: no byte of the request was sent, so the request certainly had no effect.
  */
 export class NoAnswer extends Error {
   sent: boolean
-  /** The provider's `idempotent-replayed` header, if there was an answer. */
+  /** Whether the answer has the provider's header `idempotent-replayed`. */
   replayed: boolean
   /** The status of an unreadable answer; null if there was no answer. */
   status: number | null
-  /** The deadline passed. */
+  /** Whether the deadline passed. */
   late: boolean
 
   constructor(
@@ -59,9 +62,9 @@ export class NoAnswer extends Error {
 }
 
 /**
- * A finished call to a provider, for metrics and logs. `reported`: a text for operators only. `health` overrides what the
- * outcome implies about the provider: `unknown`: the answer was not awaited; `late`: the deadline passed, but the job is
- * not retried for that.
+ * A finished call to a provider, for metrics and logs. `reported`: a text for operators only. `health` replaces what
+ * the outcome implies about the provider: `unknown`: the caller did not wait for the answer; `late`: the deadline
+ * passed, but the job is not retried for that.
  */
 export type FinishedCall = {
   operation: string
@@ -78,18 +81,19 @@ type Answer = { status: number; headers: Record<string, string>; body: Record<st
 
 export type HttpClient = {
   /**
-   * Sends once. `deadline_ms`, or the permit's deadline if that is shorter, limits the call from when its lane has a free
-   * socket until the answer is read. Rejects with `NoAnswer` if no JSON object was received in time. The permit of the job
-   * is checked when a socket is there: if it is invalid, the request is not sent and rejects with `NotStarted`. When the
-   * signal of the permit or the given signal aborts, the answer is not awaited and the connection is closed.
+   * Sends a request once. `deadline_ms`, or the permit's deadline if it is shorter, limits the time from a free socket
+   * in the lane until the answer is read. Rejects with `NoAnswer` if no JSON object was received in time. The permit of
+   * the job is checked when a socket is free: if the permit is invalid, the request is not sent, and `send` rejects
+   * with `NotStarted`. When the signal of the permit or the given signal aborts, the connection is closed without
+   * waiting for the answer.
    */
   send(request: HttpRequest, deadline_ms: number, signal?: AbortSignal): Promise<Answer>
   close(): Promise<void>
 }
 
 /**
- * A client for `base` (scheme, host, port and optionally a path) only. An answer longer than `max_response_bytes` is
- * aborted.
+ * A client that sends to `base` only (scheme, host, port and optionally a path). A longer answer than
+ * `max_response_bytes` is aborted.
  */
 export function openHttp(base: string, { max_response_bytes = MAX_RESPONSE_BYTES } = {}): HttpClient {
   const { origin, pathname } = new URL(base)
@@ -112,7 +116,7 @@ export function openHttp(base: string, { max_response_bytes = MAX_RESPONSE_BYTES
       try {
         return await gate(() => send(pool, prefixed, limits, permit), permit)
       } catch (error) {
-        // Aborted while it waited for a socket.
+        // The signal aborted while the call waited for a socket.
         if (permit.signal.aborted && error === permit.signal.reason) throw new NotStarted()
         throw error
       }
@@ -142,7 +146,7 @@ function openLane(origin: string): Lane {
   return { pool, gate: createGate({ running: CONNECTIONS, queue: QUEUE }) }
 }
 
-/** Sends once with a valid permit. If the permit lapses before the connection is there, it is renewed. */
+/** Sends once with a valid permit. A permit that lapses before the connection is open is renewed. */
 async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit: Permit): Promise<Answer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
@@ -152,7 +156,9 @@ async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit
   }
 }
 
-/** Sends once and reads the answer, or rejects with `NoAnswer`. `lapsed`: not sent, because the permit lapsed. */
+/**
+ * Sends once and reads the answer, or rejects with `NoAnswer`. `lapsed`: nothing was sent, because the permit lapsed.
+ */
 function exchange(
   pool: Pool,
   request: HttpRequest,
@@ -195,9 +201,9 @@ function exchange(
     }
 
     const handler: Dispatcher.DispatchHandler = {
-      // Called when a connection is there, before the first byte is written.
+      // Called when a connection is open, before the first byte is written.
       onRequestStart(started) {
-        // Aborted while it waited for a connection, or a second send by undici: do not send.
+        // Nothing is sent if the call was aborted while it waited for a connection, or if undici tries to send again.
         if (finished || controller) return started.abort(new Error('not sent'))
         if (!permit.valid()) {
           end()
@@ -242,7 +248,9 @@ export function isReplayed(headers: Record<string, string> | undefined): boolean
   return headers?.['idempotent-replayed'] === 'true'
 }
 
-/** The delay of `Retry-After` (seconds or a date), at most an hour; empty if missing or invalid. */
+/**
+ * The delay of `Retry-After` (seconds or a date), at most an hour; an empty object if the header is missing or invalid.
+ */
 export function parseRetryAfter(value: string | null | undefined): { after_ms?: number } {
   const text = value ?? ''
   const after_ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - Date.now()
@@ -258,7 +266,7 @@ export function stringEntries(headers: object): Record<string, string> {
   return flattened
 }
 
-// Texts of the answer may be stored, so characters that PostgreSQL cannot store are removed here.
+// Removes the characters that PostgreSQL cannot store, because texts of the answer may be stored.
 function parse(chunks: Buffer[]): Record<string, unknown> | null {
   try {
     const text = (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')

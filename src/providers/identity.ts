@@ -5,13 +5,16 @@ import type { Outcome } from '#core/outcome.ts'
 export type IdentitySession = {
   reference: string
   status: 'requires_input' | 'processing' | 'verified' | 'canceled'
-  /** The hosted page, valid for one visit: a secret. Each answer has a new URL. Null if the person has nothing to do. */
+  /**
+   * The provider's page, a secret that is valid for one visit. Each answer has a new URL. Null if the person has
+   * nothing to do.
+   */
   url: string | null
   /** Why the person has to try again. */
   failure: { code: string; message: string } | null
-  /** Its data is erased or will be. Redaction cancels a session that is not final. */
+  /** Whether the session's data is erased or will be. A redaction cancels a session that is not final. */
   redacted: boolean
-  /** Erased by redaction, too. */
+  /** A redaction also erases the metadata. */
   metadata: Record<string, string>
 }
 
@@ -28,17 +31,17 @@ export type IdentityProvider = {
   readonly credentials: string
   /** The id of the account of the credentials. */
   findAccount(): Promise<Outcome<string>>
-  /** Lifetime of a page. */
+  /** How long the URL of a page is valid. */
   readonly url_lifetime_ms: number
   openSession(request: SessionCall, key: string): Promise<Outcome<IdentitySession>>
-  /** Only possible while the session waits for the person. */
+  /** Cancels a session. Possible only while the session waits for the person. */
   cancelSession(reference: string, key: string): Promise<Outcome<IdentitySession>>
-  /** Null: the provider has no such session. */
+  /** Looks up a session. Null: the provider has no such session. */
   findSession(reference: string): Promise<Outcome<IdentitySession | null>>
   /**
-   * Finds a session by `kyc_id` among the sessions since `from_s`, without those of `except`; a canceled session only if
-   * there is no other. The result has no `url`. `now_s`: the current time by the same clock (unix seconds); with a skewed
-   * clock an empty result is ambiguous.
+   * Searches a session by `kyc_id` among the sessions created since `from_s`, except those of `except`. Returns a
+   * canceled session only if there is no other. The result has no `url`. `now_s`: the current time by the clock of
+   * `from_s` (unix seconds). If the provider's clock differs, an empty result is ambiguous.
    */
   searchSession(query: {
     kyc_id: string

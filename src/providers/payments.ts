@@ -10,7 +10,7 @@ export type ProcessorPayment = {
   amount_minor: number
   amount_capturable_minor: number
   amount_captured_minor: number
-  /** Refunded by refunds that did not fail; null if the processor did not report it. */
+  /** The sum of the refunds that did not fail; null if the processor did not report it. */
   amount_refunded_minor: number | null
   currency: string
   /** For the buyer's browser; null when no action is required. Never logged. */
@@ -23,7 +23,7 @@ export type ProcessorPayment = {
     code: string
     message: string
     decline_code: string | null
-    /** The buyer failed to authenticate and may try again. */
+    /** Whether the buyer failed to authenticate and may try again. */
     may_retry: boolean
   } | null
   metadata: Record<string, string>
@@ -37,7 +37,7 @@ export type ProcessorRefund = {
   amount_minor: number
   currency: string
   failure_reason: string | null
-  /** True if only a hold was released: no money moved, and nothing may be posted. */
+  /** Whether the refund only released a hold: then no money moved, and nothing may be posted. */
   released_hold: boolean
   metadata: Record<string, string>
 }
@@ -70,7 +70,7 @@ export function hasSluiceIds(metadata: Record<string, unknown>): boolean {
 /** Unix seconds, both inclusive. `after`: `last` of the previous page; null for the first page. */
 type EventRange = { from_s: number; to_s: number; after: string | null }
 type EventPage = {
-  /** In the same form as notifications. */
+  /** The events in the form in which notifications are stored. */
   events: ProviderEvent[]
   /** Creation time of the first event in unix seconds; null on an empty page. */
   newest_s: number | null
@@ -79,8 +79,8 @@ type EventPage = {
 }
 
 /**
- * Writing calls take the idempotency key that is stored with their job. Outcomes are returned, never thrown. A call that
- * the job's permit does not allow rejects with `NotStarted`.
+ * Calls that change something take the idempotency key that is stored with their job. Outcomes are returned, never
+ * thrown. A call that the job's permit does not allow rejects with `NotStarted`.
  */
 export type PaymentProcessor = {
   readonly name: string
@@ -92,12 +92,12 @@ export type PaymentProcessor = {
   capture(request: CaptureCall, key: string): Promise<Outcome<ProcessorPayment>>
   cancel(request: CancelCall, key: string): Promise<Outcome<ProcessorPayment>>
   refund(request: RefundCall, key: string): Promise<Outcome<ProcessorRefund>>
-  /** Null: the processor has no such payment. */
+  /** Looks up a payment. Null: the processor has no such payment. */
   findPayment(reference: string): Promise<Outcome<ProcessorPayment | null>>
   /**
-   * Finds a payment by `sluice_payment_id` in the metadata among all payments created in this range (unix seconds, both
-   * inclusive). Null: the account has none. `now_s`: the current time by the same clock; with a skewed clock an empty
-   * result is ambiguous.
+   * Searches a payment by `sluice_payment_id` in the metadata among all payments created in this range (unix seconds,
+   * both ends inclusive). Null: the account has no such payment. `now_s`: the current time by the clock of the range.
+   * If the provider's clock differs, an empty result is ambiguous.
    */
   listPayment(query: {
     payment_id: string
@@ -105,14 +105,17 @@ export type PaymentProcessor = {
     to_s: number
     now_s: number
   }): Promise<Outcome<ProcessorPayment | null>>
-  /** Finds a payment by `sluice_payment_id` in the metadata. Null proves nothing: search is eventually consistent. */
+  /**
+   * Searches a payment by `sluice_payment_id` in the metadata. Null proves nothing, because the search index is updated
+   * with a delay.
+   */
   searchPayment(payment_id: string): Promise<Outcome<ProcessorPayment | null>>
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
-  /** Finds a refund by `sluice_refund_id` among the refunds of a payment. */
+  /** Searches a refund by `sluice_refund_id` among the refunds of a payment. */
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
   findDispute(reference: string): Promise<Outcome<ProcessorDispute | null>>
   /** How long the processor stores its events, in seconds. */
   readonly event_retention_s: number
-  /** Events of all tracked objects, newest first, one page per call. */
+  /** Lists the events of all tracked objects, newest first, one page per call. */
   listEvents(range: EventRange): Promise<Outcome<EventPage>>
 }

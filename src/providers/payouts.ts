@@ -27,7 +27,10 @@ export type PayoutCall = {
   metadata: Record<string, string>
 }
 
-/** Writing calls take the idempotency key that is stored with their job. Outcomes are returned, never thrown. */
+/**
+ * Calls that change something take the idempotency key that is stored with their job. Outcomes are returned, never
+ * thrown.
+ */
 export type PayoutProcessor = {
   readonly name: string
   /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
@@ -35,13 +38,14 @@ export type PayoutProcessor = {
   /** The id of the account of the credentials. */
   findAccount(): Promise<Outcome<string>>
   payOut(request: PayoutCall, key: string): Promise<Outcome<ProcessorPayout>>
-  /** Only possible before the payout has left the processor. */
+  /** Cancels a payout. Possible only before the payout has left the processor. */
   cancelPayout(reference: string, key: string): Promise<Outcome<ProcessorPayout>>
-  /** Null: the processor has no such payout. */
+  /** Looks up a payout. Null: the processor has no such payout. */
   findPayout(reference: string): Promise<Outcome<ProcessorPayout | null>>
   /**
-   * Finds a payout by `sluice_payout_id` in the metadata among the payouts to this destination from `from_s` to `to_s`
-   * (unix seconds). `now_s`: the current time by the same clock; with a skewed clock an empty result is ambiguous.
+   * Searches a payout by `sluice_payout_id` in the metadata among the payouts to this destination from `from_s` to
+   * `to_s` (unix seconds). `now_s`: the current time by the clock of the range. If the provider's clock differs, an
+   * empty result is ambiguous.
    */
   searchPayout(query: {
     payout_id: string
@@ -52,9 +56,9 @@ export type PayoutProcessor = {
   }): Promise<Outcome<ProcessorPayout | null>>
 }
 
-/** Whether the processor refused because the platform's balance there is too low. */
+/** Whether the processor refused a payout because the platform's balance at the processor is too low. */
 export function lacksFunds({ failure }: { failure: { processor_code?: string } }): boolean {
   return failure.processor_code === LACKS_FUNDS
 }
-/** The `processor_code` of such a failure. */
+/** The `processor_code` of a failure because of the platform's balance. */
 export const LACKS_FUNDS = 'platform_balance_insufficient'

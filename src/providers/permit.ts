@@ -4,13 +4,13 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 export type Permit = {
   /** Aborts when the answer is no longer needed: the lease is lost or the worker stops. */
   signal: AbortSignal
-  /** Each lane has its own sockets. */
+  /** The lane of the call. Each lane has its own sockets. */
   lane: string
-  /** Limit of a request; null: the client's limit. */
+  /** The limit of a request; null: the limit of the client. */
   deadline_ms: number | null
   /** Whether a call may start now. Does not query the database. */
   valid(): boolean
-  /** Queries the database. False if no call of the job may start any more. */
+  /** Queries the database, and renews the permit. False if no call of the job may start any more. */
   renew(): Promise<boolean>
   /** Called right before the first byte of a request is sent. */
   used(): void
@@ -19,7 +19,7 @@ export type Permit = {
 /** The permit of the current job. Calls outside of a job need none. */
 export const permits = new AsyncLocalStorage<Permit>()
 
-/** A call was not permitted when it could have been sent. No byte was sent. */
+/** The permit did not allow a call at the moment at which it could have been sent. No byte was sent. */
 export class NotStarted extends Error {
   override name = 'NotStarted'
 
@@ -37,7 +37,7 @@ const ALWAYS: Permit = {
   used: () => {},
 }
 
-/** The permit of the current job; outside of a job a permit that is always valid. */
+/** The permit of the current job. Outside of a job: a permit that is always valid. */
 export function currentPermit(): Permit {
   return permits.getStore() ?? ALWAYS
 }

@@ -1,4 +1,5 @@
-// Posts webhooks to URLs of tenants: only to public addresses, without redirects or a proxy, with a total deadline.
+// Posts webhooks to URLs of tenants: only to public addresses, without redirects and proxies, with a deadline for the
+// whole attempt.
 import { Agent, type Dispatcher } from 'undici'
 import { problemOfUrlForm, type TenantUrlRules } from '#core/tenant-urls.ts'
 import { stringEntries } from './http.ts'
@@ -7,42 +8,47 @@ import { createConnector } from './receivers/connect.ts'
 import { failureOf, RECEIVER_ERROR_TEXTS, type ReceiverError } from './receivers/failure.ts'
 
 const DEFAULT_DEADLINE_MS = 15_000
-/** Time for the body after the headers. */
+/** The maximum time for the body of an answer, after its headers. */
 const BODY_TIMEOUT_MS = 1_000
-/** A longer body is cut. */
+/** The stored part of a body; the rest is not read. */
 const MAX_BODY_BYTES = 16 * 1024
-/** Informational responses, such as 103. */
+/** The maximum number of informational responses, such as 103, to one request. */
 const MAX_INFORMATIONAL = 8
-/** For idle connections without `Keep-Alive: timeout`: many receivers close them after 5 s. */
+/**
+ * How long an idle connection stays open if the receiver sends no `Keep-Alive: timeout`: many receivers close
+ * connections after 5 s.
+ */
 const KEEP_ALIVE_MS = 4_000
 const MAX_KEEP_ALIVE_MS = 30_000
 
 export type ReceiverPost = {
   url: string
-  /** In addition to accept-encoding, content-type and user-agent. */
+  /** Sent in addition to accept-encoding, content-type and user-agent. */
   headers: Record<string, string>
   /** JSON. */
   body: string | Buffer
-  /** Called right before the first byte is sent; false: nothing is sent. */
+  /** Called right before the first byte is sent. False: nothing is sent. */
   valid: () => boolean
 }
 
-/** The receiver answered. `excerpt`: the start of the body, storable, at most 1,000 bytes, 200 for a success. */
+/**
+ * An answer of the receiver. `excerpt`: the start of the body, storable, at most 1,000 bytes; 200 bytes for a success.
+ */
 export type ReceiverAnswer = {
   status: number
   retry_after_ms: number | null
   excerpt: string
-  /** Time until the headers. */
+  /** The time until the headers of the answer. */
   duration_ms: number
 }
 
-/** The receiver did not answer. `message` is for the tenant. */
+/** The receiver did not answer. `message`: for the tenant. */
 export type ReceiverFailure = { error: ReceiverError; message: string; duration_ms: number }
 
 export type Receivers = {
   /**
-   * Sends once and never rejects. Every status is an answer, including redirects. After the headers the status counts, even
-   * if the body fails. When `signal` aborts, the result is returned at once.
+   * Sends once and never rejects. An answer with any status is an answer, also a redirect. After the headers the status
+   * counts, even if the body cannot be read. When `signal` aborts, resolves at once.
    */
   post(request: ReceiverPost, signal: AbortSignal): Promise<ReceiverAnswer | ReceiverFailure>
   /** Resolves when requests in progress have finished. */
@@ -50,11 +56,11 @@ export type Receivers = {
 }
 
 export type ReceiverOptions = TenantUrlRules & {
-  /** Total limit: DNS lookup, connection, request and answer. */
+  /** The limit of the whole attempt: DNS lookup, connection, request and answer. */
   deadline_ms?: number
 }
 
-/** One client for all receivers. Idle connections stay open for seconds; an idle origin keeps no state. */
+/** A client for all receivers. Idle connections stay open for seconds. An origin without connections uses no memory. */
 export function openReceivers(options: ReceiverOptions): Receivers {
   const { allowed, production, lookup, deadline_ms = DEFAULT_DEADLINE_MS } = options
   // Connections per origin are unlimited: an origin may belong to several tenants, and the caller limits each endpoint.
@@ -70,7 +76,7 @@ export function openReceivers(options: ReceiverOptions): Receivers {
   })
   return {
     async post(request, signal) {
-      // Checked again: the URL may have been accepted before production mode.
+      // The URL is checked again, because it may have been accepted before production mode was switched on.
       if (problemOfUrlForm(request.url, { production }) !== null) return failed('address_refused', 0)
       return await exchange(agent, request, deadline_ms, signal)
     },
@@ -112,7 +118,7 @@ function exchange(
       )
     }
 
-    /** As `end`, and closes the connection. */
+    /** Like `end`. Also closes the connection. */
     function stop(error: ReceiverError): void {
       end(error)
       controller?.abort(new Error('the response is no longer awaited'))
@@ -123,9 +129,9 @@ function exchange(
     }
 
     const handler: Dispatcher.DispatchHandler = {
-      // Called when a connection is there, before the first byte is written.
+      // Called when a connection is open, before the first byte is written.
       onRequestStart(started) {
-        // Finished while it waited for a connection, or a second send by undici: do not send.
+        // Nothing is sent if the attempt ended while it waited for a connection, or if undici tries to send again.
         if (finished || controller) return started.abort(new Error('not sent'))
         if (!valid()) {
           end('not_sent')

@@ -7,8 +7,8 @@ const TOLERANCE_S = 300
 export type SignatureVerdict = 'valid' | 'malformed' | 'stale' | 'mismatch'
 
 /**
- * Checks a `Stripe-Signature` header without the body: undefined if it may be valid. `now_s`: unix seconds; the timestamp
- * may differ by 300 s. Never throws.
+ * Checks a `Stripe-Signature` header without the body. Undefined if the signature may be valid. `now_s`: unix seconds;
+ * the timestamp may differ by 300 s. Never throws.
  */
 export function checkStripeHeader(
   header: string | undefined,
@@ -21,7 +21,7 @@ export function checkStripeHeader(
 
 /**
  * Verifies a `Stripe-Signature` header over the raw body. `secrets`: complete `whsec_...` strings, several during a
- * rotation. `now_s`: unix seconds. `stale`: a genuine signature with an old timestamp. Never throws.
+ * rotation. `now_s`: unix seconds. The result `stale`: a genuine signature with an old timestamp. Never throws.
  */
 export function verifyStripe(
   raw: Buffer,
@@ -32,7 +32,7 @@ export function verifyStripe(
   const parsed = parseHeader(header)
   if (!parsed) return 'malformed'
   const is_genuine = secrets.some((secret) => {
-    // Anyone can sign with an empty secret, and a stray comma in the configuration creates one.
+    // An empty secret is skipped, because anyone can sign with it. A stray comma in the configuration creates one.
     if (secret === '') return false
     const expected = createHmac('sha256', secret).update(`${parsed.t}.`).update(raw).digest()
     return parsed.signatures.some(
@@ -49,9 +49,9 @@ export function isTwilioSignature(header: string | undefined): header is string 
 }
 
 /**
- * Verifies an `X-Twilio-Signature` header. `url`: the configured callback URL with its query, with or without the default
- * port, as in Twilio's own libraries. `parameters`: the form in the body. `tokens`: several during a rotation. Never
- * throws.
+ * Verifies an `X-Twilio-Signature` header. `url`: the configured callback URL with its query; the signature may be over
+ * the URL with or without the default port, as in Twilio's own libraries. `parameters`: the form in the body. `tokens`:
+ * several during a rotation. Never throws.
  */
 export function verifyTwilio(
   url: string,
@@ -61,7 +61,7 @@ export function verifyTwilio(
 ): SignatureVerdict {
   if (!isTwilioSignature(header)) return 'malformed'
   const signature = Buffer.from(header, 'base64')
-  // A repeated pair of name and value counts once.
+  // A pair of name and value that occurs several times counts once.
   const form = Array.from(parameters)
     .toSorted(
       ([name, value], [other, other_value]) =>
@@ -80,7 +80,7 @@ export function verifyTwilio(
   return is_genuine ? 'valid' : 'mismatch'
 }
 
-/** Order by code units, as Twilio sorts. */
+/** Compares texts by code units, which is Twilio's order. */
 function compareCodeUnits(one: string, other: string): number {
   return one < other ? -1 : Number(one > other)
 }
@@ -92,7 +92,10 @@ function withAndWithoutPort(url: string): string[] {
   return [url, scheme + host + (port === undefined ? default_port : '') + (path ?? '')]
 }
 
-/** Requires one `t` and at least one `v1`. Ignores other schemes (`v0`). Null if malformed. */
+/**
+ * Parses a `Stripe-Signature` header. It must have one `t` and at least one `v1`; other schemes (`v0`) are ignored.
+ * Null if malformed.
+ */
 function parseHeader(header: string | undefined): { t: string; signatures: Buffer[] } | null {
   let t: string | null = null
   const signatures: Buffer[] = []
@@ -103,7 +106,7 @@ function parseHeader(header: string | undefined): { t: string; signatures: Buffe
       if (t !== null || !/^\d{1,12}$/.test(value)) return null
       t = value
     }
-    // Only complete digests: Buffer.from stops silently at the first character that is not hex.
+    // Accepts only complete digests: `Buffer.from` stops without an error at the first character that is not hex.
     if (name === 'v1')
       signatures.push(/^[0-9a-f]{64}$/i.test(value) ? Buffer.from(value, 'hex') : Buffer.alloc(0))
   }
@@ -118,8 +121,9 @@ export type StandardHeaders = {
 }
 
 /**
- * Verifies the headers of a Standard Webhook over the raw body. `secrets`: complete `whsec_...` strings, several during a
- * rotation. `now_s`: unix seconds; the timestamp may differ by 300 s. `stale`: a genuine signature with an old timestamp.
+ * Verifies the headers of a Standard Webhook over the raw body. `secrets`: complete `whsec_...` strings, several during
+ * a rotation. `now_s`: unix seconds; the timestamp may differ by 300 s. The result `stale`: a genuine signature with an
+ * old timestamp.
  */
 export function verifyStandard(
   raw: Buffer,
@@ -135,7 +139,7 @@ export function verifyStandard(
   if (signatures.length === 0) return 'malformed'
   const is_genuine = secrets.some((secret) => {
     const key = webhookKey(secret)
-    // Anyone can sign with an empty key.
+    // An empty key is skipped, because anyone can sign with it.
     if (key.length === 0) return false
     const expected = standardDigest(key, id, timestamp, raw)
     return signatures.some((each) => timingSafeEqual(each, expected))

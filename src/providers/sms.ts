@@ -14,8 +14,8 @@ export type OutgoingSms = {
 }
 
 /**
- * The delivery status of an accepted SMS. It only moves forward in this order, except that any status but `sending` may
- * correct `failed`: a late callback with `sending` may be older.
+ * The delivery status of an accepted SMS. The status only moves forward in this order. The exception is `failed`: any
+ * status except `sending` replaces it, because a late callback with `sending` may be older.
  */
 export type SmsStatus = 'sending' | 'sent' | 'failed' | 'undelivered' | 'delivered'
 
@@ -24,7 +24,7 @@ export type ProviderSms = {
   reference: string
 
   status: SmsStatus
-  /** The provider's own status. */
+  /** The status as the provider names it. */
   provider_status: string
   failure: MessageFailure | null
   /** Null until the provider reports it. `amount` is a positive decimal number. */
@@ -32,11 +32,11 @@ export type ProviderSms = {
 }
 
 export type SmsProvider = {
-  /** Sends an SMS once: the provider has no idempotency keys. Returned texts contain no number. */
+  /** Sends an SMS once; the provider has no idempotency keys. Returned texts contain no number. */
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
-  /** Null: the provider has no such SMS. */
+  /** Looks up an SMS. Null: the provider has no such SMS. */
   findSms(reference: string): Promise<Outcome<ProviderSms | null>>
-  /** The SMS with this text to this number, created at or after `since_s` (unix seconds), oldest first. */
+  /** Searches the SMS with this text to this number, created at or after `since_s` (unix seconds). Oldest first. */
   searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
   close(): Promise<void>
 }

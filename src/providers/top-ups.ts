@@ -22,7 +22,10 @@ export type TopUpCall = {
   metadata: Record<string, string>
 }
 
-/** The writing call takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
+/**
+ * The call that changes something takes the idempotency key that is stored with its job. Outcomes are returned, never
+ * thrown.
+ */
 export type TopUpProcessor = {
   readonly name: string
   /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
@@ -30,11 +33,11 @@ export type TopUpProcessor = {
   /** The id of the account of the credentials. */
   findAccount(): Promise<Outcome<string>>
   topUp(request: TopUpCall, key: string): Promise<Outcome<ProcessorTopUp>>
-  /** Null: the processor has no such top-up. */
+  /** Looks up a top-up. Null: the processor has no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>
   /**
-   * Finds a top-up by `sluice_top_up_id` among the top-ups of this amount from `from_s` to `to_s` (unix seconds). `now_s`:
-   * the current time by the same clock; with a skewed clock an empty result is ambiguous.
+   * Searches a top-up by `sluice_top_up_id` among the top-ups of this amount from `from_s` to `to_s` (unix seconds).
+   * `now_s`: the current time by the clock of the range. If the provider's clock differs, an empty result is ambiguous.
    */
   searchTopUp(query: {
     top_up_id: string

@@ -1,6 +1,6 @@
 // Watches if the backend is down: unreachable, silent, or refusing writes.
 import type { Backend } from './backend.ts'
-import { QueueTimeoutError, withTimeout } from './late.ts'
+import { AnswerTimeoutError, withTimeout } from '#core/timeout.ts'
 import {
   down_probe_interval_ms,
   idle_after_ms,
@@ -10,7 +10,7 @@ import {
 
 export type BackendWatch = {
   isDown(): boolean
-  /** When it last recovered, on the clock of `performance.now()`. */
+  /** When the backend last recovered, on the clock of `performance.now()`. */
   upSince(): number
   /** Records that a message is sent to the backend. */
   markUsed: () => void
@@ -56,8 +56,8 @@ export function watchBackend(
       markUp()
     } catch (error) {
       markDown(error instanceof Error ? error.message : String(error))
-      late_in_a_row = error instanceof QueueTimeoutError ? late_in_a_row + 1 : 0
-      // One late answer may be a pause; after two the connection counts as dead.
+      late_in_a_row = error instanceof AnswerTimeoutError ? late_in_a_row + 1 : 0
+      // A single late answer may be a pause of the server; after two in a row the connection counts as dead.
       if (late_in_a_row >= 2 && !closed) backend.reconnect()
     }
     probing = false

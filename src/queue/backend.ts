@@ -8,7 +8,7 @@ export type Backend = {
   /** The time limit of a batch of wake-ups, a publication or a probe. */
   readonly limit_ms: number
   addWakeUps(queue: string, wakeups: WakeUp[]): Promise<void>
-  /** BullMQ's own view of a queue, for reading only. It is closed with the backend. */
+  /** BullMQ's own view of a queue, for reading only. The view is closed with the backend. */
   bullQueue(queue: string): Promise<BullQueue>
   /** The number of BullMQ jobs that wait in the queue. */
   depth(queue: string): Promise<number>
@@ -19,7 +19,7 @@ export type Backend = {
   probe(): Promise<void>
   /** Replaces connections that no longer answer. */
   reconnect(): void
-  /** Whether a worker recovers by itself after an outage; if not, it is replaced. */
+  /** Whether a worker recovers by itself after an outage. If not, the worker is replaced. */
   readonly worker_outlives_outage: boolean
   startWorker(options: WorkerStart): RunningWorker
   listen(onMessage: (message: string) => void): Listener
@@ -39,8 +39,8 @@ export type WorkerStart = {
 
 export type RunningWorker = {
   /**
-   * Takes no more wake-ups and resolves when the current ones are performed. May never resolve while the backend is
-   * down.
+   * Accepts no more wake-ups, and resolves when the current wake-ups are performed. May never resolve while the
+   * backend is down.
    */
   close(): Promise<void>
   /** Closes by force. */
@@ -48,9 +48,12 @@ export type RunningWorker = {
 }
 
 export type Listener = {
-  /** Resolves when it listens for the first time. */
+  /** Resolves when the listener receives messages for the first time. */
   opened: Promise<void>
-  /** Since when it has listened without interruption, by `performance.now()`; Infinity while it does not listen. */
+  /**
+   * The time since which the listener has received messages without interruption, by `performance.now()`; Infinity
+   * while it does not receive any.
+   */
   listeningSince(): number
   close(): Promise<void>
 }
@@ -63,6 +66,6 @@ export type BackendSignals = {
   onLost: (reason: string) => void
   /** A connection was opened or closed: a probe shows if the backend is down. */
   changed: () => void
-  /** An operation failed that no caller awaits. */
+  /** An operation that no caller awaits has failed. */
   failed: (error: unknown) => void
 }

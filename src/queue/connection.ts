@@ -17,12 +17,12 @@ export function connectRedis(url: string, options: RedisOptions): RedisClient {
     // Without an offline queue a command is refused while its server's connection opens, and is retried after this
     // delay.
     retryDelayOnFailover: enableOfflineQueue === false ? cluster_retry_ms : undefined,
-    // Finds a replica that takes over before a command is sent to the wrong server.
+    // Short enough to find the new primary after a failover before a command is sent to the wrong server.
     slotsRefreshInterval: 2_000,
     slotsRefreshTimeout: options.connectTimeout,
   })
-  // In ioredis 6.0 a command that is redirected meanwhile keeps the client in `disconnecting` for ever. Disconnecting
-  // again ends that.
+  // In ioredis 6.0 a command that is redirected during a disconnect keeps the client in `disconnecting` for ever. A
+  // second disconnect ends this state.
   client.on('disconnecting', () => {
     const disconnectAgain = () => client.status === 'disconnecting' && client.disconnect(true)
     setTimeout(disconnectAgain, disconnecting_limit_ms).unref()

@@ -4,11 +4,11 @@ import type { Backend, RunningWorker, WorkerStart } from './backend.ts'
 import { close_limit_ms } from './settings.ts'
 
 export type Consumer = {
-  /** Takes no more wake-ups; resolves when the current ones are performed, also while the backend is down. */
+  /** Accepts no more wake-ups; resolves when the current wake-ups are performed, even while the backend is down. */
   close(): Promise<void>
   /**
-   * Replaces a stuck worker by a new one with new connections. The old worker finishes its wake-ups, so until then
-   * more than `concurrency` wake-ups may be performed at once.
+   * Replaces a stuck worker with a new worker and new connections. The old worker finishes its wake-ups, so until
+   * then more than `concurrency` wake-ups may be performed at once.
    */
   restart: () => Promise<void>
 }
@@ -44,7 +44,7 @@ export function startConsumer(
     try {
       await options.perform(id, signal)
     } catch (error) {
-      // BullMQ must not see the error: Postgres decides what a failure means.
+      // The error is not passed to BullMQ: Postgres decides what a failure means.
       failed(error)
     }
   }
@@ -58,7 +58,9 @@ export function startConsumer(
 
   async function finish({ worker, performing }: WorkerRun): Promise<void> {
     const closed = worker.close()
-    const timed_out = allSettled(performing).then(() => sleep(close_limit_ms, undefined, { ref: false }))
+    const timed_out = untilAllPerformed(performing).then(() =>
+      sleep(close_limit_ms, undefined, { ref: false }),
+    )
     await Promise.race([closed, timed_out])
     closed.catch(failed)
     await worker.terminate()
@@ -85,6 +87,6 @@ export function startConsumer(
   }
 }
 
-async function allSettled(performing: Set<Promise<void>>): Promise<void> {
+async function untilAllPerformed(performing: Set<Promise<void>>): Promise<void> {
   while (performing.size > 0) await Promise.allSettled(performing)
 }

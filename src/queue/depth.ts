@@ -1,7 +1,7 @@
 // Watches how many BullMQ jobs wait in each queue. While a queue is full, no wake-ups are sent, and jobs wait in
 // Postgres only.
 import type { Backend } from './backend.ts'
-import { withTimeout } from './late.ts'
+import { withTimeout } from '#core/timeout.ts'
 import { depth_interval_ms, max_depth } from './settings.ts'
 
 /**

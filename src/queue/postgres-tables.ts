@@ -12,8 +12,8 @@ import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
 /**
- * Creates or upgrades BullMQ's tables. BullMQ takes an advisory lock, which any database user may hold: so BullMQ is
- * called only if an upgrade is needed, and waits no longer than our own migrations.
+ * Creates or upgrades BullMQ's tables. BullMQ waits for an advisory lock, which any database user can hold. So BullMQ
+ * is called only if an upgrade is needed, and its wait is limited like that of our own migrations.
  */
 export async function migrateBullTables({
   database_url,
@@ -24,7 +24,7 @@ export async function migrateBullTables({
   try {
     await client.query(setLockTimeout({ in_transaction: false }))
     if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
-    await client.query(onlyOurQueues(schema))
+    await client.query(allowOnlyOurQueues(schema))
     await client.query(grants(schema))
   } catch (error) {
     throw lockError(error)
@@ -46,7 +46,7 @@ async function isMigrated(client: Client, schema: string): Promise<boolean> {
  * Restricts the queues to ours: a wake-up of a new queue would create a sequence with the owner's rights. Existing
  * jobs of other queues stay.
  */
-function onlyOurQueues(schema: string): string {
+function allowOnlyOurQueues(schema: string): string {
   const names = QUEUES.map((name) => `'${name}'`).join(', ')
   const table = `'${schema}.job'::regclass`
   return `do $$ begin
@@ -66,11 +66,12 @@ function grants(schema: string): string {
     grant usage on schema ${schema} to sluice_service;
     grant select, insert, update, delete on all tables ${to};
     grant usage on all sequences ${to};
-    -- Only the owner records which versions were applied.
+    -- Only the owner of the tables records which versions were applied.
     revoke insert, update, delete on ${schema}.migration from sluice_service;
     revoke execute on all functions in schema ${schema} from public;
     grant execute on all functions ${to};
-    -- It makes a temporary table and the sequence of a new queue, which the processes may not.
+    -- This function creates a temporary table and the sequence of a new queue. The processes may create neither, so
+    -- the function runs with its owner's rights.
     alter function ${schema}.add_jobs_bulk(text, jsonb) security definer set search_path = ${schema}, pg_temp;
   end $$`
 }

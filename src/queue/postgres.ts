@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Socket } from 'node:net'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
-import { withTimeout } from './late.ts'
+import { withTimeout } from '#core/timeout.ts'
 import { wakeupOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
 import { createWorker } from './worker.ts'
 
@@ -24,7 +24,7 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
 
   return {
     name: 'postgres',
-    // A longer limit than on Redis: a database that is slow with a wake-up is slow with job rows too.
+    // A longer limit than on Redis: if the database is slow for wake-ups, it is slow for job rows too.
     limit_ms: 1_000,
     max_message_bytes: 7_900,
     async addWakeUps(name, wakeups) {
@@ -81,7 +81,10 @@ function createPool(address: PostgresAddress, sockets: Sockets, signals: Backend
   }
 
   return {
-    /** BullMQ does not reconnect after its opened try has failed: so that connection is dropped and a new one opened. */
+    /**
+     * BullMQ does not reconnect if its first attempt to connect fails: so this connection is dropped, and the next
+     * call opens a new one.
+     */
     connected(): Promise<Connected> {
       connecting ??= connect().catch((error: unknown) => {
         connecting = null
@@ -96,7 +99,7 @@ function createPool(address: PostgresAddress, sockets: Sockets, signals: Backend
   }
 }
 
-/** Returns a function that returns a queue by its name, and opens it the opened time. */
+/** Returns a function that returns a queue by its name, and opens the queue on the first call. */
 function createQueues(
   connection: PostgresConnection,
   optionsOf: () => ReturnType<typeof poolOptions>,
@@ -129,7 +132,7 @@ function poolOptions(
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
     stream: sockets.open,
-    // A wake-up may be lost, so it does not wait for the disk: that triples the throughput.
+    // Wake-ups may be lost, so commits do not wait for the disk: this triples the throughput.
     options: '-c synchronous_commit=off',
     ...more,
   }
@@ -137,7 +140,10 @@ function poolOptions(
 
 type Sockets = { open: () => Socket; destroy: () => void }
 
-/** The sockets of some clients. Ending a client waits for the server, so the socket of a silent server is destroyed. */
+/**
+ * The sockets of database clients. Ending a client waits for the server, so the socket of a silent server is
+ * destroyed.
+ */
 function createSockets(): Sockets {
   const sockets = new Set<Socket>()
   return {
@@ -233,7 +239,7 @@ function listen(
     const interrupted = AbortSignal.any([stopping.signal, broken.signal])
     client.on('error', () => {})
     client.on('end', () => {
-      // At once: while the listener counts as connected, waiting requests poll only once a second.
+      // Set at once: while the listener counts as connected, waiting requests poll only once a second.
       listening_since = Infinity
       broken.abort()
     })

@@ -1,8 +1,8 @@
-// The producer: sends wake-ups and states to the backend in batches. Callers do not wait for it.
+// The producer: sends wake-ups and states to the backend in batches. Callers do not wait for the backend.
 import type { BackendWatch } from './away.ts'
 import type { Backend } from './backend.ts'
 import { type WakeUp, type PublishedState, encodeStates } from './wakeup-messages.ts'
-import { withTimeout } from './late.ts'
+import { withTimeout } from '#core/timeout.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {

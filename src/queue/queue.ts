@@ -21,21 +21,24 @@ export type Queue = {
   readonly backend: 'redis' | 'postgres'
   /**
    * True while the backend is unusable; then workers and waiting requests poll the database every 50 ms. Also true
-   * while this process does not receive published states, and for half a second after that, because states published
-   * meanwhile are lost.
+   * while this process does not receive published states, and for half a second after that, because states that were
+   * published meanwhile are lost.
    */
   isDown(): boolean
   /**
    * Sends wake-ups without waiting and never throws. Wake-ups that cannot be sent within 100 ms (1 s on PostgreSQL),
-   * and all while the backend is down, are dropped and counted (`onDrop`); their jobs are claimed directly.
+   * and all wake-ups while the backend is down, are dropped and counted (`onDrop`); their jobs are claimed directly.
    */
   wake(wakeups: WakeUp[]): void
-  /** Whether too many BullMQ jobs wait in the queue for more wake-ups, by a depth that is about a second old. */
+  /**
+   * Whether the queue is full: so many BullMQ jobs wait in it that no more wake-ups should be sent. The known depth
+   * is about a second old.
+   */
   full(queue: string): boolean
   /**
-   * Runs `perform` for each wake-up of the queue, at most `concurrency` at a time; it may run twice for one wake-up.
-   * `signal` is aborted when BullMQ's lock is lost, for example after Redis was wiped. Only the lease in the job's
-   * row decides which worker performs the job.
+   * Runs `perform` for each wake-up of the queue, at most `concurrency` at a time; `perform` may run twice for one
+   * wake-up. `signal` is aborted when BullMQ's lock is lost, for example after Redis was wiped. Only the lease in the
+   * job's row decides which worker performs the job.
    */
   consume(options: {
     queue: string
@@ -50,17 +53,21 @@ export type Queue = {
   /** Publishes the states of jobs to every process, without waiting. Never throws. */
   publish(states: PublishedState[]): void
   /**
-   * Receives the states that every process publishes. Resolves when it listens, or after 1 s without a backend; then
-   * it keeps trying.
+   * Receives the states that every process publishes. Resolves when messages are received, or after 1 s if the
+   * backend does not answer; connecting then continues in the background.
    */
   subscribe(onStates: (states: PublishedState[]) => void): Promise<{ close(): Promise<void> }>
   /**
-   * Waits for the current wake-ups and closes all connections; takes seconds at most, also while the backend is down.
+   * Waits for the current wake-ups and closes all connections; takes at most a few seconds, even while the backend is
+   * down.
    */
   close(): Promise<void>
 }
 
-/** Connects in the background: a backend that is unreachable is down, not an error. */
+/**
+ * Opens the queue and connects in the background. An unreachable backend causes no error: the queue is down until it
+ * answers.
+ */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   const failed = errorReport(hooks, () => watch.isDown())
   const signals = {
@@ -145,7 +152,7 @@ function errorReport(hooks: QueueHooks, isDown: () => boolean): (error: unknown)
 function createSubscriptions(backend: Backend) {
   const listeners = new Set<Listener>()
   return {
-    /** Since when all listeners have received every message. */
+    /** The time since which all listeners have received every message. */
     listeningSince: () => Math.max(-Infinity, ...[...listeners].map((listener) => listener.listeningSince())),
     async subscribe(onStates: (states: PublishedState[]) => void) {
       const listener = backend.listen((message) => {

@@ -27,7 +27,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
   client.on('close', () => signals.onLost(`no Redis answers at ${addressesOf(url)}`))
   client.on('ready', signals.changed)
   client.once('ready', () => void warnOfEviction(client, signals))
-  // Wake-ups that are sent while the process starts wait until the opened connection is open or has failed.
+  // Wake-ups that are sent while the process starts wait until the first connection is open or has failed.
   const tried = new Promise<void>((resolve) => client.once('ready', resolve).once('close', resolve))
   const queues = new Map<string, Queue<WakeUpData, void>>()
 
@@ -38,7 +38,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
         connection: client,
         prefix: redisPrefix(name),
         defaultJobOptions: wakeupOptions,
-        // Without these two, the queue never works if Redis is down at the start.
+        // Without these two options, the queue never works if Redis is down when the process starts.
         skipVersionCheck: true,
         skipWaitingForReady: true,
         skipMetasUpdate: true,
@@ -74,8 +74,8 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       )
     },
     reconnect() {
-      // A client that is connecting has its own time limits. In ioredis 6.0 a Cluster client that is told to
-      // reconnect while it looks up its opened servers stays in `disconnecting` for ever.
+      // A client that is connecting has its own time limits. In ioredis 6.0 a Cluster client that
+      // gets `disconnect(true)` during its first lookup of the servers stays in `disconnecting` for ever.
       if (client.status === 'ready') client.disconnect(true)
     },
     // In a Cluster BullMQ reconnects its blocking connection in a way that may hang for half a minute.
@@ -117,7 +117,8 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   }
   const clients: RedisClient[] = []
   const client = open({})
-  // BullMQ creates its blocking connection as a duplicate, and has no way to close it while Redis is down.
+  // BullMQ duplicates this client for its blocking connection, and cannot close the duplicate while Redis is down: so
+  // the duplicate is opened and closed here.
   client.duplicate = ((
     ...args: { connectionName?: string; redisOptions?: { connectionName?: string } }[]
   ) => {
@@ -135,7 +136,7 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   return {
     async close() {
       closing = true
-      // BullMQ waits for ever for a connection that is about to be retried.
+      // Waits first, because BullMQ waits for ever for a connection that is about to be retried.
       await Promise.all(clients.map(untilDecided))
       await worker.close()
       client.disconnect()
@@ -174,7 +175,7 @@ function listen(
   const opened = Promise.withResolvers<void>()
   let listening_since = Infinity
 
-  // Not ioredis's autoResubscribe: its rejection is unhandled.
+  // Replaces ioredis's `autoResubscribe`, which leaves a rejection unhandled.
   async function subscribe(): Promise<void> {
     try {
       await client.subscribe(channel)

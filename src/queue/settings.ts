@@ -4,7 +4,7 @@ import type { DefaultJobOptions } from 'bullmq'
 import type { RedisOptions } from 'ioredis'
 
 export type QueueConfig = {
-  /** BullMQ runs on Redis or Valkey if set, otherwise on PostgreSQL. */
+  /** The URL of Redis or Valkey; null: BullMQ runs on PostgreSQL. */
   redis_url: string | null
   database_url: string
   /** The schema of BullMQ's tables in PostgreSQL. Default: `bullmq`. */
@@ -19,57 +19,63 @@ export type QueueHooks = {
 }
 
 /**
- * How often the backend is probed with a write: while it is used, after `idle_after_ms` without messages, and while
- * it is down. A message that fails causes a probe at once.
+ * The intervals at which the backend is probed with a write: while the backend is used, after `idle_after_ms` without
+ * messages, and while it is down. A message that fails causes a probe at once.
  */
 export const probe_interval_ms = 1_000
 export const idle_probe_interval_ms = 5_000
 export const idle_after_ms = 5_000
 export const down_probe_interval_ms = 250
-/** Waiting requests poll a little longer than the outage, because states published during it are lost. */
+/**
+ * The time for which waiting requests poll after an outage, because states that were published during the outage are
+ * lost.
+ */
 export const recovery_ms = 500
 /** How long a close waits for a backend that does not answer. */
 export const close_limit_ms = 2_000
 
-/** BullMQ jobs in one addBulk. 100 take about 10 ms, far below the limit of 100 ms. */
+/** The maximum number of BullMQ jobs in one `addBulk`. 100 jobs take about 10 ms, far below the limit of 100 ms. */
 export const max_batch = 100
 /**
- * Wake-ups in one BullMQ job. A slow job delays the end of its BullMQ job, but not the start of the other wake-ups in
- * it.
+ * The maximum number of wake-ups in one BullMQ job. A slow job delays the end of the BullMQ job, but not the start of
+ * the other wake-ups in the BullMQ job.
  */
 export const wakeups_per_job = 16
 /** How long a wake-up may wait in its worker; then its job is claimed directly. */
 export const wakeup_wait_ms = 60_000
-/** Wake-ups of a queue that may wait for the current batch; further ones are dropped. */
+/** The maximum number of wake-ups of a queue that wait for the current batch; further wake-ups are dropped. */
 export const max_waiting = 20_000
 
 /**
- * BullMQ jobs that may wait in a queue: without a worker they must not grow without limit. The depth is read at this
- * interval.
+ * The maximum number of BullMQ jobs that wait in a queue: without a worker, their number must not grow without limit.
+ * `depth_interval_ms`: the interval at which the depth is read.
  */
 export const max_depth = 10_000
 export const depth_interval_ms = 1_000
 
 export const defaultSchema = 'bullmq'
-/** Hash-tagged, so that on a Redis Cluster all keys of a queue are in one slot. */
+/** The prefix of a queue's keys. The hash tag puts all keys of a queue into one slot of a Redis Cluster. */
 export const redisPrefix = (queue: string) => `{sluice:${queue}}`
 
-/** Finished jobs would only use memory, and BullMQ's retries would compete with those in Postgres. */
+/**
+ * The options of BullMQ jobs: finished jobs would only use memory, and BullMQ's retries would compete with the
+ * retries in Postgres.
+ */
 export const wakeupOptions: DefaultJobOptions = { attempts: 1, removeOnComplete: true, removeOnFail: true }
 
 export const workerSettings = {
-  // BullMQ redelivers a wake-up of a dead worker within 15 s; its row is claimed long before.
+  // BullMQ redelivers a wake-up of a dead worker within 15 s; the sweep claims the job row long before.
   lockDuration: 10_000,
   stalledInterval: 2_000,
   // Postgres decides if a job has failed too often.
   maxStalledCount: 1_000_000,
   runRetryDelay: 500,
-  // An idle worker polls after so many seconds; a new wake-up reaches it at once. BullMQ counts a silent connection
+  // The seconds after which an idle worker polls; a new wake-up reaches it at once. BullMQ counts a silent connection
   // as lost a second later, so this is part of the recovery time after a restart of Redis.
   drainDelay: 3,
 }
 
-/** Errors of a reachable Redis that cannot work now. Scripts wrap them in other text. */
+/** Errors of a reachable Redis that cannot work now. Redis scripts wrap these errors in other text. */
 const unusable_reply = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
 
 const anyConnection = {
@@ -79,7 +85,10 @@ const anyConnection = {
   keepAlive: 5_000,
 } satisfies RedisOptions
 
-/** For wake-ups and publications. It never waits for a Redis that is down; wake-ups have a shorter limit. */
+/**
+ * The connection for wake-ups and publications. Commands fail at once while Redis is down. `commandTimeout` is the
+ * limit of all commands; wake-ups have a shorter one.
+ */
 export const producerConnection: RedisOptions = {
   ...anyConnection,
   commandTimeout: 1_000,
@@ -90,7 +99,7 @@ export const producerConnection: RedisOptions = {
   reconnectOnError: (error) => error.message.includes('READONLY'),
 }
 
-/** A worker's two connections. Commands have no time limit, but a silent socket is replaced. */
+/** The two connections of a worker. Commands have no time limit, but a silent socket is replaced. */
 export const consumerConnection: RedisOptions = {
   ...anyConnection,
   maxRetriesPerRequest: null,
@@ -100,16 +109,19 @@ export const consumerConnection: RedisOptions = {
 }
 export const consumer_retry_ms = 250
 /**
- * Far below the limit of a probe: otherwise a Cluster with two queues on one server is found late at each new
- * connection.
+ * Far below the limit of a probe: with a longer delay, the probe at each new connection is late if two queues are on
+ * one server of a Cluster.
  */
 export const cluster_retry_ms = 10
 /** A Cluster client that still disconnects after this time hangs: `disconnectTimeout` is shorter. */
 export const disconnecting_limit_ms = 500
-/** For the connection that waits for wake-ups: BullMQ usually waits `drainDelay`, but 10 s after an error. */
+/**
+ * The socket timeout of the connection that waits for wake-ups: BullMQ waits for `drainDelay` seconds, or 10 s after
+ * an error.
+ */
 export const blocking_socket_timeout_ms = 12_000
 
-/** Receives published states. It sends nothing by itself, so it is pinged. */
+/** The connection that receives published states. It sends no commands of its own, so it is pinged. */
 export const subscriberConnection: RedisOptions = {
   ...anyConnection,
   enableOfflineQueue: false,

@@ -3,7 +3,7 @@
 import { wakeups_per_job } from './settings.ts'
 
 const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-/** A little more than our longest message. */
+/** The maximum length of a wake-up message: a little more than our longest message. */
 const MAX_WAKEUP_CHARACTERS = 64 * (wakeups_per_job + 1)
 const MAX_MESSAGE_CHARACTERS = 65_536
 const MAX_STATE_CHARACTERS = 32
@@ -19,8 +19,7 @@ export type WakeUpData = { ids: string[] }
 
 /**
  * The BullMQ jobs for some wake-ups, with several wake-ups each: BullMQ's cost is per job, and wake-ups of one BullMQ
- * job are claimed together. They get no id from us, because BullMQ silently ignores a job with an id that it still
- * stores.
+ * job are claimed together. BullMQ assigns their ids: it silently ignores a job with an id that it still stores.
  */
 export function toJobs(wakeups: WakeUp[]): { name: string; data: WakeUpData }[] {
   const ids = wakeups.map(({ id }) => id)
@@ -29,7 +28,7 @@ export function toJobs(wakeups: WakeUp[]): { name: string; data: WakeUpData }[] 
   return jobs
 }
 
-/** The job ids of a wake-up from the backend; empty if it is not ours. Never throws. */
+/** The job ids of a wake-up from the backend; empty if another program has sent the wake-up. Never throws. */
 export function decodeWakeUp(text: string): string[] {
   const data = text.length > MAX_WAKEUP_CHARACTERS ? undefined : parsed(text)
   if (typeof data !== 'object' || data === null || !('ids' in data)) return []

@@ -5,21 +5,24 @@ import type { WakeUp, Queue } from './queue.ts'
 export type WakeUps = {
   /** Whether a job of this tenant may get a wake-up now; if not, the sweep finds it. */
   admits(queue: string, tenant_id: string): boolean
-  /** Sends a wake-up; call it after the commit. Never throws, never waits. */
+  /** Sends a wake-up without waiting. Call it after the commit. Never throws. */
   wake(wakeup: WakeUp & { tenant_id: string }): void
   /** Removes ended jobs from the window. */
   jobsEnded(jobs: { id: string }[]): void
 }
 
-/** How long a wake-up counts at most if the end of its job is not published. */
+/** The maximum time for which a wake-up counts in the window, if the end of its job is not published. */
 const EXPIRY_MS = 10_000
-/** Wake-ups that count at once, of all tenants; further jobs wait for the sweep. */
+/** The maximum number of counted wake-ups of all tenants; further jobs wait for the sweep. */
 const MAX_PENDING = 50_000
 
-/** The window is counted in this process only: with several processes a tenant has a window in each. */
+/**
+ * `window`: the maximum number of a tenant's jobs in a queue with a wake-up. It is counted per process: each process
+ * gives a tenant a window of its own.
+ */
 export function createWakeUps(queue: Queue, window: number): WakeUps {
   const pending = new Map<string, { share: string; at: number }>()
-  /** Counted jobs by share; a share is `<queue> <tenant id>`. */
+  /** The number of counted jobs by `<queue> <tenant id>`. */
   const shares = new Map<string, number>()
 
   function release(id: string): void {

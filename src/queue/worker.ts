@@ -22,8 +22,8 @@ export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
   C
 > {
   /**
-   * Any client of the backend may have added this job, so only valid ids are accepted. A job without any is simply
-   * completed: if it failed, BullMQ would deliver it again.
+   * Any client of the backend may have added this job, so only valid ids are accepted. A job without a valid id is
+   * completed without work: if it failed, BullMQ would deliver it again.
    */
   protected override createJob(found: JobJson, id: string): Job<WakeUpData, void> {
     const { opts, progress, timestamp, attemptsMade, attemptsStarted, stalledCounter } = found
@@ -46,20 +46,20 @@ export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
     )
   }
 
-  /** Stops renewing locks: a close that waits for an unreachable backend leaves that timer running. */
+  /** Stops the renewal of locks: its timer keeps running while a close waits for an unreachable backend. */
   stopRenewing(): Promise<void> {
     return this.lockManager.close()
   }
 }
 
-/** A wake-up waited for too long. */
+/** A wake-up that waited too long in its worker. */
 class WakeUpRefused extends Error {}
 
 function ignoreRefused(error: unknown): void {
   if (!(error instanceof WakeUpRefused)) throw error
 }
 
-/** With `autorun: false` in `options` the worker does not run yet. */
+/** Creates a worker, which runs at once unless `options` has `autorun: false`. */
 export function createWorker<B extends IQueueBackend, C>(
   { queue, concurrency, perform }: WorkerStart,
   options: Omit<WorkerOptions<C>, 'concurrency'>,
@@ -68,7 +68,8 @@ export function createWorker<B extends IQueueBackend, C>(
 ): WakeUpWorker<B, C> {
   const limited = createGate({
     running: concurrency,
-    // All wake-ups that BullMQ may deliver at once fit. A wake-up that waits too long is left to the sweep.
+    // There is room for all wake-ups that BullMQ may deliver at once. A wake-up that waits too long is dropped, and
+    // the sweep finds its job.
     queue: {
       waiting: concurrency * wakeups_per_job,
       wait_ms: wakeup_wait_ms,
@@ -77,7 +78,7 @@ export function createWorker<B extends IQueueBackend, C>(
   })
   const worker = new WakeUpWorker<B, C>(
     queue,
-    // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
+    // The processor returns nothing: BullMQ runs a job again if its result cannot be serialised.
     async (job: Job<WakeUpData, void>, _token?: string, signal?: AbortSignal) => {
       await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal)).catch(ignoreRefused)))
     },
@@ -86,7 +87,7 @@ export function createWorker<B extends IQueueBackend, C>(
   )
   worker.on('error', failed)
   worker.on('lockRenewalFailed', (ids) => {
-    for (const id of ids) worker.cancelJob(id, 'its lock was lost')
+    for (const id of ids) worker.cancelJob(id, 'the lock of the wake-up was lost')
   })
   return worker
 }

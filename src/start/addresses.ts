@@ -34,7 +34,7 @@ export async function chooseAddresses(config: Config): Promise<PartAddresses> {
   const addresses = {
     api: await chooseAddress(api),
     webhooks: await chooseAddress(webhooks),
-    // Passkeys are bound to a host name: browsers accept none for an IP address.
+    // Passkeys are bound to a host name: browsers accept no passkeys for an IP address.
     dashboard: await chooseAddress(dashboard, isLocal(dashboard.host) ? { name: 'localhost' } : {}),
   }
   const emulators = new Map<EmulatorListener, PartAddress>()

@@ -1,4 +1,4 @@
-// DATA_DIR, the folder of `npm start`: created, checked and locked, so that one start uses it at a time.
+// DATA_DIR, the folder of `npm start`: created, checked and locked, so that only one start uses the folder at a time.
 import { chmod, mkdir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,15 +10,18 @@ import { commandOfOwnProcess, processStarted } from './processes.ts'
 import { isProgram } from './programs.ts'
 
 const ProcessRecord = z.object({ pid: z.int(), started: z.string() })
-/** The start that holds the lock, and its parts. Pids are reused, so each is stored with its start time. */
+/**
+ * The start that holds the lock, and its parts. Pids are reused, so each pid is stored with the start time of its
+ * process.
+ */
 const LockRecord = ProcessRecord.extend({ parts: z.record(z.string(), ProcessRecord).default({}) })
 const DevFile = z.object({ api_url: z.string() })
 
-/** After this long, parts that outlived a killed start are killed. */
+/** Parts that outlived a killed start are killed after this time. */
 const ORPHAN_TIMEOUT_MS = 10_000
 
 export type LockedFolder = {
-  /** Records the current process of a part, so that the next start finds it if this one is killed. */
+  /** Records the current process of a part, so that the next start finds the process if this start is killed. */
   record: (part: string, pid: number) => void
   release: () => Promise<void>
 }
@@ -31,7 +34,7 @@ export type LockedFolder = {
 export async function lockFolder(data_dir: string): Promise<LockedFolder> {
   try {
     // Under root the embedded servers run as another user, who needs to enter this folder but not to list it.
-    const created = await makeFolder(data_dir)
+    const created = await createFolder(data_dir)
     if (created && process.getuid?.() === 0) await chmod(data_dir, 0o711)
     await assertOwnFolder(data_dir)
     return await lock(data_dir)
@@ -115,23 +118,26 @@ export function unusable(error: unknown, data_dir: string): unknown {
 }
 
 /**
- * False if the folder existed. Does not use Node's `recursive`: that never returns where folders cannot be created, such
- * as in /proc.
+ * Creates a folder and its parents. False if the folder exists already. Does not use Node's `recursive`, which never
+ * returns where folders cannot be created, such as in /proc.
  */
-async function makeFolder(path: string): Promise<boolean> {
+async function createFolder(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 })
     return true
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'EEXIST' && (await stat(path)).isDirectory()) return false
-    // If the parent exists, the error has another cause.
-    if (code !== 'ENOENT' || !(await makeFolder(dirname(path)))) throw error
-    return await makeFolder(path)
+    // If the parent folder exists already, the error has another cause and is thrown.
+    if (code !== 'ENOENT' || !(await createFolder(dirname(path)))) throw error
+    return await createFolder(path)
   }
 }
 
-/** Undefined if the file is missing or does not match. Throws ConfigError if another user may have written it. */
+/**
+ * Reads a JSON file by its schema. Undefined if the file is missing or does not match. Throws ConfigError if another
+ * user may have written it.
+ */
 function read<T extends z.ZodType>(path: string, schema: T): z.output<T> | undefined {
   const text = readOwnFile(path)
   try {

@@ -20,21 +20,21 @@ type EmulatorSettings = {
   provider_name: string
   file: string
   port: EmulatorPort
-  /** Prefix of its URL. Default: `http://`. */
+  /** Prefix of the emulator's URL. Default: `http://`. */
   scheme?: string
-  /** Set if the page and the controls have a port of their own. */
+  /** Present if the page and the controls of the emulator have a port of their own. */
   page?: { name: 'inbox'; port: EmulatorPort }
   /** The provider counts as configured if one of these variables is set. */
   provider_variables: readonly VariableName[]
   /** The variable that the banner names for configuring the provider. */
   variable: VariableName
-  /** Banner note: how it differs from the provider. */
+  /** Banner note: how the emulator differs from the provider. */
   note: string
-  /** Null: it reads the key of its callers from a variable. */
+  /** The API key of the emulator's callers; null: the emulator reads the key from a variable. */
   api_key: string | null
   /** The variables that make the other parts use this emulator. */
   variables: (url: string, config: Config) => Partial<Record<ProviderVariable, string>>
-  /** Further options, next to port, key and folder. */
+  /** Further command line options, in addition to port, key and folder. */
   args: (config: Config) => string[]
   /** The variables that the emulator reads. */
   reads: readonly VariableName[]
@@ -44,7 +44,10 @@ type EmulatorSettings = {
 
 const TWILIO_ACCOUNT = `AC${'0'.repeat(32)}`
 
-/** Derived per folder and stable over starts. A caller with this token can post statuses of messages. */
+/**
+ * The auth token of the Twilio emulator: derived from ENCRYPTION_KEY, so the same in each start. A caller with this
+ * token can post statuses of messages.
+ */
 function twilioToken({ ENCRYPTION_KEY = '' }: Config): string {
   return createHmac('sha256', ENCRYPTION_KEY).update('twilio emulator').digest('hex').slice(0, 32)
 }
@@ -63,7 +66,7 @@ const SETTINGS = {
       `--webhook-url=${WEBHOOKS_URL}/stripe`,
       ...(EMULATOR_EVENTS === 'needed' ? [`--webhook-events=${EVENT_TYPES.join()}`] : []),
     ],
-    // Signs webhooks.
+    // The secret with which the emulator signs webhooks.
     reads: ['STRIPE_WEBHOOK_SECRET'],
     is_optional: false,
   },
@@ -82,7 +85,7 @@ const SETTINGS = {
       TWILIO_FROM: config.TWILIO_FROM ?? '+15005550006',
     }),
     args: ({ WEBHOOKS_URL }) => [`--account-sid=${TWILIO_ACCOUNT}`, `--webhook-url=${WEBHOOKS_URL}/twilio`],
-    // Signs callbacks.
+    // The token with which the emulator signs callbacks.
     reads: ['TWILIO_AUTH_TOKEN'],
     is_optional: true,
   },
@@ -117,7 +120,7 @@ const SETTINGS = {
 } as const satisfies Record<string, EmulatorSettings>
 
 export type EmulatorName = keyof typeof SETTINGS
-/** A listening address: an emulator, or the page of one. */
+/** A listener: an emulator, or the page of an emulator. */
 export type EmulatorListener = EmulatorName | NonNullable<EmulatorSettings['page']>['name']
 export const EMULATORS: Readonly<Record<EmulatorName, EmulatorSettings>> = SETTINGS
 const EMULATOR_NAMES = Object.keys(EMULATORS) as EmulatorName[]

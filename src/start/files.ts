@@ -37,7 +37,7 @@ export function openOwnFile(path: string, mode: keyof typeof FLAGS): number {
   }
 }
 
-/** The content of a file; undefined if it does not exist. Throws as `openOwnFile`. */
+/** The content of a file; undefined if it does not exist. Throws like `openOwnFile`. */
 export function readOwnFile(path: string): string | undefined {
   let file
   try {
@@ -51,7 +51,7 @@ export function readOwnFile(path: string): string | undefined {
   }
 }
 
-/** Replaces a file atomically, also if the process is killed or the disk is full. Throws as `openOwnFile`. */
+/** Replaces a file atomically, even if the process is killed or the disk is full. Throws like `openOwnFile`. */
 export function replaceOwnFile(path: string, text: string): void {
   const complete = `${path}.new`
   const file = openOwnFile(complete, 'write')
@@ -64,7 +64,7 @@ export function replaceOwnFile(path: string, text: string): void {
   renameSync(complete, path)
 }
 
-/** Creates or overwrites a file. Throws as `openOwnFile`. */
+/** Creates or overwrites a file. Throws like `openOwnFile`. */
 export function writeOwnFile(path: string, text: string): void {
   const file = openOwnFile(path, 'write')
   try {
@@ -78,7 +78,7 @@ export function writeOwnFile(path: string, text: string): void {
  * Creates or replaces a file that only the account can read (null: this user). Does not follow a link, which the owner
  * of the folder could create at any moment.
  */
-export async function makePrivateFile(path: string, text: string, account: Account | null): Promise<void> {
+export async function createPrivateFile(path: string, text: string, account: Account | null): Promise<void> {
   await rm(path, { force: true })
   const file = await open(path, 'wx', 0o600)
   try {

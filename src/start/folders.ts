@@ -21,9 +21,12 @@ import { dirname, join, resolve } from 'node:path'
 export type Account = { name: string; uid: number; gid: number }
 
 export type ServerFolder = {
-  /** Owned by this user: password, log, record of the running server. */
+  /**
+   * The folder of the server, owned by this user: it contains the password, the log and the record of the running
+   * server.
+   */
   folder: string
-  /** The server's data folder inside; missing before the first start. */
+  /** The data folder of the server, inside `folder`; it does not exist before the first start. */
   data: string
   /** The account that the server runs as; null: this user. */
   account: Account | null
@@ -32,11 +35,11 @@ export type ServerFolder = {
 const COMMON_FOLDER = '/var/tmp'
 
 /**
- * Creates the folder of a server. No server runs as root: under root it runs as the owner of its existing data, else as
- * `postgres`, else as `nobody`. If that account cannot reach the requested folder (a checkout under a home of mode 0700),
- * the folder is `/var/tmp/sluice-data-<hash of the requested path>`.
+ * Creates the folder of a server. No server runs as root: under root the server runs as the owner of its existing
+ * data, else as `postgres`, else as `nobody`. If that account cannot reach the requested folder (a checkout under a
+ * home of mode 0700), the folder is `/var/tmp/sluice-data-<hash of the requested path>`.
  */
-export async function makeServerFolder(requested: string): Promise<ServerFolder> {
+export async function createServerFolder(requested: string): Promise<ServerFolder> {
   const asRoot = process.getuid?.() === 0
   await mkdir(resolve(requested), { recursive: true, mode: asRoot ? 0o711 : 0o700 })
   const folder = await realpath(resolve(requested))
@@ -65,7 +68,7 @@ export async function makeServerFolder(requested: string): Promise<ServerFolder>
 }
 
 /** Creates an empty folder that only the account can enter (null: this user). */
-export async function makePrivateFolder(path: string, account: Account | null): Promise<void> {
+export async function createPrivateFolder(path: string, account: Account | null): Promise<void> {
   await mkdir(path, { mode: 0o700 })
   if (account) await chown(path, account.uid, account.gid)
 }
@@ -87,7 +90,7 @@ export async function readableCopy(
     // Copied under a temporary name and renamed, so that the copy appears complete.
     const temporary = await mkdtemp(`${copy}-`)
     await cp(source, temporary, { recursive: true, verbatimSymlinks: true })
-    await makeReadable(temporary)
+    await allowReading(temporary)
     await rename(temporary, copy).catch(() => rm(temporary, { recursive: true, force: true }))
   }
   await assertOwnFolder(copy)
@@ -135,8 +138,9 @@ async function unprivilegedAccount(): Promise<Account> {
 }
 
 /**
- * Throws ConfigError unless this user owns the folder and no other user can write to it: its content is trusted. In a
- * world-writable parent another user could have created the folder or a link of that name first, hence lstat too.
+ * Throws ConfigError unless this user owns the folder and no other user can write to it: its content is trusted.
+ * Links are refused too: in a world-writable parent, another user could have created the folder or a link with its
+ * name first.
  */
 export async function assertOwnFolder(path: string): Promise<void> {
   const folder = await stat(path)
@@ -151,7 +155,7 @@ export async function assertOwnFolder(path: string): Promise<void> {
     )
 }
 
-async function makeReadable(folder: string): Promise<void> {
+async function allowReading(folder: string): Promise<void> {
   await chmod(folder, 0o755)
   for (const name of await readdir(folder, { recursive: true })) {
     const path = join(folder, name)

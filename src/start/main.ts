@@ -19,7 +19,7 @@ import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
 import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorListener } from './emulators.ts'
 import { openOwnFile, writeOwnFile } from './files.ts'
-import { makeServerFolder } from './folders.ts'
+import { createServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { ensureOwner, type DashboardLogin } from './owner.ts'
 import { buildStalePages } from './pages.ts'
@@ -36,7 +36,7 @@ import { createTerminalWriter } from './terminal.ts'
 const DEMO_TENANT = 'demo'
 const DEMO_CONTACT = 'ops@shop.example'
 
-/** The context of the steps of the start. `cleanup` stops everything that was started, in reverse order. */
+/** The context that the steps of the start share. `cleanup` stops everything that was started, in reverse order. */
 type Start = {
   config: Config
   data_dir: string
@@ -67,12 +67,12 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     write(`Starting Sluice in ${data_dir}\n`)
     const began_at = performance.now()
     const step = createStep(write)
-    // Open until this process exits. The parts append to the file themselves, so no line is lost if this process is
-    // killed.
+    // The file is open until this process exits. The parts append to the file themselves, so no line is lost if this
+    // process is killed.
     const log_descriptor = openOwnFile(log_file, 'append')
     const log = createLog(provided.LOG_LEVEL, 'start', log_descriptor)
     const server_folder =
-      provided.DATABASE_URL === undefined ? await makeServerFolder(join(data_dir, 'postgres')) : null
+      provided.DATABASE_URL === undefined ? await createServerFolder(join(data_dir, 'postgres')) : null
     const existing_database =
       server_folder !== null && existsSync(server_folder.data) ? server_folder.folder : null
     const secrets = loadSecrets(data_dir, existing_database)
@@ -94,7 +94,7 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     await startServers(start)
     const DATABASE_URL = config.DATABASE_URL!
     await step('Migrations', () => migrateAll(config, DATABASE_URL, log))
-    // Only with the SMTP emulator, whose inbox receives all email.
+    // A contact is set only with the SMTP emulator, whose inbox receives all email.
     const contact = addresses.emulators.has('smtp') ? DEMO_CONTACT : null
     const demo = await step('Demo tenant, API key and user', () =>
       seed(DATABASE_URL, data_dir, secrets, contact),
@@ -137,8 +137,8 @@ async function startServers({ config, data_dir, log, notify, cleanup, step, note
     const postgres = await step('PostgreSQL', () =>
       startPostgres({
         data_dir: join(data_dir, 'postgres'),
-        // Each autovacuum run is a new process. Every three seconds they would cost more than the rest of an idle
-        // PostgreSQL.
+        // Each autovacuum run is a new process. A run every three seconds (the default of `startPostgres`) would cost
+        // more than the rest of an idle PostgreSQL.
         settings: { autovacuum_naptime: '15s' },
         log: (line) => log.info(line),
       }),
@@ -162,7 +162,7 @@ async function startServers({ config, data_dir, log, notify, cleanup, step, note
     notes.push(`Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}, data in ${redis.folder}`)
   } else if (config.QUEUE === 'redis')
     throw new ConfigError(
-      'QUEUE=redis, but REDIS_URL is not set and neither redis-server nor valkey-server is on the PATH.',
+      'QUEUE=redis, but REDIS_URL is not set and neither redis-server nor valkey-server is on the PATH. Set REDIS_URL, install one of the servers, or set QUEUE=postgres.',
     )
   else notes.push('Queue        BullMQ on PostgreSQL (no redis-server or valkey-server on the PATH)')
 }
@@ -203,7 +203,7 @@ function devFileOf(
     redis_url: config.REDIS_URL ?? null,
     emulators: Object.fromEntries(Array.from(addresses.emulators, ([name, { url }]) => [`${name}_url`, url])),
     webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
-    // Credentials of the emulator only.
+    // Present only with the emulator: real credentials are not published.
     twilio: addresses.emulators.has('twilio')
       ? {
           account_sid: emulator_variables.TWILIO_ACCOUNT_SID,
@@ -246,8 +246,8 @@ function refuseInProduction(config: Config): void {
 }
 
 /**
- * Ensures the demo tenant, a key with every scope and a user of the dashboard; the same at every start of this folder.
- * `contact`: set as the tenant's contact if it has none.
+ * Ensures the demo tenant, a key with every scope and a user of the dashboard; the same at every start of this
+ * folder. `contact`: the tenant's contact, which is set only if the tenant has none.
  */
 async function seed(
   database_url: string,

@@ -21,7 +21,7 @@ export async function readinessOf(services: SupervisedPart[]): Promise<Record<st
 
 /** The metrics of all services as one text, with the label `part`. A service that does not answer is left out. */
 export async function metricsOf(services: SupervisedPart[]): Promise<string> {
-  /** By HELP line: the HELP and TYPE lines, then the samples of each service. */
+  /** The lines of each metric by its HELP line: first the HELP and TYPE lines, then the samples of each service. */
   const metrics = new Map<string, string[]>()
   for (const [index, text] of (
     await Promise.all(services.map((one) => fetchFrom(one, '/metrics')))

@@ -9,7 +9,10 @@ import { saveSecrets, type Secrets } from './secrets.ts'
 const DEMO_EMAIL = 'owner@sluice.example'
 export type DashboardLogin = { email: string; password: string }
 
-/** Creates the user if it does not exist. Null if the password is unknown, as with a database of another installation. */
+/**
+ * Creates the user if it does not exist. Returns null if the user's password is unknown, e.g. because the database
+ * comes from another installation.
+ */
 export async function ensureOwner(
   sql: Sql,
   tenant_id: string,
@@ -17,7 +20,7 @@ export async function ensureOwner(
   secrets: Secrets,
 ): Promise<DashboardLogin | null> {
   if (!(await hasUser(sql, DEMO_EMAIL))) {
-    // Stored first: without the password the user could not sign in.
+    // The password is stored before the user is created: without the password the user could not sign in.
     secrets.dashboard_password ||= newPassword()
     saveSecrets(data_dir, secrets)
     const { hashPassword } = await import('better-auth/crypto')

@@ -9,7 +9,10 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const BUILT_PAGE = join(ROOT, 'dist/dashboard/index.html')
 const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts']
 
-/** Resolves after the build, if one is needed. A failure is logged; the dashboard then reports that its pages are missing. */
+/**
+ * Builds the pages if necessary, and resolves after the build. A failure is logged; the dashboard then reports that
+ * its pages are missing.
+ */
 export async function buildStalePages(log: Log, cleanup: AsyncDisposableStack): Promise<void> {
   const built_at = await modifiedAt(BUILT_PAGE)
   const newest = Math.max(...(await Promise.all(SOURCES.map((path) => newestIn(join(ROOT, path))))))
@@ -43,7 +46,7 @@ async function newestIn(path: string): Promise<number> {
   return Math.max(...times)
 }
 
-/** 0 if the file does not exist. */
+/** The time of the file's last change, in Unix milliseconds; 0 if the file does not exist. */
 async function modifiedAt(path: string): Promise<number> {
   return await stat(path).then(
     ({ mtimeMs }) => mtimeMs,

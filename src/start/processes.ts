@@ -22,8 +22,8 @@ export type ServerProcess = {
 }
 
 /**
- * The server that runs in a folder, and the process that started it. Pids are reused, so each is stored with its start
- * time.
+ * The server that runs in a folder, and the process that started it. Pids are reused, so each pid is stored with the
+ * start time of its process.
  */
 const ServerRecord = z.object({
   pid: z.int(),
@@ -36,9 +36,9 @@ const ServerRecord = z.object({
 export const serverEnvironment = { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
 /**
- * Starts a server whose output goes to `server.log` in `folder`. It leads its own process group: Ctrl-C signals the whole
- * foreground group, and a database must not stop before its clients. `end_signal` shuts the server down cleanly; it is
- * sent if this process dies without stopping the server.
+ * Starts a server whose output goes to `server.log` in `folder`. It leads its own process group: Ctrl-C signals the
+ * whole foreground group, and a database must not stop before its clients. `end_signal` shuts the server down
+ * cleanly; it is also sent if this process dies without stopping the server.
  */
 export async function spawnServer(options: {
   command: string
@@ -93,7 +93,8 @@ export async function spawnServer(options: {
 }
 
 /**
- * Polls `ready` until it is true. `ended`: the server exited first. `late`: the timeout passed, and the server was killed.
+ * Polls `ready` until it returns true. Returns `ended` if the server exited first, and `late` if the timeout passed
+ * and the server was killed.
  */
 export async function waitUntilReady(
   server: ServerProcess,
@@ -113,9 +114,9 @@ export async function waitUntilReady(
 }
 
 /**
- * Stops the server that a killed run left in this folder, with the first of `signals` that works. Returns its pid, also
- * if it has already exited; null if there was none. Throws ConfigError if the process that started it still runs, because
- * the folder is then in use.
+ * Stops the server that a killed run left in this folder, with the first of `signals` that works. Returns the
+ * server's pid, even if the server has already exited; null if no server is recorded. Throws ConfigError if the
+ * process that started it still runs, because the folder is then in use.
  */
 export async function stopOrphan(
   folder: string,
@@ -205,8 +206,9 @@ function ps(pid: number, columns: string): string[] {
 }
 
 /**
- * Starts a process that waits for the end of its input and then stops the server. Only this process holds that input, and
- * the system closes it even after kill -9. The watchdog has its own process group, or Ctrl-C would stop it first.
+ * Starts a process that waits for the end of its input and then stops the server. Only this process holds that input,
+ * and the system closes it even after kill -9. The watchdog has its own process group: otherwise Ctrl-C would stop it
+ * first.
  */
 function startWatchdog(pid: number, signal: NodeJS.Signals): ChildProcess {
   const name = signal.replace('SIG', '')

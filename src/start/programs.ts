@@ -8,11 +8,11 @@ import { emulatorArgs, EMULATORS, emulatorsOf, emulatorVariables } from './emula
 import type { PartAddresses } from './addresses.ts'
 
 export type Program = {
-  /** Name in messages: "the worker". */
+  /** The name in messages, e.g. `worker` in "The worker is back." */
   name: string
   file: string
   args: string[]
-  /** Added to the environment of this process. */
+  /** Variables that are added to the environment of this process. */
   env: Record<string, string>
 }
 
@@ -105,7 +105,7 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
     API_PORT: String(addresses.api.port),
     WEBHOOKS_PORT: String(addresses.webhooks.port),
     DASHBOARD_PORT: String(addresses.dashboard.port),
-    // Private: `npm start` serves the metrics of all parts at one address.
+    // The metrics of a part are local only: `npm start` serves the metrics of all parts at one address.
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
   }
@@ -129,7 +129,10 @@ function pathOf(file: string): string {
   return fileURLToPath(new URL(`../../${file}`, import.meta.url))
 }
 
-/** Empties every variable that the part does not read, also inherited ones, so that no part sees the secrets of another. */
+/**
+ * Empties every variable that the part does not read, even inherited variables, so that no part sees the secrets of
+ * another.
+ */
 function filterEnvironment(
   env: Record<string, string>,
   reads: (variable: VariableName) => boolean,

@@ -6,8 +6,14 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '#core/config.ts'
-import { makePrivateFile } from './files.ts'
-import { type Account, type ServerFolder, makePrivateFolder, makeServerFolder, reaches } from './folders.ts'
+import { createPrivateFile } from './files.ts'
+import {
+  type Account,
+  type ServerFolder,
+  createPrivateFolder,
+  createServerFolder,
+  reaches,
+} from './folders.ts'
 import { assertFree, launchOnPort, type PortRequest } from './ports.ts'
 import { type ServerProcess, stopOrphan, findProgram, spawnServer, waitUntilReady } from './processes.ts'
 
@@ -36,7 +42,7 @@ export type EmbeddedRedis = {
   folder: string
   /** Resolves when the current server exits, with the signal or the exit code. */
   exited: () => Promise<string>
-  /** After the server has exited: starts it again on the same port with its stored data. Needs a `data_dir`. */
+  /** Starts the server again after it has exited, on the same port with its stored data. Needs a `data_dir`. */
   restart: () => Promise<void>
   /** Clean shutdown: writes all data first. */
   stop: () => Promise<void>
@@ -62,7 +68,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
     variable: port_variable,
   }
   const temporary = options.data_dir === null ? await mkdtemp(join(tmpdir(), 'sluice-redis-')) : null
-  const home = await makeServerFolder(options.data_dir ?? temporary ?? '')
+  const home = await createServerFolder(options.data_dir ?? temporary ?? '')
   const { account } = home
   const program = await findServer(account)
   if (program === null) {
@@ -75,7 +81,7 @@ export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis |
   if (orphan?.was_running) log(`Stopped the Redis ${orphan.pid} that an earlier run left behind`)
   await assertFree(port_request)
 
-  if (!existsSync(home.data)) await makePrivateFolder(home.data, account)
+  if (!existsSync(home.data)) await createPrivateFolder(home.data, account)
   const password = options.password ?? randomBytes(24).toString('base64url')
   const configuration = await writeConfiguration(home, {
     ...defaults(home, options),
@@ -148,17 +154,19 @@ function defaults(home: ServerFolder, options: RedisOptions): Record<string, str
 }
 
 /**
- * Writes the settings to a file that only the server can read, because command lines are public, and returns its path.
- * Not in the server's own folder, where the server's account could redirect the write by a link.
+ * Writes the settings to a file that only the server can read, because command lines are public, and returns its
+ * path. The file is not in the server's own folder, where the server's account could redirect the write with a link.
  */
 async function writeConfiguration(home: ServerFolder, settings: Record<string, string>): Promise<string> {
   const path = join(home.folder, 'redis.conf')
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`)
-  await makePrivateFile(path, lines.join(''), home.account)
+  await createPrivateFile(path, lines.join(''), home.account)
   return path
 }
 
-/** Whether the server on that port is this process, not another that took the port first, and has loaded its data. */
+/**
+ * Whether the process `pid` serves the port (another process may have taken the port first) and has loaded its data.
+ */
 async function hasLoaded(port: number, pid: number, password: string): Promise<boolean> {
   const info = await sendCommand(port, `AUTH ${password}\r\nINFO\r\n`, /\r\nloading:\d/)
   return info.includes(`\r\nprocess_id:${pid}\r\n`) && info.includes('\r\nloading:0\r\n')

@@ -1,13 +1,17 @@
 // Delays before a part or a server that died is restarted.
 
-/** Doubled with each crash until the process has run for STABLE_AFTER_MS. */
+/**
+ * The delay after the first crash. It is doubled with each further crash, up to MAX_DELAY_MS, until the process has
+ * run for STABLE_AFTER_MS.
+ */
 const INITIAL_DELAY_MS = 200
 const MAX_DELAY_MS = 5_000
 const STABLE_AFTER_MS = 30_000
 
 /**
- * For one part or server. The returned function takes a sentence that says what happened and the run time in
- * milliseconds. It passes the sentence with the delay to `notify` and returns the delay in milliseconds.
+ * Creates the delays of one part or server. The returned function takes a sentence that says what happened, and the
+ * run time in milliseconds. It adds the delay to the sentence, passes the sentence to `notify`, and returns the delay
+ * in milliseconds.
  */
 export function createRestartDelays(
   notify: (line: string) => void,

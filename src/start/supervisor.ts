@@ -7,16 +7,16 @@ import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervis
 import { createRestartDelays } from './restart-delays.ts'
 import type { Program } from './programs.ts'
 
-/** File descriptor of the common log in a part; the IPC channel is the one before. */
+/** File descriptor of the common log in a part; the IPC channel has the descriptor before it. */
 const LOG_FD = 4
 
 export type SupervisedPart = {
   name: string
-  /** Its addresses; undefined while it is not ready. */
+  /** The addresses of the part; undefined while the part is not ready. */
   addresses: () => Addresses | undefined
   /**
-   * Resolves when the part is ready for the first time. Rejects with its reported reason if it exits before; it is not
-   * restarted then.
+   * Resolves when the part is ready for the first time. Rejects with the part's reported reason if the part exits
+   * earlier; it is not restarted in this case.
    */
   ready: Promise<Addresses>
   /** Stops the part after it has finished work in progress. It is not restarted. */
@@ -34,7 +34,7 @@ export type SupervisorOptions = {
   onOutputLine: (name: string, line: string) => void
 }
 
-/** Starts a part, and restarts it whenever it dies after it was ready once. */
+/** Starts a part. Once the part has been ready, it is restarted whenever it dies. */
 export function supervise(program: Program, options: SupervisorOptions): SupervisedPart {
   const { name } = program
   const first = Promise.withResolvers<Addresses>()
@@ -75,7 +75,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   }
 
   begin()
-  // A frozen part would not notice the closed channel by itself.
+  // Kills the part at the exit: a frozen part would not notice the closed channel.
   process.once('exit', () => child?.kill('SIGKILL'))
   first.promise.catch(() => {})
   return {
@@ -99,7 +99,7 @@ type ChildCallbacks = {
   onExit: (how: string, refusal: string | undefined) => void
 }
 
-/** Starts the process of a part. Undefined if that fails; `onExit` is called first. */
+/** Starts the process of a part. Undefined if the process cannot be started; `onExit` has been called then. */
 function startChild(
   program: Program,
   { log_descriptor, onStart, notify, onOutputLine }: SupervisorOptions,
@@ -108,9 +108,9 @@ function startChild(
   let child: ChildProcess
   try {
     child = fork(program.file, program.args, {
-      // Own process group: Ctrl-C signals only this process, which stops the parts in order.
+      // The part has its own process group: Ctrl-C signals only this process, which stops the parts in order.
       detached: true,
-      // As in the scripts of package.json.
+      // The same limit as in the scripts of package.json.
       execArgv: ['--max-old-space-size=512'],
       stdio: ['ignore', 'pipe', 'inherit', 'ipc', log_descriptor],
       env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_FD) },
@@ -122,10 +122,11 @@ function startChild(
   try {
     if (child.pid !== undefined) onStart(program.name, child.pid)
   } catch (error) {
-    // For example a full disk. The part works; the record is only needed if this process is killed.
+    // The record could not be written, for example because the disk is full. The part works without it: the record is
+    // only needed if this process is killed.
     notify(`The start of the ${program.name} could not be recorded (${(error as Error).message}).`)
   }
-  // Missing if the system has no file descriptor left.
+  // The output is missing if the system has no file descriptor left.
   if (child.stdout != null)
     createInterface({ input: child.stdout }).on('line', (line) => onOutputLine(program.name, line))
   let refusal: string | undefined
@@ -141,7 +142,7 @@ function startChild(
   }
   child.once('exit', (code, signal) => {
     const how = signal ?? `exit code ${code}`
-    // Its last message may still be in the channel.
+    // The last message of the process may still be in the channel.
     if (child.connected) child.once('disconnect', () => finish(how))
     else finish(how)
   })

@@ -1,9 +1,9 @@
 // Writes the output of the parts to the terminal.
 
-/** The same warning of several parts within this time is printed once: it has one cause. */
+/** If several parts write the same warning within this time, it is printed once: the warnings have one cause. */
 const DUPLICATE_WARNING_MS = 10_000
 
-/** Prints the lines of all parts, except a warning that another part has just printed. The log has all of them. */
+/** Prints the lines of all parts, except a warning that another part has just printed. The log contains all lines. */
 export function createTerminalWriter(write: (text: string) => void): (name: string, line: string) => void {
   const warnings = new Map<string, { name: string; at: number }>()
   return (name, line) => {

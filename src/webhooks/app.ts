@@ -1,5 +1,5 @@
-// The webhooks host. It verifies each notification, stores it once, with a job if it may change a resource, wakes a worker
-// and answers 200.
+// The webhooks host. It verifies each notification and stores it once, with a job if the notification may change a
+// resource. Then it wakes a worker and answers 200.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
@@ -16,20 +16,23 @@ import {
   type StoredOutcome,
 } from '#domain/notifications/store.ts'
 import { applyNotification } from '#jobs/notifications.ts'
-import { QueueTimeoutError, withTimeout } from '#queue/late.ts'
+import { AnswerTimeoutError, withTimeout } from '#core/timeout.ts'
 import type { StoreNotification, WebhooksContext } from './context.ts'
 import { rawBody } from './refuse.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /**
- * Notifications are batched over this time: no person waits for their answers, and the notifications of one payment arrive
- * close together.
+ * How long notifications are gathered for one statement: no person waits for their answers, and the notifications of
+ * one payment arrive close together.
  */
 const GATHER_MS = 15
-/** The bodies of notifications that wait to be stored. */
+/** The limit of all bodies whose notifications wait to be stored. */
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
-/** A stalled database connection raises no error: storing has this time limit. Providers wait longer. */
+/**
+ * The time limit for storing a notification, because a stalled database connection raises no error. Providers wait
+ * longer.
+ */
 const STORE_TIMEOUT_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
@@ -43,11 +46,11 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     about: ({ facts }) => facts ?? {},
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
-    // The path cannot be decoded.
+    // The path of the request cannot be decoded.
     frameworkErrors: (_error, request, reply) => void noSuchRoute(reply.header('x-request-id', request.id)),
   })
   const readBody = createBodyReader()
-  // The signature covers the raw bytes.
+  // The body stays raw, because the signature covers the raw bytes.
   app.addContentTypeParser('*', async (request: FastifyRequest) =>
     request.is404 ? null : await readBody(request),
   )
@@ -72,7 +75,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
       )
       return notifications.map(({ id }) => {
         const outcome = stored.get(id)
-        // Only the first of equal notifications in one batch is new.
+        // Only the first of several equal notifications in one batch is new.
         stored.delete(id)
         return outcome
       })
@@ -84,7 +87,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
     const ids = { notification_id: id, event_id }
     request.facts = ids
     const will_wake = wakeups.admits(applyNotification.queue, SYSTEM_TENANT_ID)
-    // After a timeout it may still be stored. Then the provider's retry is a duplicate.
+    // A notification may still be stored after the timeout. Then the provider's retry is a duplicate.
     const stored = await withTimeout(
       store({ ...notification, will_wake, request_id: request.id }),
       STORE_TIMEOUT_MS,
@@ -114,9 +117,9 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
 type HttpError = Error & { statusCode?: number; code?: string }
 
 function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
-  const is_timeout = error instanceof QueueTimeoutError || isStatementTimeout(error)
+  const is_timeout = error instanceof AnswerTimeoutError || isStatementTimeout(error)
   if (isUnavailable(error) || is_timeout) {
-    // The provider retries.
+    // The provider sends the notification again.
     return reply
       .code(503)
       .header('retry-after', 1)

@@ -9,7 +9,7 @@ import type { WakeUps } from '#queue/wakeup.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The fields of its notification for the log line, once they are known. */
+    /** The fields of the request's notification for the log line, after they are known. */
     facts?: Record<string, unknown>
   }
 }
@@ -23,8 +23,8 @@ export type WebhooksContext = {
 }
 
 /**
- * Stores a notification, with a job if it may change a resource. False if the notification was stored before. `request`: the
- * request that delivered it.
+ * Stores a notification, with a job if the notification may change a resource. Returns false if the notification was
+ * stored before. `request`: the request that delivered it.
  */
 export type StoreNotification = (
   notification: Omit<Arrival, 'will_wake' | 'request_id'>,

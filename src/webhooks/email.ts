@@ -32,7 +32,7 @@ const RECOGNIZED_TYPES: ReadonlySet<string> = new Set(
 )
 const anyEvent = z.object({ type: z.string() })
 
-/** Only the codes of a diagnostic are stored: the rest can name people. */
+/** Finds the codes in a diagnostic text. Only the codes are stored, because the rest can name people. */
 const STATUS_CODES = /^\s*(?:smtp;\s*)?([245]\d\d)?[ -]*([245]\.\d{1,3}\.\d{1,3})?/i
 
 function emailRoute(
@@ -68,7 +68,7 @@ function contentProblem(error: z.ZodError | undefined): string | undefined {
   return issue && `${issue.path.join('.') || 'the body'} ${issue.message}`
 }
 
-/** The notification to store. `event` is undefined for a type that is not recognized. */
+/** The notification to store. `event`: undefined for an event type that is not recognized. */
 function toArrival(
   { hashOf }: WebhooksContext,
   event_id: string,

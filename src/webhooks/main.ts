@@ -2,7 +2,7 @@
 import { createAddressHash } from '#core/addresses.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
-import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
+import { connectConfiguredDatabase, endPools } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
@@ -12,12 +12,15 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
-/** Notifications belong to no tenant until they are applied: they share one larger window. */
+/**
+ * The factor by which the window of notifications is larger: notifications belong to no tenant until they are applied,
+ * so they all share one window.
+ */
 const WINDOW_FACTOR = 8
 
 /**
- * Stores an empty batch, so that a missing database permission fails the start of the process. One statement serves all
- * resources: a missing permission on one table would stop all notifications.
+ * Stores an empty batch, so that a missing database permission fails the start of the process. The statement reads the
+ * tables of all resources, so a missing permission on one table would stop all notifications.
  */
 async function checkPermissions(sql: Sql): Promise<void> {
   try {
@@ -31,7 +34,7 @@ async function checkPermissions(sql: Sql): Promise<void> {
 export async function startWebhooks(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
-  ends.defer(() => endAll(sql))
+  ends.defer(() => endPools(sql))
   await checkPermissions(sql)
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())

@@ -1,4 +1,4 @@
-// Refuses notifications. Each refusal is counted; the log has at most one a second.
+// Refuses notifications. Each refusal is counted, and at most one a second is logged.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { metrics } from '#core/metrics.ts'
 import type { Log } from '#core/log.ts'
@@ -6,17 +6,23 @@ import { throttle } from '#core/seldom.ts'
 import type { SignatureVerdict } from '#providers/signatures.ts'
 
 export type NotificationRefusals = {
-  /** Refuses an unverified sender. `verdict`: the problem of the signature, or that no secret is configured. */
+  /**
+   * Refuses a request whose sender is not verified. `verdict`: the problem of the signature, or that no secret is
+   * configured.
+   */
   signature(
     verdict: SignatureVerdict | 'not configured',
     request: FastifyRequest,
     reply: FastifyReply,
   ): FastifyReply
-  /** Refuses verified content that is no event. `problem`: the reason, for senders that integrators write themselves. */
+  /**
+   * Refuses verified content that is not an event. `problem`: the reason, for integrators who write the sender
+   * themselves.
+   */
   content(request: FastifyRequest, reply: FastifyReply, problem?: string): FastifyReply
 }
 
-/** The refusals of one provider. */
+/** Refuses and counts the notifications of one provider. */
 export function createNotificationRefusals(provider: string, log: Log): NotificationRefusals {
   const warn = throttle((suppressed, reason: string, ip: string) =>
     log.warn({ provider, verdict: reason, ip, suppressed }, 'a notification was refused'),
@@ -56,7 +62,7 @@ export function rawBody({ body }: FastifyRequest): Buffer {
   return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
 }
 
-/** The parsed JSON; undefined if the bytes are no JSON. */
+/** The parsed JSON; undefined if the bytes are not JSON. */
 export function parseJson(raw: Buffer): unknown {
   try {
     return JSON.parse(raw.toString('utf8'))

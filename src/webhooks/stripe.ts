@@ -25,7 +25,7 @@ function stripeRoute(
   const secrets = list(requireVariable(config, 'STRIPE_WEBHOOK_SECRET'))
   const refuse = createNotificationRefusals('stripe', log)
 
-  // A header that cannot be valid is refused without reading the body.
+  // Refuses a header that cannot be valid, before the body is read.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const verdict = checkStripeHeader(headerOf(request, SIGNATURE), nowSeconds())
     return verdict && (await refuse.signature(verdict, request, reply))
@@ -36,13 +36,13 @@ function stripeRoute(
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const body = parseJson(raw)
     const event = readEvent(body)
-    // Accept events of any other form: they concern no resource here, and Stripe would retry for three days and then
-    // disable the endpoint.
+    // Events of other forms are accepted, although they concern no resource here: Stripe would send a refused event for
+    // three days and then disable the endpoint.
     if (event === undefined && isEventOfAnyForm(body)) {
       metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
       return { received: true }
     }
-    // Only Sluice writes lookups: a lookup is trusted to have our ids.
+    // A lookup from outside is refused: lookups are trusted to have our ids, so only Sluice may write them.
     if (event === undefined || event.kind === LOOKUP_KIND) return await refuse.content(request, reply)
     const is_new = await storeNotification(notificationOf('stripe', event), request)
     return { received: true, ...(!is_new && { duplicate: true }) }

@@ -23,13 +23,19 @@ export const twilioNotifications: NotificationRoute = {
   route: twilioRoute,
 }
 
-/** The API process accepts any token, for example `set`. Here a guessed token would let anyone forge notifications. */
+/**
+ * The minimum length of a token. The API process accepts any token, for example `set`; here, anyone could forge
+ * notifications with a guessed token.
+ */
 const MIN_TOKEN_LENGTH = 12
-/** An SMS has at most 1,600 characters. The form is read before its sender is verified: the signature covers the full form. */
+/**
+ * The limit of a form. An SMS has at most 1,600 characters. The whole form must be read before its sender is verified,
+ * because the signature covers it.
+ */
 const MAX_FORM_BYTES = 64 * 1024
-/** The parameters of a form. An SMS has about 30, and 20 more with ten pictures. */
+/** The maximum number of parameters of a form. An SMS has about 30, and an SMS with ten pictures about 50. */
 const MAX_PARAMETERS = 300
-/** Sends no reply to the person. */
+/** The answer to Twilio, which sends no reply to the person. */
 const EMPTY_TWIML = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
 
@@ -42,14 +48,14 @@ function twilioRoute(
   const tokens = list(config.TWILIO_AUTH_TOKEN ?? '')
   if (tokens.some(({ length }) => length < MIN_TOKEN_LENGTH))
     throw new ConfigError(
-      `TWILIO_AUTH_TOKEN: is shorter than ${MIN_TOKEN_LENGTH} characters. The webhooks host verifies signatures with it: set the real token.`,
+      `TWILIO_AUTH_TOKEN is shorter than ${MIN_TOKEN_LENGTH} characters. The webhooks host verifies signatures with it: set the real token.`,
     )
-  // Twilio signs the configured URL. The Host header of a request cannot be trusted.
+  // Twilio signs the URL that is configured there. The Host header of a request cannot be trusted.
   const origin = webhooksUrl(config)
   const refuse = createNotificationRefusals(SMS.provider, log)
   const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
 
-  // A header that cannot be valid is refused without reading the body.
+  // Refuses a header that cannot be valid, before the body is read.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
     if (isTwilioSignature(headerOf(request, SIGNATURE))) return undefined
@@ -70,7 +76,7 @@ function twilioRoute(
   })
 }
 
-/** Throws `payload_too_large` before parsing a form with too many parameters. */
+/** Parses a form. Throws `payload_too_large`, before parsing, if the form has too many parameters. */
 function parseForm(raw: Buffer): URLSearchParams {
   const text = raw.toString('utf8')
   if (text.split('&', MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
@@ -85,7 +91,7 @@ function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
 }
 
-/** The notification to store. `message_id`: the id of our message, from the callback URL. */
+/** The notification to store. `message_id`: the id of our message from the callback URL, if there is one. */
 function toArrival(
   { hashOf, vault }: WebhooksContext & { vault: Vault },
   post: TwilioPost,
@@ -96,8 +102,8 @@ function toArrival(
   if (post.kind === 'inbound') {
     const { from, received_by, body, keyword } = post
     const payload: MessageProviderEvent = {
-      about: 'word',
-      word: keyword,
+      about: 'inbound_sms',
+      keyword,
       from: hashOf('sms', from),
       received_by: received_by.map((each) => hashOf('sms', each)),
     }
@@ -107,16 +113,14 @@ function toArrival(
     const text = vault.seal(JSON.stringify(inbound), inboundTextContext(stored.id))
     return { ...stored, payload: { ...payload, text } }
   }
-  const { word, status, failure } = post
+  const { provider_status, status, failure } = post
   const is_relevant = status !== null
   const payload: MessageProviderEvent | Record<string, never> =
-    status === null
-      ? {}
-      : { about: 'sms', message_id, reference: sid, status, provider_status: word, failure }
+    status === null ? {} : { about: 'sms', message_id, reference: sid, status, provider_status, failure }
   return notificationOf(SMS.provider, {
     ...about,
-    event_id: `${sid}:${word}`,
-    kind: `sms.${word}`,
+    event_id: `${sid}:${provider_status}`,
+    kind: `sms.${provider_status}`,
     payload,
     is_relevant,
   })

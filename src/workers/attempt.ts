@@ -8,15 +8,16 @@ import { discard, park, retry, unknown, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { factsOf } from './job-log.ts'
 
-const ATTEMPTS_EXHAUSTED = 'too many attempts died or threw: the job may crash the process that performs it'
+const ATTEMPTS_EXHAUSTED =
+  'too many attempts crashed or threw: the job may crash the process that performs it'
 const DUPLICATE_REFERENCE = 'the provider answered with the id of another object'
 
 type NextDecision = () => Promise<Decision>
 
 /**
- * Runs the handler and settles its decision. After `continue` it also settles the next decision, unless the fence
- * refused the write. If the handler throws, the job is retried or given up. Rejects if the database is unavailable or
- * a call could not start.
+ * Runs the handler and settles its decision. After a `continue`, also makes and settles the next decision, unless the
+ * fence refused the write. If the handler throws, the job is retried or given up. Rejects if the database is
+ * unavailable or a call could not start.
  */
 export async function attempt(
   context: WorkerContext,
@@ -37,7 +38,7 @@ export async function attempt(
       if (decision.kind !== 'continue' || settlement.outcome === 'fenced') return settlement
       next = decision.next
     } catch (error) {
-      // Without the database nothing can be written: the lease expires, and another worker claims the job.
+      // Without the database nothing can be settled: the lease expires, and another worker claims the job.
       if (has_failed || isUnavailable(error) || error instanceof NotStarted) throw error
       has_failed = true
       context.log.error({ err: error, ...factsOf(job) }, 'a job threw')
@@ -54,7 +55,7 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       ? `${error.name}: ${error.message}`
       : 'threw'
   const last_decision = job.call === null ? discard(reason) : unknown(reason)
-  // The provider would give the same answer to another call.
+  // After a duplicate reference, the provider would give the same answer to another call.
   const is_last =
     (is_duplicate && job.call !== null) || (job.call?.lookup_only !== true && job.attempt >= job.max_attempts)
   return async () =>
@@ -63,7 +64,7 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       : retry(reason, { outcome: 'ambiguous', counts_attempt: true })
 }
 
-/** The decision of the handler's `giveUp`, or `decision` if it has none or returns none. */
+/** The decision of the handler's `giveUp`. `decision` if the handler has no `giveUp`, or if it returns nothing. */
 async function giveUp(
   context: WorkerContext,
   job: ClaimedJob,
@@ -74,14 +75,17 @@ async function giveUp(
     return (await handlerOf(job.name).giveUp?.(context, job, reason)) ?? decision
   } catch (error) {
     if (isUnavailable(error) || error instanceof NotStarted) throw error
-    // A handler that throws here too must not keep the job open.
-    context.log.error({ err: error, ...factsOf(job) }, 'giving up a job threw as well')
+    // An error of `giveUp` must not keep the job open.
+    context.log.error(
+      { err: error, ...factsOf(job) },
+      'the handler of a failed job threw again while it gave up the job',
+    )
     return job.call === null ? park(reason, { code: 'poison' }) : decision
   }
 }
 
-// Only attempts that died or threw count. When they are used up, the call becomes unknown and is only looked up. A
-// lookup that dies counts too: after one such lookup the job is parked.
+// Decides for a job whose attempts are used up: only attempts that died or threw count. The call becomes unknown and is
+// only looked up. After one lookup that died, the job is parked.
 function decideExhausted({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
   const is_lookup = call?.lookup_only === true
   if (attempt <= max_attempts + (is_lookup ? 1 : 0)) return undefined

@@ -9,17 +9,20 @@ import { handlerOf } from './handlers/index.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
 /**
- * How long a permit is valid after the database reported that the queue is not paused. Then it must be renewed. This
- * ensures that no call starts more than one second after a pause was committed.
+ * How long a permit is valid after the database was queried for pauses. Then it must be renewed, so that no call starts
+ * more than one second after a pause was committed.
  */
 const PERMIT_LIFETIME_MS = 900
-/** Grace period after a renewal that took longer than `PERMIT_LIFETIME_MS`: another renewal would not be faster. */
+/**
+ * How long a permit is valid after the answer to its renewal, even if the renewal took longer than
+ * `PERMIT_LIFETIME_MS`: another renewal would not be faster.
+ */
 const ANSWER_GRACE_MS = 50
 
 export type CallPermits = {
   /**
-   * Runs an attempt with a permit for its calls. If a call may not start, the attempt ends with the result of
-   * `notStarted`. `unsent`: the attempt sent no call.
+   * Runs an attempt with a permit for its calls. If the permit does not allow a call, the attempt ends with the result
+   * of `notStarted`. `unsent`: whether the attempt has sent no call.
    */
   run<T>(
     claimed: JobClaim,
@@ -34,15 +37,15 @@ export function createCallPermits(
   provider_watch: ProviderWatch,
   isClosing: () => boolean,
 ): CallPermits {
-  /** When the database was queried; undefined if calls of the job may not start. */
+  /** The time at which the database was queried; undefined if the job's calls may not start. */
   const checkQueue = createBatcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
     const requested_at = performance.now()
     const startable = await findStartable(urgent_sql, jobs)
     return jobs.map(({ id }) => (startable.has(id) ? requested_at : undefined))
   })
 
-  // Connects and prepares the statement now: that takes several round trips, too many for a permit when the database
-  // is slow.
+  // Connects and prepares the statement now. That takes several round trips: too long for a permit when the database is
+  // slow.
   void findStartable(urgent_sql, []).catch(() => {})
 
   return {

@@ -33,8 +33,8 @@ export function createJobClaimer(
 }
 
 /**
- * Decides if the call may be sent again. Without an idempotency key (`lookup`), a call in doubt is never sent again.
- * A call that is harmless to repeat (`repeat`) is always sent.
+ * Decides whether the call may be sent again. If a call without an idempotency key (`lookup`) may have reached the
+ * provider, it is looked up and never sent again. A call that is harmless to repeat (`repeat`) is always sent.
  */
 export function applyCallRule(job: ClaimedJob): ClaimedJob {
   const { call } = job

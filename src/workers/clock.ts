@@ -3,7 +3,7 @@ import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 
 export type Loop = { close(): Promise<void> }
-/** `runNow`: call it when the interval has become shorter, so that the current wait is shortened to it. */
+/** `runNow` shortens the current wait: call it when the interval has become shorter. */
 export type RestartableLoop = Loop & { runNow(): void }
 
 /** Thrown by work that has already logged and recorded its failure. */
@@ -12,8 +12,8 @@ export class RunError extends Error {
 }
 
 /**
- * Runs `work` repeatedly, each time `interval_ms()` after the last run ended. A failure is counted and logged, and
- * the loop continues.
+ * Runs `work` repeatedly; the next run begins `interval_ms()` after the end of the last run. A failure is counted and
+ * logged, and the loop continues.
  */
 export function repeat(
   log: Log,
@@ -34,7 +34,7 @@ export function repeat(
     } catch (error) {
       metrics.recurringFailures.inc({ work: name })
       if (!failing && !(error instanceof RunError))
-        log.warn({ err: error }, `${name} failed; it is retried until it succeeds`)
+        log.warn({ err: error }, `the recurring task "${name}" failed: it is retried until it succeeds`)
       failing = true
     }
     schedule()

@@ -15,7 +15,7 @@ export type WorkerContext = Providers & {
   vault: Vault
   config: Config
   credentials: ProviderCredentials
-  /** Needs ADDRESS_KEY; only for queues that send messages or apply their provider events. */
+  /** Hashes addresses. Needs ADDRESS_KEY: only for queues that send messages or apply provider events of messages. */
   hashOf: AddressHash
   job_log: JobLog
   provider_watch: ProviderWatch

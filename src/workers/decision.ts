@@ -12,7 +12,10 @@ type AttemptResult = {
   effects?: Effects
   /** The provider's id of the object that the call created or changed. */
   reference?: string | null
-  /** This attempt sent nothing. If no earlier attempt may have sent the call, it counts as never sent. */
+  /**
+   * Whether this attempt sent nothing. If no earlier attempt may have sent the call either, the call counts as never
+   * sent.
+   */
   unsent?: boolean
 }
 
@@ -31,24 +34,24 @@ export type Decision = AttemptResult &
 
 type RetryOptions = {
   outcome?: 'retry' | 'ambiguous' | 'misconfigured'
-  /** The minimum delay. */
+  /** The minimum delay before the next attempt. */
   after_ms?: number
   /** Replaces the delay of the job's retry schedule. */
   delay_ms?: number
-  /** The lookup at the provider failed: an unknown call stays unknown, at the same step of its schedule. */
+  /** Whether a lookup got no answer: an unknown call stays unknown, at the same step of its schedule. */
   unanswered?: boolean
   /**
-   * The resource row shows that no attempt has had an effect, even if the job is in doubt: the call is not looked up
-   * but sent anew.
+   * Whether the resource row shows that no attempt has taken effect: then the call is sent again and not looked up,
+   * even if an attempt may have reached the provider.
    */
   restart_call?: boolean
   /** The provider's failure, shown to the tenant. */
   reported?: NonNullable<Settlement['error']>
-  /** Publishes the state, because a request may wait for these effects although the job continues. */
+  /** Whether the state is published although the job continues, because a request may wait for these effects. */
   publish_state?: boolean
-  /** The attempt counts towards `max_attempts`, so that a job that always throws is not retried for ever. */
+  /** Whether the attempt counts towards `max_attempts`, so that a job that always throws is not retried for ever. */
   counts_attempt?: boolean
-  /** The provider answered but has not decided yet: the attempt did not fail. */
+  /** Whether the provider answered but has not decided yet: then the attempt did not fail. */
   answered?: boolean
 }
 
@@ -70,8 +73,8 @@ export const retry = (reason: string, options: RetryOptions & AttemptResult = {}
 })
 
 /**
- * Retries with a new key (the next generation of the call), after a definitive failure under the old key. `parked`:
- * only after an operator retries it.
+ * Retries with a new key (the next generation of the call), after a definitive failure under the old key. `parked`: the
+ * job waits until an operator retries it.
  */
 export const rotate = (reason: string, { parked = false } = {}): Decision => ({
   kind: 'rotate',
@@ -80,8 +83,9 @@ export const rotate = (reason: string, { parked = false } = {}): Decision => ({
 })
 
 /**
- * The effect is unknown: from now on the call is looked up and not sent. `within_ms`: the maximum delay until the
- * next lookup. `absent`: the provider's complete list shows no effect, long enough after the last sending.
+ * The effect of the call is unknown: from now on the call is looked up and not sent. `within_ms`: the maximum delay
+ * until the next lookup. `absent`: the provider's complete list shows no effect, long enough after the call was last
+ * sent.
  */
 export const unknown = (
   reason: string,
@@ -95,7 +99,7 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Returns the job to be claimed again. `unsent` false: this attempt may already have sent a call that had an effect.
+ * Returns the job, so that it is claimed again. `unsent: false`: this attempt may have sent a call that took effect.
  */
 export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   kind: 'give_back',
@@ -103,7 +107,7 @@ export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   unsent,
 })
 
-/** Ends a job that no attempt could finish and whose effect cannot be in doubt: it has no provider call. */
+/** Ends a job that no attempt could finish. Only for jobs without a provider call, whose effect is never unknown. */
 export const discard = (reason: string): Decision => ({ kind: 'discard', reason })
 
 /**
@@ -116,7 +120,7 @@ export const continueWith = (effects: Effects, next: () => Promise<Decision>): D
   next,
 })
 
-/** Retries after an outcome that changes only the job. There is no limit of attempts while the key is valid. */
+/** Retries after an outcome that changes only the job. The number of attempts is not limited while the key is valid. */
 export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
   if (outcome.kind === 'misconfigured')
     return retry(outcome.reason, { outcome: 'misconfigured', unsent: true })
@@ -124,7 +128,7 @@ export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 
   return retry(outcome.reason, { outcome: 'ambiguous', after_ms: outcome.after_ms })
 }
 
-/** Retries a lookup that got no answer. Nothing has changed, so it is soon retried, as a lookup or as a call. */
+/** Retries a lookup that got no answer. Nothing has changed, so the job is soon retried, with a lookup or a call. */
 export function unanswered(
   lookup: UnsuccessfulOutcome,
   options: Pick<RetryOptions, 'counts_attempt' | 'publish_state'> & AttemptResult = {},
@@ -173,13 +177,13 @@ export function settlementOf(
         restart_call = false,
         answered = false,
       } = decision
-      // A call that may only be looked up is not sent.
+      // A call that may only be looked up was not sent by this attempt.
       const is_lookup = job.call?.lookup_only === true && !restart_call
       if (is_lookup && decision.unanswered !== true) return settleAsUnknown(settlement, job, retry)
       const scheduled_ms =
         outcome === 'misconfigured' ? MISCONFIGURED_DELAY_MS : retryDelay(job, retry, after_ms)
       const delay_ms = decision.delay_ms ?? scheduled_ms
-      // The same attempts put the job in doubt, see settle.ts.
+      // The same attempts set the job's `in_doubt`, see settle.ts.
       const may_be_sent = job.call !== null && !settlement.unsent && !is_lookup && !restart_call
       return {
         ...settlement,
@@ -193,7 +197,8 @@ export function settlementOf(
       }
     }
     case 'rotate':
-      // Another key would not prevent a second effect either.
+      // The call may have taken effect, and its provider has no idempotency keys: another key would not prevent a
+      // second effect.
       if (call?.on_ambiguous === 'lookup' && job.call?.in_doubt === true)
         return settleAsUnknown(settlement, job, retry)
       return decision.parked === true
@@ -216,13 +221,13 @@ export function settlementOf(
     case 'continue':
       return { ...settlement, state: 'running', outcome: 'done', forgive: false, failing: null }
     default:
-      return assert.fail(`no decision: ${JSON.stringify(decision satisfies never)}`)
+      return assert.fail(`not a decision: ${JSON.stringify(decision satisfies never)}`)
   }
 }
 
 /**
- * From now on the call is looked up. The attempt that leaves its effect unknown failed; a lookup that finds nothing
- * did not fail.
+ * From now on the call is looked up. The attempt after which the effect is unknown failed; a later lookup that finds
+ * nothing did not fail.
  */
 function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
   const failing = job.unknown_ms === null
@@ -230,8 +235,8 @@ function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefi
 }
 
 /**
- * Exponential backoff with jitter: between 10 % and 100 % of the delay, and at least the delay that the provider asks
- * for.
+ * Exponential backoff with jitter: between 10 % and 100 % of the delay, and at least `after_ms`, the delay that the
+ * provider demands.
  */
 function retryDelay(
   { failures }: ClaimedJob,
@@ -242,7 +247,10 @@ function retryDelay(
   return Math.max(after_ms, ceiling_ms * (0.1 + 0.9 * Math.random()))
 }
 
-/** A provider that stores an error for each new key is called less and less often, also if lookups come in between. */
+/**
+ * The delay before a call under a new key. It grows with the number of keys, also if lookups come between the calls: a
+ * provider that stores an error for each new key is called less and less often.
+ */
 function rotationDelay(job: ClaimedJob, retry: JobDefinition['retry']): number {
   const failures = Math.max(job.failures, (job.call?.generation ?? 1) - 1)
   return retryDelay({ ...job, failures }, retry, 0)

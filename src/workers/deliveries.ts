@@ -17,31 +17,32 @@ import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
 import { createSequencer } from './sequencer.ts'
 
-/** The interval of visits while no backlog has changed. */
+/** The interval while no backlog has changed, and between the pages of a scan. */
 const IDLE_INTERVAL_MS = 50
-/** The interval while there is more work than one pass does. */
+/** The interval while there is more work than one statement does. */
 const BUSY_INTERVAL_MS = 1
 /** The pause between two scans of all backlogs. */
 const SCAN_INTERVAL_MS = 200
 const RECOVERY_INTERVAL_MS = 1_000
-/** Concurrent attempts at an endpoint that has not answered fast yet (unproven). */
+/** The maximum number of concurrent attempts at an unproven endpoint: one that has not answered fast yet. */
 const UNPROVEN_WINDOW = 10
 /**
- * The share of slots for all unproven endpoints together. `of_more`: for second and further attempts at one endpoint.
+ * The share of the slots that all unproven endpoints together may use. `of_more`: the share for second and further
+ * attempts at one endpoint.
  */
 const UNPROVEN_SHARE = { of_all: 0.5, of_more: 0.25 }
 
 type DeliveryOptions = { queue: Queue; performer: Performer; worker: string; concurrency: number }
 
 /**
- * One worker at a time sequences events; the lock excludes the others. Each worker claims as many deliveries as it
- * has room for: soon from changed backlogs, and by a scan from all others.
+ * One worker at a time sequences events; a lock excludes the others. Each worker claims as many deliveries as it has
+ * room for: at once from changed backlogs, and by a regular scan of all backlogs.
  */
 export function deliverEvents(context: WorkerContext, options: DeliveryOptions): Loop[] {
   const { sql, log } = context
   let closing = false
   const wake = () => {
-    if (!closing) visiting.runNow()
+    if (!closing) scanning_changed.runNow()
   }
   const backlogs = createBacklogs(wake)
   const sequencer = createSequencer(context, options, (tenants) => backlogs.changed(tenants))
@@ -53,14 +54,14 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
     () => sequencer.intervalMs(),
     () => sequencer.sequence(),
   )
-  const visiting = repeat(
+  const scanning_changed = repeat(
     log,
     'claiming deliveries of changed backlogs',
     () => (backlogs.isEmpty() ? IDLE_INTERVAL_MS : BUSY_INTERVAL_MS),
-    async () => await visit(backlogs, claim),
+    async () => await scanChanged(backlogs, claim),
   )
-  // The scan visits a fixed number of backlogs a second, so new events do not wait for it.
-  const scanning = repeat(
+  // The regular scan has a loop of its own, so that new events do not wait for it.
+  const scanning_all = repeat(
     log,
     'claiming deliveries',
     () => scan.intervalMs(),
@@ -76,22 +77,27 @@ export function deliverEvents(context: WorkerContext, options: DeliveryOptions):
     {
       async close() {
         closing = true
-        await Promise.all([sequencing, visiting, scanning, recovering].map((loop) => loop.close()))
+        await Promise.all(
+          [sequencing, scanning_changed, scanning_all, recovering].map((loop) => loop.close()),
+        )
       },
     },
   ]
 }
 
-/** The backlogs to visit soon. */
+/** The backlogs to scan before the regular scan reaches them. */
 type Backlogs = {
   isEmpty(): boolean
-  /** Events of these tenants have new deliveries. */
+  /** Adds the backlogs of tenants whose events have new deliveries. */
   changed(tenants: string[]): void
-  /** An attempt has ended: its endpoint, or for an unproven endpoint all unproven endpoints, have room again. */
+  /**
+   * Schedules the scan of a backlog whose next scan waited for the end of an attempt. The backlog of an unproven endpoint
+   * waits for the regular scan.
+   */
   attemptEnded(backlog: BacklogPosition, is_proven: boolean): void
-  /** Schedules the next visit of a backlog. A timer that is already set stays, because it fires soon. */
-  scheduleVisit(backlog: BacklogPosition, when: NextScan): void
-  /** Returns and clears the backlogs to visit. */
+  /** Schedules the next scan of a backlog. A timer that is already set stays, because it fires soon. */
+  scheduleScan(backlog: BacklogPosition, when: NextScan): void
+  /** Returns and clears the backlogs to scan. */
   drain(): { backlogs: BacklogPosition[]; tenants: string[] }
 }
 
@@ -99,10 +105,10 @@ function createBacklogs(wake: () => void): Backlogs {
   /** By endpoint. */
   const backlogs = new Map<string, BacklogPosition>()
   const tenants = new Set<string>()
-  /** Endpoints with a scheduled visit: after an attempt there, or by a timer. */
+  /** The endpoints whose backlog has a scheduled scan: after the end of an attempt, or by a timer. */
   const planned = new Map<string, 'after_attempt' | 'timer'>()
 
-  function visitSoon(backlog: BacklogPosition): void {
+  function scanSoon(backlog: BacklogPosition): void {
     backlogs.set(backlog.endpoint_id, backlog)
     wake()
   }
@@ -114,20 +120,20 @@ function createBacklogs(wake: () => void): Backlogs {
       wake()
     },
     attemptEnded(backlog, is_proven) {
-      if (planned.get(backlog.endpoint_id) === 'after_attempt' && is_proven) visitSoon(backlog)
+      if (planned.get(backlog.endpoint_id) === 'after_attempt' && is_proven) scanSoon(backlog)
     },
-    scheduleVisit(backlog, when) {
+    scheduleScan(backlog, when) {
       const { endpoint_id } = backlog
       if (planned.get(endpoint_id) === 'timer') return
       if (when === null) planned.delete(endpoint_id)
       else if (when === 'after_attempt') planned.set(endpoint_id, when)
       else {
         planned.set(endpoint_id, 'timer')
-        const visitNow = () => {
+        const scanNow = () => {
           planned.delete(endpoint_id)
-          visitSoon(backlog)
+          scanSoon(backlog)
         }
-        setTimeout(visitNow, Math.max(BUSY_INTERVAL_MS, when.in_ms)).unref()
+        setTimeout(scanNow, Math.max(BUSY_INTERVAL_MS, when.in_ms)).unref()
       }
     },
     drain() {
@@ -139,10 +145,9 @@ function createBacklogs(wake: () => void): Backlogs {
   }
 }
 
-/** Undefined if the worker has no room. */
-type Claim = (visited: ScannedBacklogs) => Promise<ClaimedDeliveries | undefined>
+/** Claims due deliveries of these backlogs and begins to perform them. Undefined if the worker has no room. */
+type Claim = (scanned: ScannedBacklogs) => Promise<ClaimedDeliveries | undefined>
 
-/** Claims due deliveries of the visited backlogs and begins to perform them. */
 function createClaimer(
   { sql }: WorkerContext,
   { performer, worker, concurrency }: DeliveryOptions,
@@ -161,7 +166,7 @@ function createClaimer(
     backlogs.attemptEnded(backlog, pace.isProven(backlog.endpoint_id))
   }
 
-  return async (visited) => {
+  return async (scanned) => {
     const room = performer.room(sendDelivery.queue)
     if (room <= 0) return undefined
     const requested_at = performance.now()
@@ -173,7 +178,7 @@ function createClaimer(
       room: freeSlots(UNPROVEN_SHARE.of_all),
       room_for_more: freeSlots(UNPROVEN_SHARE.of_more),
     }
-    const claimed = await claimDeliveries(sql, visited, {
+    const claimed = await claimDeliveries(sql, scanned, {
       worker,
       room,
       share,
@@ -183,23 +188,23 @@ function createClaimer(
     })
     for (const { job, backlog, begins_in_ms } of claimed.jobs)
       void perform(performer.performClaimed(job, requested_at, begins_in_ms), backlog, begins_in_ms)
-    for (const { backlog, next_scan } of claimed.scanned) backlogs.scheduleVisit(backlog, next_scan)
+    for (const { backlog, next_scan } of claimed.scanned) backlogs.scheduleScan(backlog, next_scan)
     return claimed
   }
 }
 
-async function visit(backlogs: Backlogs, claim: Claim): Promise<void> {
+async function scanChanged(backlogs: Backlogs, claim: Claim): Promise<void> {
   if (backlogs.isEmpty()) return
-  const visited = backlogs.drain()
-  const claimed = await claim(visited)
+  const drained = backlogs.drain()
+  const claimed = await claim(drained)
   if (claimed === undefined) return
   const scanned = new Set(claimed.scanned.map(({ backlog }) => backlog.endpoint_id))
-  // Nothing is due in the other backlogs.
-  for (const backlog of visited.backlogs)
-    if (!scanned.has(backlog.endpoint_id)) backlogs.scheduleVisit(backlog, null)
+  // Nothing is due in the backlogs that are not in the result.
+  for (const backlog of drained.backlogs)
+    if (!scanned.has(backlog.endpoint_id)) backlogs.scheduleScan(backlog, null)
 }
 
-/** Scans all backlogs, a page at a time. */
+/** The regular scan of all backlogs, a page at a time. */
 function createScan(sql: Sql, claim: Claim) {
   let after = FIRST_BACKLOG
   let more_dropped = false
@@ -209,7 +214,7 @@ function createScan(sql: Sql, claim: Claim) {
     async next(): Promise<void> {
       if (after === FIRST_BACKLOG && !(await hasBacklog(sql))) return
       const claimed = await claim({ after })
-      // Without room the scan continues from the same position.
+      // Without room the next run scans the same page.
       if (claimed === undefined) return
       after = claimed.after ?? FIRST_BACKLOG
       more_dropped = claimed.dropped > 0

@@ -1,13 +1,15 @@
 // Counts failed calls to providers by minute and outcome until they are written.
 import type { CallFailure, FailedCalls } from '#domain/operations/provider-outages.ts'
 
-/** The maximum number of buffered counts (provider, minute and outcome) while they cannot be written. */
+/**
+ * The maximum number of buffered counts while they cannot be written: one count for each provider, minute and outcome.
+ */
 const MAX_BUFFERED_COUNTS = 500
 
 export type FailedCallCounts = {
   add(provider: string, outcome: CallFailure): void
   isEmpty(): boolean
-  /** Writes all counts. If that fails, they stay buffered. */
+  /** Writes all counts. If the write fails, the counts stay buffered. */
   flush(write: (failed: FailedCalls[]) => Promise<void>): Promise<void>
 }
 

@@ -1,5 +1,6 @@
-// The log lines of a job: one for each attempt and each provider call. Each line carries the id of the API request
-// and the ids of the job's rows. A notification that has waited also gets a line: it may need no job.
+// The log lines of a job: one for each attempt and one for each provider call. Each line has the id of the API request
+// and the ids of the job's rows. A waiting notification also gets a line when it is compared, because it may never have
+// a job.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
@@ -14,13 +15,13 @@ const MISCONFIGURED_INTERVAL_MS = 60_000
 const job_facts = new AsyncLocalStorage<Facts>()
 
 export type JobLog = {
-  /** Runs `work`. Lines that it logs through `call`, `factsOf` and `addLogFacts` belong to this job. */
+  /** Runs `work`. Facts from `addLogFacts` and lines from `call` within `work` belong to this job. */
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
-  /** Logs a provider call. A call with `reported`, a text that only the log shows, is always logged. */
+  /** Logs a provider call. `reported`: a text that is shown in the log only; such a call is always logged. */
   call(call: { operation: string; outcome: string; duration_ms: number; reported?: string }): void
-  /** Logs the new state of a notification that had waited. */
+  /** Logs the new state of a notification that was waiting. */
   waited(notification: ComparedNotification): void
 }
 
@@ -39,7 +40,7 @@ export function createJobLog(log: Log, log_sample_rate: number): JobLog {
       ),
     MISCONFIGURED_INTERVAL_MS,
   )
-  /** Jobs whose provider refused our credentials: the provider watch logs that for all of them together. */
+  /** Jobs whose provider refused our credentials: the provider watch logs one line for all of them. */
   const refused = new WeakSet<Facts>()
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
@@ -74,7 +75,7 @@ export function addLogFacts(facts: Record<string, string | number | null>): void
   Object.assign(job_facts.getStore() ?? {}, facts)
 }
 
-/** The ids of the job and, once known, those of its rows. */
+/** The ids of the job, and the ids of its rows once they are known. */
 export function factsOf(job: ClaimedJob): Facts {
   return job_facts.getStore() ?? idsOf(job)
 }

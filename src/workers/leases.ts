@@ -4,10 +4,10 @@ import type { Log } from '#core/log.ts'
 import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 
 const RENEW_INTERVAL_MS = 1000
-/** Concurrent renewals while the database is slow. */
+/** The maximum number of concurrent renewals, for a slow database. */
 const MAX_CONCURRENT_RENEWALS = 4
 /**
- * How long provider calls may still be answered after a stop. Then they are aborted, and the worker that claims the
+ * How long provider calls may run after the worker was stopped. Then they are aborted, and the worker that claims the
  * job sends them again.
  */
 const STOP_TIMEOUT_MS = 10_000
@@ -15,13 +15,13 @@ const STOP_TIMEOUT_MS = 10_000
 export type Leases = {
   /** Starts to renew the lease of a job that was just claimed. */
   track(job: ClaimedJob): Lease
-  /** The worker stops: running jobs are aborted after `STOP_TIMEOUT_MS`. */
+  /** Stops the worker: running jobs are aborted after `STOP_TIMEOUT_MS`. */
   stop(): void
   close(): void
 }
 
 type Lease = {
-  /** Aborted when the lease has expired or the stop timeout has passed. */
+  /** Aborts when the lease has expired or the stop timeout has passed. */
   signal: AbortSignal
   release(): void
 }
@@ -33,8 +33,8 @@ export function createLeases(sql: Sql, log: Log): Leases {
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
 
-  // Connects and prepares the statement now: that takes several round trips, too many for a lease when the database
-  // is slow.
+  // Connects and prepares the statement now. That takes several round trips: too long for a lease when the database is
+  // slow.
   void renewLeases(sql, []).catch(() => {})
   const renewal = setInterval(() => {
     const now = performance.now()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, requireVariable, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
+import { connectConfiguredDatabase, connectDatabase, endPools } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
@@ -47,12 +47,12 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     max: 1,
     application_name: 'sluice-worker-leases',
   })
-  // Recurring work has slow statements: jobs must not wait for them.
+  // A separate connection: the slow statements of recurring work must not delay jobs.
   const recurring_sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: 2,
     application_name: 'sluice-worker-recurring',
   })
-  cleanup.defer(() => endAll(sql, urgent_sql, recurring_sql))
+  cleanup.defer(() => endPools(sql, urgent_sql, recurring_sql))
   const context = openContext(config, log, { sql, queues, cleanup })
   const queue = openConfiguredQueue(config, log)
   cleanup.defer(() => queue.close())
@@ -156,7 +156,7 @@ function startRecurring(context: WorkerContext, queues: readonly QueueName[]): L
   ]
 }
 
-// A worker of other queues starts without the key.
+// Called only if the key is used: a worker of other queues starts without the key.
 const unset = () => assert.fail('ADDRESS_KEY is not set')
 
 function queuesOf({ QUEUES: names }: Config): readonly QueueName[] {

@@ -1,18 +1,21 @@
 // How fast endpoints answer this worker. Slow endpoints may not use all of its slots.
 
-/** An endpoint is slow if its last attempt took longer, or its oldest open attempt has waited longer. */
+/**
+ * The time after which an attempt is slow. An endpoint is slow if its last attempt was slow, or its oldest open attempt
+ * already is.
+ */
 const SLOW_MS = 1_000
-/** The maximum number of endpoints in memory; the least recently used are evicted. */
+/** The maximum number of tracked endpoints; the least recently used are evicted. */
 const MAX_ENDPOINTS = 10_000
 
 export type Pace = {
   /** Records an attempt that begins in `in_ms` milliseconds; the returned function ends it. */
   begin(endpoint_id: string, in_ms: number): () => void
-  /** When the last attempt at it began, or null, on the clock of `performance.now()`. */
+  /** When the last attempt at the endpoint began, on the clock of `performance.now()`; null if unknown. */
   lastAt(endpoint_id: string): number | null
-  /** Whether its last attempts were answered fast. */
+  /** Whether the endpoint answered its last attempt fast, and no open attempt is slow. */
   isProven(endpoint_id: string): boolean
-  /** The open attempts at endpoints that are not proven. */
+  /** The number of open attempts at endpoints that are not proven. */
   unproven(): number
 }
 
@@ -23,7 +26,7 @@ export function createPace(): Pace {
 
   function isFast({ last_ms, open: attempts }: EndpointState): boolean {
     if (last_ms === null || last_ms > SLOW_MS) return false
-    // The oldest comes first.
+    // The oldest attempt is the first.
     const [oldest] = attempts
     return oldest === undefined || performance.now() - oldest.began_at < SLOW_MS
   }

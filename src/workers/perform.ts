@@ -27,16 +27,16 @@ export type Performer = {
    * database was queried for pauses, on the clock of `performance.now()`. Never rejects.
    */
   performClaimed(job: ClaimedJob, requested_at: number, begins_in_ms?: number): Promise<void>
-  /** How many more jobs of the queue a scan may claim. */
+  /** The number of further jobs of the queue that a scan may claim. */
   room(queue: string): number
-  /** How these slots are shared among tenants. */
+  /** How the slots of a queue are shared among tenants. */
   shares: Pick<Shares, 'remainingQuota' | 'hasUsedUpQuota'>
   /**
    * When the last wake-up of this queue arrived, on the clock of `performance.now()`. Before the first: when the
    * performer was created.
    */
   lastWakeUpAt(queue: string): number
-  /** How long no job of any queue has run, in milliseconds; 0 while one runs. */
+  /** For how many milliseconds no job of any queue has run; 0 while a job runs. */
   idleFor(): number
   /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob(called: () => void): void
@@ -137,7 +137,7 @@ async function runClaimed(
   await context.job_log.of(job, async () => {
     try {
       const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (reason, unsent) =>
-        // An earlier call of this attempt may have had an effect that is not written.
+        // `unsent` false: an earlier call of this attempt may have had an effect that is not written.
         settle(giveBack(reason, { unsent })),
       )
       reportEnd(context, queue, job, { settlement, run_ms: performance.now() - claimed_at })
@@ -150,7 +150,7 @@ async function runClaimed(
   })
 }
 
-/** Writes a decision behind the fence. The settlement's outcome is `fenced` if the lease was lost. */
+/** Writes a decision behind the fence. If the lease was lost, the outcome of the returned settlement is `fenced`. */
 async function settleDecision(
   { sql }: WorkerContext,
   queue: Queue,

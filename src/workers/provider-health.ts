@@ -7,25 +7,25 @@ const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
 const MIN_LOGGED_OUTAGE_MS = 5_000
 /**
- * A longer call counts as unanswered before it ends, unless another call was answered after it began. A call with a
- * deadline above one minute may take until its deadline.
+ * A call that takes longer counts as unanswered before it ends, unless another call was answered after it began. A call
+ * with a deadline above one minute has until its deadline.
  */
 const LATE_MS = 40_000
 const lateAfter = (deadline_ms: number) => (deadline_ms > 60_000 ? deadline_ms : LATE_MS)
 /** An outage ends this long after its last failed call. */
 const OUTAGE_EXPIRY_MS = 15 * 60_000
 /**
- * The same for calls that exceeded their deadlines: another worker may get the answers, so no retried job reports
- * them.
+ * The same for calls that exceeded their deadlines. The time is shorter, because another worker may retry their jobs
+ * and get the answers.
  */
 const LATE_OUTAGE_EXPIRY_MS = 2 * 60_000
 const PROBLEM_TEXTS = { credentials: 'refuses our credentials', no_answer: 'does not answer' }
 
-/** The time during which no call was answered. */
+/** An outage: the time during which no call was answered. */
 type CallOutage = { since: number; failed_at: number; outcome: CallFailure; logged: boolean }
 
 export type CallHealth = {
-  /** Null while calls are answered. */
+  /** The present outage; null while calls are answered. */
   outage(): CallOutage | null
   /** Counts a failed call for the next log line. */
   count(): void
@@ -35,14 +35,14 @@ export type CallHealth = {
   wasAnsweredSince(at: number): boolean
   /** Records a sent call with its deadline; call the returned function when the attempt ends. */
   sent(deadline_ms: number): () => void
-  /** Finds late calls and expired outages. */
+  /** Finds late calls, and ends expired outages. */
   check(): void
   forget(): void
 }
 
 export function createProviderHealth(provider: string, log: Log): CallHealth {
   const title = PROVIDER_FACTS[provider]?.title ?? provider
-  /** The attempts that wait for an answer. */
+  /** The calls that wait for an answer. */
   const waiting = new Set<{ began_at: number; late_at: number }>()
   let outage: CallOutage | null = null
   let answered_at = 0
@@ -66,7 +66,7 @@ export function createProviderHealth(provider: string, log: Log): CallHealth {
   }
 
   function fail(outcome: CallFailure, since: number): void {
-    // A different problem, for example refused credentials after no answer, begins a new outage.
+    // A different problem begins a new outage, for example refused credentials after calls without an answer.
     const same = outage !== null && problemOf(outage.outcome) === problemOf(outcome)
     outage = { since, logged: false, ...(same && outage), failed_at: Date.now(), outcome }
     warn()

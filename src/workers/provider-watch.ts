@@ -1,5 +1,5 @@
-// Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage
-// while calls fail, with the variables to check. Answered calls are not written.
+// Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage with
+// while calls fail, with the variables to check. Answered calls are not stored.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { CALL_FAILURES, findOutages, writeOutages } from '#domain/operations/provider-outages.ts'

@@ -5,9 +5,9 @@ import { createSlots, type Source, type Slots } from './slots.ts'
 export type RunningJobs = {
   /** Runs `work` in a slot of the queue, unless the job already runs. Never rejects. */
   run(job: { id: string; queue: string }, by: Source, work: () => Promise<void>): Promise<void>
-  /** How many more jobs of the queue a scan may claim. */
+  /** The number of further jobs of the queue that a scan may claim. */
   room: (queue: string) => number
-  /** How long no job has run, in milliseconds; 0 while one runs. */
+  /** For how many milliseconds no job has run; 0 while a job runs. */
   idleFor: () => number
   /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob: (called: () => void) => void
@@ -27,7 +27,7 @@ export function createRunningJobs(
 
   return {
     async run({ id, queue }, by, work) {
-      // A wake-up and a scan may both start the same job in this process.
+      // A wake-up and a scan can both start the same job in this process.
       if (running.has(id)) return
       const job = slots
         .get(queue)!

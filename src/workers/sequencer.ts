@@ -7,12 +7,15 @@ import type { WorkerContext } from './context.ts'
 import type { Performer } from './perform.ts'
 
 const INTERVAL_MS = 50
-/** The interval while there is more work than one pass does. */
+/** The interval while there are more events than one statement sequences. */
 const BUSY_INTERVAL_MS = 1
-/** Approximate rows per statement. After a statement that timed out the size is halved, then doubled again. */
+/**
+ * The approximate number of rows per statement. The size is halved after a statement that timed out, and then doubled
+ * until `max`.
+ */
 const BATCH_ROWS = { max: 4_000, min: 50 }
 const STATEMENT_CANCELED = '57014'
-/** Without events or jobs for `after_ms`, the interval is longer. */
+/** The interval is longer after this time without events and jobs. */
 const IDLE = { after_ms: 5_000, interval_ms: 200 }
 
 type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
@@ -41,7 +44,7 @@ export function createSequencer(
       if (tenants.length === 0) return
       sequenced_at = performance.now()
       metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))
-      // Requests that wait for events of a tenant read again.
+      // Requests that wait for events of these tenants read the feed again.
       queue.publish(tenants.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
       sequenced(tenants.filter(({ deliveries }) => deliveries > 0).map(({ tenant_id }) => tenant_id))
     },
@@ -49,7 +52,7 @@ export function createSequencer(
       if (more_events) return BUSY_INTERVAL_MS
       const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
       if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
-      // The interval is measured from start to start.
+      // The interval is measured from the start of a run to the start of the next.
       return Math.max(BUSY_INTERVAL_MS, began_at + INTERVAL_MS - performance.now())
     },
   }

@@ -9,14 +9,14 @@ export type Effects = {
   settle(sql: Sql, settlement: Settlement): Promise<boolean>
 }
 
-/** The fields of a resource's settlement without those of the job. */
+/** The fields of a resource's settlement, without the fields of the job. */
 export type SettlementDetails<S extends Settlement> = Omit<S, keyof Settlement>
 
 /**
  * Declares the settling step of a resource. Returns a function that creates the `effects` of a decision. `settle`
  * returns the ids of the jobs whose lease this worker still held. Settlements that arrive during a statement are
- * batched into the next one; two with the same `key` never share a statement. `step` is its name in the metrics.
- * `gather_ms`: see `createBatcher`.
+ * batched into the next statement; two settlements with the same `key` never share a statement. `step` is the name of
+ * the step in the metrics. `gather_ms`: see `createBatcher`.
  */
 export function createSettlingStep<Details extends object>(
   step: string,
@@ -35,7 +35,7 @@ export function createSettlingStep<Details extends object>(
   return (details) => ({ settle: (sql, settlement) => write(sql, { ...settlement, ...details }) })
 }
 
-/** The same effects; calls `then` after they are written. */
+/** The same effects. `then` is called after they are written. */
 export function onceWritten(effects: Effects, then: () => void): Effects {
   return {
     async settle(sql, settlement) {
@@ -46,5 +46,5 @@ export function onceWritten(effects: Effects, then: () => void): Effects {
   }
 }
 
-/** For a decision without effects on a resource: only the job is written. */
+/** The effects of a decision that changes no resource: only the job is written. */
 export const JOB_ONLY = createSettlingStep<object>('settle_job', settleJobs, ({ job_id }) => job_id)({})

@@ -1,10 +1,10 @@
-// The quotas of tenants in the slots of a queue. A tenant can influence how long its calls take, so no tenant may use
-// every slot.
+// The quotas of tenants in the slots of a queue. No tenant may use every slot, because a tenant can influence how long
+// its calls take.
 import type { TenantShare } from '#domain/jobs/claim.ts'
 
 /**
- * The share of a queue's slots that one tenant may use, also while no other tenant has jobs: a used slot is not free
- * when another tenant's job arrives. It is less than the share that scans may use, so that scans find room for other
+ * The share of a queue's slots that one tenant may use, even while no other tenant has jobs: otherwise no slot would be
+ * free when another tenant's job arrives. It is less than the share for scans, so that scans find slots for other
  * tenants. With fewer than four slots the quota is all of them.
  */
 const MAX_TENANT_SHARE = 0.75
@@ -13,7 +13,7 @@ export type Shares = {
   /** Each tenant's remaining quota for a claim of `count` jobs. Undefined while no tenant can exceed its quota. */
   remainingQuota(queue: string, count: number): TenantShare | undefined
   /**
-   * Runs `claim` with the remaining quotas by queue. Until it ends, the jobs count for every tenant, because their
+   * Runs `claim` with the remaining quotas by queue. Until `claim` ends, the jobs count for every tenant, because their
    * tenants are not known yet.
    */
   claimWithin<T>(
@@ -22,11 +22,11 @@ export type Shares = {
   ): Promise<T>
   /** Counts a job for its tenant until the returned function is called. */
   acquire(job: { queue: string; tenant_id: string }): () => void
-  /** Whether a tenant uses all of its quota: its other jobs wait although there may be free slots. */
+  /** Whether a tenant uses all of its quota. Its other jobs wait then, although slots may be free. */
   hasUsedUpQuota(queue: string): boolean
 }
 
-/** For one worker. `sizeOf`: the number of slots of a queue. */
+/** The quotas of one worker. `sizeOf`: the number of slots of a queue. */
 export function createShares(sizeOf: (queue: string) => number): Shares {
   const quotaOf = (queue: string) => Math.ceil(sizeOf(queue) * MAX_TENANT_SHARE)
   type SlotUsage = { by_tenant: Map<string, number>; total: number; unknown: number }

@@ -6,7 +6,7 @@ export type Source = 'wakeup' | 'scan'
 export type Slots = {
   /** Runs `work` when a slot is free. Waiting wake-ups and scans get slots alternately. */
   run(by: Source, work: () => Promise<void>): Promise<void>
-  /** How many more jobs a scan may claim. */
+  /** The number of further jobs that a scan may claim. */
   room(): number
 }
 

@@ -1,5 +1,5 @@
-// The sweep claims due jobs that no wake-up starts, round robin by tenant. The watchdog restarts a consumer that
-// receives no wake-ups.
+// The sweep claims due jobs that no wake-up starts, round robin by tenant. The watchdog restarts a queue's consumer if
+// it receives no wake-ups.
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
 import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
@@ -13,14 +13,15 @@ import { repeat, type Loop } from './clock.ts'
 const OVERDUE_MS = 1000
 const SWEEP_INTERVAL_MS = 50
 /**
- * A worker without jobs for `IDLE_AFTER_MS` scans less often. It counts wake-ups as lost that much earlier, so that a
- * lost wake-up costs no more time: an idle worker receives its wake-ups at once.
+ * A worker that has had no jobs for `IDLE_AFTER_MS` scans less often. It counts wake-ups as lost earlier by the same
+ * time, so that the job of a lost wake-up does not wait longer. An idle worker receives wake-ups at once, so it does
+ * not take late wake-ups for lost ones.
  */
 const IDLE_AFTER_MS = 2000
 const IDLE_SWEEP_INTERVAL_MS = 500
 /**
- * The interval while more jobs wait than were claimed. Then only queues with `MIN_FREE_SHARE` of their slots free are
- * scanned.
+ * The scan interval while more jobs are due than were claimed. At this interval only queues with `MIN_FREE_SHARE` of
+ * their slots free are scanned.
  */
 const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
@@ -36,17 +37,17 @@ type SweepOptions = {
 }
 
 /**
- * Claims due jobs from the database: those without a wake-up, or all while the queue is down. One statement serves
- * all queues. It claims from each queue only as many jobs as this worker has room for: a backlog waits in the
- * database.
+ * Claims due jobs from the database: jobs whose wake-up was lost, or all due jobs while the queue is down. One
+ * statement serves all queues. The sweep claims from each queue only as many jobs as this worker has free slots for;
+ * other due jobs stay in the database.
  */
 export function startSweep(
   context: WorkerContext,
   { queue, queues, performer, concurrencyOf, watchdog }: SweepOptions,
 ): Loop {
   /**
-   * For each queue: the tenant after which its scan continues, and whether more jobs were found than claimed in this
-   * round through the tenants (`more`) and in the last one (`had_more`).
+   * For each queue: the tenant after which the scan continues, and whether more jobs were found than claimed in the
+   * current round through the tenants (`more`) and in the previous round (`had_more`).
    */
   const rounds = new Map(
     queues.map((name) => [name, { after: null as string | null, more: false, had_more: false }]),
@@ -54,7 +55,8 @@ export function startSweep(
   let busy = false
   let swept_at = 0
 
-  // Decided once per scan: the next scan may be late only if this scan included wake-ups that can be lost until then.
+  // Whether the next scan may be late. Decided once per scan: only if this scan already counted the wake-ups as lost
+  // that are overdue before the next scan.
   let idle = false
 
   async function scan(): Promise<void> {
@@ -71,7 +73,7 @@ export function startSweep(
     busy = false
     const found = await findDue(context.sql, scans, { names: JOB_NAMES, grace_ms })
     for (const { queue: name, room, share } of scans) {
-      // A paused queue is not scanned.
+      // A paused queue is not in the result.
       const { ids, overdue, after } = found.find((result) => result.queue === name) ?? NONE_DUE
       const round = rounds.get(name)!
       round.more ||= ids.length > 0 && ids.length >= Math.min(room, minRemainingQuota(share))
@@ -89,7 +91,7 @@ export function startSweep(
   const interval_ms = () =>
     busy ? BUSY_SWEEP_INTERVAL_MS : idle ? IDLE_SWEEP_INTERVAL_MS : SWEEP_INTERVAL_MS
   const loop = repeat(context.log, 'direct claims', interval_ms, scan)
-  // Follow-up jobs of the first job after idle time do not wait.
+  // The jobs that follow the first job after idle time are found without a delay.
   performer.onFirstJob(() => {
     idle = false
     loop.runNow()
@@ -97,18 +99,18 @@ export function startSweep(
   return loop
 }
 
-/** The busiest tenant's remaining quota: the most that one scan may claim. */
+/** The remaining quota of the busiest tenant: a scan that claims as many jobs may have found more. */
 function minRemainingQuota(share: TenantShare | undefined): number {
   return share === undefined ? Infinity : share.left - Math.max(0, ...Object.values(share.claimed))
 }
 
 export type Watchdog = Loop & {
-  /** A job of this queue was overdue: its wake-up was lost. */
+  /** Records that a job of this queue was overdue: its wake-up was lost. */
   missed(queue: string): void
 }
 
 /**
- * Restarts the consumer of a queue that receives no wake-ups although some were sent: jobs are repeatedly overdue, or
+ * Restarts the consumer of a queue if it receives no wake-ups although some were sent: jobs are repeatedly overdue, or
  * wait although every tenant has free slots. Jobs that the sweep claims do not prove that the consumer works.
  */
 export function startWatchdog(
@@ -119,7 +121,7 @@ export function startWatchdog(
     restart,
   }: { queues: readonly string[]; performer: Performer; restart: (queue: string) => Promise<void> },
 ): Watchdog {
-  /** When a wake-up was first and last missed since the last one arrived. */
+  /** When a wake-up was first and last missed since the last wake-up arrived. */
   const misses = new Map<string, { first: number; last: number }>()
 
   async function check(): Promise<void> {

@@ -1,4 +1,4 @@
-// The dashboard in a real browser. One browser per test file; errors in a page fail its test.
+// The dashboard in a real browser. Each test file has one browser; errors in a page fail the test of the page.
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Browser as Chromium, BrowserContext, Page } from 'playwright-core'
@@ -17,7 +17,7 @@ export const PHONE = { width: 390, height: 844 }
 
 export type Dashboard = {
   world: World
-  /** At `localhost`, where passkeys work without TLS. */
+  /** The host is `localhost`, where passkeys work without TLS. */
   url: string
   chromium: Chromium
   /**
@@ -25,7 +25,7 @@ export type Dashboard = {
    * `expects`: messages that the browser must report, as `<kind>: <text> <address>`; any other message fails the test.
    */
   open(path: string, options?: OpenOptions): Promise<Page>
-  /** A member of the world's tenant; the same person for each call with the same role. */
+  /** A member of the world's tenant. Each call with the same role returns the same person. */
   person(role: MemberRole | 'operator'): Promise<Person>
   close(): Promise<void>
 }
@@ -68,7 +68,7 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
     const context = await chromium.newContext({
       viewport,
       colorScheme: scheme,
-      // Animations would be read while they run.
+      // Without reduced motion the checks would read elements in the middle of an animation.
       reducedMotion: 'reduce',
       locale: 'en-US',
     })
@@ -100,7 +100,7 @@ export async function signInByPage(
   await page.getByRole('button', { name: 'Sign in', exact: true }).click()
 }
 
-/** Sends a request from the page, as a script of the page would. */
+/** Sends a request from the page, as a script in the page would. */
 export async function fetchInPage(
   page: Page,
   method: string,
@@ -128,8 +128,8 @@ export async function fetchInPage(
 
 let axe: Promise<string> | undefined
 
-/** Slow rules that find nothing serious. */
-const NEVER_SERIOUS = [
+/** Slow rules whose findings are never serious. */
+const SKIPPED_RULES = [
   'region',
   'landmark-unique',
   'heading-order',
@@ -145,13 +145,13 @@ export async function checkAccessible(
   page: Page,
   { only, without = [] }: { only?: string; without?: string[] } = {},
 ): Promise<void> {
-  const rules = Object.fromEntries([...NEVER_SERIOUS, ...without].map((rule) => [rule, { enabled: false }]))
+  const rules = Object.fromEntries([...SKIPPED_RULES, ...without].map((rule) => [rule, { enabled: false }]))
   await runAxe(page, only === undefined ? { rules } : { runOnly: [only] })
 }
 
 /**
- * Fails for texts with too little contrast. `seen`: styles that were checked before and are skipped. The test continues
- * and fails at its end.
+ * Fails for texts with too little contrast. Skips the styles in `seen`, and adds the styles that it checks. The test
+ * continues and fails at its end.
  */
 export async function checkContrast(page: Page, seen: Set<string>): Promise<void> {
   const styles = await page.evaluate(() => {
@@ -176,7 +176,7 @@ export async function checkContrast(page: Page, seen: Set<string>): Promise<void
       const disabled = element.closest(':disabled, [aria-disabled=true], [inert]') !== null
       const style = [color, fontSize, fontWeight, textShadow, disabled, backgroundOf(element)].join(' ')
       const alike = (found[style] ??= [])
-      // Another element may cover one of them.
+      // Another element may cover one of the three.
       if (alike.length < 3) alike.push(element)
     }
     Object.assign(globalThis, { texts: found })
@@ -187,7 +187,7 @@ export async function checkContrast(page: Page, seen: Set<string>): Promise<void
   if (unchecked.length > 0) await runAxe(page, { runOnly: ['color-contrast'] }, unchecked)
 }
 
-/** `looks`: checks only the texts with these styles, as found by `checkContrast`. */
+/** `styles`: checks only the texts with these styles, as `checkContrast` finds them. */
 async function runAxe(page: Page, options: object, styles?: string[]): Promise<void> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(await axe)
@@ -211,7 +211,7 @@ async function runAxe(page: Page, options: object, styles?: string[]): Promise<v
 }
 
 /** Fails if the page is wider than its window. The test continues and fails at its end. */
-export async function checkFitsWidth(page: Page): Promise<void> {
+export async function checkPageWidth(page: Page): Promise<void> {
   const { needs, has } = await page.evaluate(() => {
     const { scrollWidth, clientWidth } = (globalThis as any).document.documentElement
     return { needs: scrollWidth as number, has: clientWidth as number }
@@ -230,7 +230,7 @@ async function cookiesOf(url: string, person: Person) {
   }))
 }
 
-/** Collects errors of the page and fails the test at its end. */
+/** Collects the errors of the page and fails the test at its end. */
 async function watch(
   context: BrowserContext,
   page: Page,
@@ -249,7 +249,7 @@ async function watch(
   context.on('weberror', (error) => problems.push(`error: ${String(error.error().stack)}`))
   context.on('requestfailed', (request) => {
     const reason = request.failure()?.errorText
-    // Requests that are canceled when the page is left.
+    // The browser cancels such requests when the user leaves the page.
     if (reason !== 'net::ERR_ABORTED') problems.push(`failed: ${reason} ${request.url()}`)
   })
   context.on('request', (request) => {

@@ -6,10 +6,10 @@ import { promisify } from 'node:util'
 import { withFileLock } from './file-lock.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-/** Sources of the pages. */
+/** The sources of the pages. */
 const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts', 'package-lock.json']
 
-/** Builds the pages unless they are newer than all their sources. */
+/** Builds the pages unless the built pages are newer than all their sources. */
 export async function buildPages(): Promise<void> {
   if (await isFresh()) return
   await withFileLock('pages', async () => {
@@ -31,7 +31,10 @@ async function isFresh(): Promise<boolean> {
   return Math.max(...times) < built.mtimeMs
 }
 
-/** The last modification time of a file, or of a folder with everything in it, also of removals. */
+/**
+ * The last modification time of a file, or of a folder with everything in it. The removal of a file counts as a
+ * modification.
+ */
 async function newest(path: string): Promise<number> {
   const found = await stat(path)
   if (!found.isDirectory()) return found.mtimeMs

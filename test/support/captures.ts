@@ -2,15 +2,15 @@
 import { freshKey, type Answer } from './client.ts'
 import type { CapturedPayment } from './load.ts'
 import type { Deployment } from './deployment.ts'
-import { heldPayment } from './payments.ts'
+import { authorizedPayment } from './payments.ts'
 import type { Fault } from './providers.ts'
 
 export type Authorized = CapturedPayment & { reference: string }
 
-/** An authorized payment. */
+/** Creates an authorized payment. */
 export async function authorize({ client }: Deployment): Promise<Authorized> {
   const [key, amount_minor] = [freshKey(), 1200]
-  const authorized = await heldPayment(client, { idempotency_key: key, amount_minor })
+  const authorized = await authorizedPayment(client, { idempotency_key: key, amount_minor })
   return {
     key,
     payment_id: authorized.id,
@@ -20,7 +20,7 @@ export async function authorize({ client }: Deployment): Promise<Authorized> {
   }
 }
 
-/** Requests the capture, with the same key for each call. */
+/** Requests the capture. Each call uses the same idempotency key. */
 export async function capture(
   { client }: Deployment,
   { payment_id, key }: Authorized,
@@ -30,8 +30,8 @@ export async function capture(
   return await client.post(`/v1/payments/${payment_id}/capture`, body, { prefer })
 }
 
-/** The processor blocks the next captures of this payment, before or after the effect. */
-export async function holdCaptures(
+/** Makes the processor hold the next captures of this payment, before or after the effect. */
+export async function blockCaptures(
   { provider }: Deployment,
   { reference }: Authorized,
   when: 'before' | 'after',
@@ -41,27 +41,27 @@ export async function holdCaptures(
   return await provider('stripe').fault({ match, times, fault: { hold: when } })
 }
 
-/** The job of the capture. */
+/** Reads the job of the capture. */
 export async function captureJob(
   { sql }: Deployment,
   { payment_id }: Authorized,
 ): Promise<{ id: string; state: string; attempt: number; lapsed: boolean | null }> {
   const [job] = await sql<{ id: string; state: string; attempt: number; lapsed: boolean | null }[]>`
     select id, state, attempt, lease_until <= now() as lapsed
-    from jobs where subject_id = ${payment_id} and name = 'payment.capture'`
+    from jobs where resource_id = ${payment_id} and name = 'payment.capture'`
   return job!
 }
 
 /** Expires the lease of a worker that has died. */
-export async function lapse({ sql }: Deployment, { payment_id }: Authorized): Promise<void> {
+export async function expireLease({ sql }: Deployment, { payment_id }: Authorized): Promise<void> {
   await sql`
     update jobs set lease_until = now() - interval '2 seconds'
-    where subject_id = ${payment_id} and name = 'payment.capture' and state = 'running'`
+    where resource_id = ${payment_id} and name = 'payment.capture' and state = 'running'`
 }
 
 /**
- * The worker and outcome of each attempt at the capture; null: unknown. Without attempts that a busy worker has
- * returned.
+ * The worker and the outcome of each attempt at the capture; null: unknown. Attempts that a busy worker has returned
+ * are omitted.
  */
 export async function captureAttempts(
   { sql }: Deployment,
@@ -69,6 +69,6 @@ export async function captureAttempts(
 ): Promise<{ worker: string; outcome: string | null }[]> {
   return await sql<{ worker: string; outcome: string | null }[]>`
     select a.worker, a.outcome from all_job_attempts a join jobs j on j.id = a.job_id
-    where j.subject_id = ${payment_id} and j.name = 'payment.capture' and a.outcome is distinct from 'returned'
+    where j.resource_id = ${payment_id} and j.name = 'payment.capture' and a.outcome is distinct from 'returned'
     order by a.attempt`
 }

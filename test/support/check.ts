@@ -5,7 +5,7 @@ import { changedFiles, nearestTests } from './nearest-tests.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const CHECKS = ['format:check', 'lint', 'typecheck', 'deadcode']
-/** This many test files take about a minute. `npm test` runs all. */
+/** Six test files take about a minute. `npm test` runs all. */
 const MAX_TEST_FILES = 6
 
 const began_at = performance.now()
@@ -26,7 +26,10 @@ console.log(`\n${failed === 0 ? 'All good' : `${failed} failed`} after ${seconds
 console.log('npm test runs all tests, .ci/run all checks.')
 process.exitCode = failed === 0 ? 0 : 1
 
-/** Runs a command and prints one line about it, after a failure also its output. Returns whether it succeeded. */
+/**
+ * Runs a command and prints one line about the command, and the command's output if it fails. Returns whether the
+ * command succeeded.
+ */
 async function report(name: string, command: string, args: string[]): Promise<boolean> {
   const started_at = performance.now()
   const child = spawn(command, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] })

@@ -4,7 +4,7 @@ import { findProgram } from '#start/processes.ts'
 import { withFileLock } from './file-lock.ts'
 import { installPackage } from './packages.ts'
 
-/** The headless shell first: it needs half the processor time. */
+/** The headless shell comes first: it needs half the processor time. */
 const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome']
 const NONE = `None of ${NAMES.join(', ')} is on the PATH, and CHROMIUM_PATH is not set`
 
@@ -14,7 +14,7 @@ const NONE = `None of ${NAMES.join(', ')} is on the PATH, and CHROMIUM_PATH is n
 export async function launchChromium(): Promise<Chromium> {
   return await chromium.launch({
     executablePath: await chromiumPath(),
-    // As root, as in a container, Chromium starts only without its sandbox.
+    // As root, for example in a container, Chromium starts only without its sandbox.
     args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
   })
 }

@@ -50,11 +50,11 @@ export function createClient(url: string, key: string): Client {
   }
 }
 
-/** A payment with a card that is accepted, without amount and key. */
+/** The fields of a payment with a card that the processor accepts, without amount and key. */
 export const BY_CARD = { currency: 'USD', method: 'card', payment_method: 'pm_card_visa' } as const
 
 let counter = 0
-/** A key that is unique in this run. */
+/** Creates a key that is unique in this run. */
 export function freshKey(): string {
   counter += 1
   return `key-${process.pid}-${counter}`

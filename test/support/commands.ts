@@ -6,7 +6,7 @@ import { COMPILE_CACHE } from './process.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
-/** The environment of a user without a name, as in many containers. */
+/** The environment of a user account without a name, which many containers have. */
 export const WITHOUT_USER_NAME = {
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
     import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'
@@ -16,8 +16,8 @@ export const WITHOUT_USER_NAME = {
 export type CommandResult = { code: number; stdout: string; stderr: string }
 
 /**
- * Runs `node <file> <args>` with only this environment. `file` is relative to the project's folder, which is also the
- * default of `cwd`.
+ * Runs `node <file> <args>` with only this environment. `file` is relative to the project's folder. Default of `cwd`:
+ * the project's folder.
  */
 export async function runCommand(
   file: string,

@@ -6,7 +6,7 @@ import { VARIABLE_NAMES, VARIABLES, type VariableName } from '#core/config/varia
 
 const PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'] as const satisfies ProcessName[]
 
-/** Sections of the page. A test fails if a variable is in none or in two. */
+/** Sections of the page. A test fails if a variable is in no section or in two sections. */
 const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]])[] = [
   [
     'Database and queue',
@@ -139,7 +139,7 @@ const ESSENTIAL = [
 
 const BY_NAME = new Map(variables().map((variable) => [variable.name, variable]))
 
-/** Text of docs/configuration.md. */
+/** The text of docs/configuration.md. */
 export function configurationPage(): string {
   const sections = GROUPS.map(([title, names]) => {
     const rows = names.map((name) => {
@@ -172,7 +172,7 @@ needs.
 ${sections.join('\n')}`
 }
 
-/** Text of .env.example. */
+/** The text of .env.example. */
 export function exampleEnvironment(): string {
   const parts = ESSENTIAL.map((name) => {
     const { about, example } = BY_NAME.get(name)!
@@ -184,7 +184,7 @@ export function exampleEnvironment(): string {
 ${parts.join('\n')}`
 }
 
-/** The processes that need a variable, with queues if a worker needs it only for some. */
+/** The processes that need a variable, with their queues if a worker needs the variable only for some queues. */
 function processesThatNeed(name: VariableName): string {
   const { 5: of_queues = [] } = VARIABLES[name] as { 5?: readonly string[] }
   const queues = [...new Set(of_queues)].map((queue) => `\`${queue}\``).join(', ')
@@ -208,7 +208,7 @@ function wrapped(text: string): string {
   return lines.join('\n')
 }
 
-/** Variables in no group or in several. */
+/** Variables that are in no section or in several sections. */
 export function misplacedVariables(): VariableName[] {
   const grouped = GROUPS.flatMap(([, names]) => names)
   return VARIABLE_NAMES.filter((name) => grouped.filter((other) => other === name).length !== 1)

@@ -1,5 +1,5 @@
-// Statements that wait for a row lock while another transaction changes the row. Their result must be the same as after
-// that transaction, without a constraint violation.
+// Statements that wait for a row lock while another transaction changes the row. The result of such a statement must be
+// the same as if the statement began after that transaction, and must violate no constraint.
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
 import type { Json, Sql } from '#core/db.ts'
@@ -12,28 +12,30 @@ export type CrossedRow = {
   id: string
   job_id: string
   lease_token: string
-  /** Ids of other rows that it needs, by name. */
+  /** Ids of other rows that this row needs, by name. */
   others: Record<string, string>
 }
 
 export type Crossing = {
   table: string
-  /** Inserts a row and the rows that it needs. */
+  /** Inserts a row and the rows that the row needs. */
   make: (sql: Sql, ids: { tenant_id: string; id: string }) => Promise<Record<string, string>>
-  /** States that the constraints allow: the values of each state in addition to the inserted ones. */
+  /**
+   * States of a row that the constraints allow: for each state, the column values that differ from the inserted values.
+   */
   states: Record<string, Record<string, Json>>
   /** States that a row never leaves. */
   final?: string[]
   /** Columns that no statement changes. */
   fixed: string[]
-  /** Statements with their results. `refuses`: the statement may refuse a row without waiting for its lock. */
+  /** Statements that change the row. `refuses`: the statement may refuse a row without waiting for the row's lock. */
   steps: Record<string, { run: (sql: Sql, row: CrossedRow) => Promise<unknown>; refuses?: boolean }>
 }
 
-/** Rows that one transaction changes. */
+/** The count of rows that one transaction changes. */
 const BATCH_SIZE = 8
 
-/** All pairs of two different states, except from final ones. */
+/** All pairs of two different states, except pairs that begin with a final state. */
 function changesOf({ states, final = [] }: Crossing): { from: string; to: string }[] {
   const names = Object.keys(states)
   return names
@@ -41,7 +43,10 @@ function changesOf({ states, final = [] }: Crossing): { from: string; to: string
     .flatMap((from) => names.filter((to) => to !== from).map((to) => ({ from, to })))
 }
 
-/** Columns of the table that may change. Each must differ between two of the states. */
+/**
+ * Columns of the table that statements may change. The states of a crossing must contain two different values of each
+ * of these columns.
+ */
 export async function changingColumns(sql: Sql, { table, fixed }: Crossing): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_attribute
@@ -51,8 +56,8 @@ export async function changingColumns(sql: Sql, { table, fixed }: Crossing): Pro
 }
 
 /**
- * Runs a step on rows that change while it waits for their locks. Returns its result and the allowed one: the result
- * after the change, or before it if the step may refuse.
+ * Runs a step on rows that change while the step waits for their locks. Returns, for each change, the result of the
+ * step and the allowed result: the result after the change, or the result before the change if the step may refuse.
  */
 export async function crossingsOf(
   sql: Sql,
@@ -67,18 +72,18 @@ export async function crossingsOf(
     const orders = refuses ? 3 : 2
     const rows = await Promise.all(
       Array.from({ length: orders }, () =>
-        Promise.all(batch.map(({ from }) => makeRow(sql, crossing, crossing.states[from]!))),
+        Promise.all(batch.map(({ from }) => insertRow(sql, crossing, crossing.states[from]!))),
       ),
     )
     const states = batch.map(({ to }) => crossing.states[to]!)
     const [together, after, before] = rows
     const results: unknown[][] = []
     results[0] = await crossed(sql, crossing, together!, states, run)
-    await sql.begin(async (tx) => await changeAll(tx, crossing, after!, states))
+    await sql.begin(async (tx) => await updateRows(tx, crossing, after!, states))
     results[1] = await Promise.all(after!.map((row) => resultOf(run(sql, row))))
     if (before !== undefined) {
       results[2] = await Promise.all(before.map((row) => resultOf(run(sql, row))))
-      await sql.begin(async (tx) => await changeAll(tx, crossing, before, states))
+      await sql.begin(async (tx) => await updateRows(tx, crossing, before, states))
     }
     const ends = await endsOf(sql, rows.flat())
     for (const [nth, { from, to }] of batch.entries()) {
@@ -102,7 +107,7 @@ async function crossed(
 ): Promise<unknown[]> {
   const running: Promise<unknown>[] = []
   await sql.begin(async (tx) => {
-    await changeAll(tx, crossing, rows, states)
+    await updateRows(tx, crossing, rows, states)
     let ended = 0
     for (const row of rows) running.push(resultOf(run(sql, row)).finally(() => (ended += 1)))
     await eventually(async () => {
@@ -118,24 +123,24 @@ async function resultOf(running: Promise<unknown>): Promise<unknown> {
   return await running.then(normal, (error: Error) => ({ error: error.message }))
 }
 
-async function makeRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<CrossedRow> {
+async function insertRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<CrossedRow> {
   const [tenant_id, id, job_id, lease_token] = [newId(), newId(), newId(), newId()]
   await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
-  // Enough for anything that a step posts or releases.
+  // The amounts are sufficient for anything that a step posts or frees.
   await sql`
     insert into ledger_accounts (tenant_id, currency, name, balance_minor, reserved_minor)
     values (${tenant_id}, 'USD', 'available', 1000000, 100000), (${tenant_id}, 'USD', 'processor_clearing', 0, 0)`
   const others = await crossing.make(sql, { tenant_id, id })
-  await changeAll(sql, crossing, [{ tenant_id, id, job_id, lease_token, others }], [state])
+  await updateRows(sql, crossing, [{ tenant_id, id, job_id, lease_token, others }], [state])
   await sql`
-    insert into jobs (id, tenant_id, queue, name, subject_id, payload, state, attempt, max_attempts, worker, started_at,
+    insert into jobs (id, tenant_id, queue, name, resource_id, payload, state, attempt, max_attempts, worker, started_at,
       lease_token, lease_until)
     values (${job_id}, ${tenant_id}, 'payments', 'test', ${id}, '{}', 'running', 1, 5, 'test', now(), ${lease_token},
       now() + interval '1 hour')`
   return { tenant_id, id, job_id, lease_token, others }
 }
 
-async function changeAll(
+async function updateRows(
   sql: Sql | Parameters<Parameters<Sql['begin']>[1]>[0],
   { table, states }: Crossing,
   rows: CrossedRow[],
@@ -144,7 +149,7 @@ async function changeAll(
   const names = [...new Set(Object.values(states).flatMap((state) => Object.keys(state)))]
   const items = rows.map(({ tenant_id, id }, nth) => {
     const of_state = Object.fromEntries(names.map((name) => [name, to[nth]![name] ?? null]))
-    // References are unique across all rows.
+    // References are unique in the whole table.
     for (const name of ['processor_reference', 'provider_reference'])
       if (typeof of_state[name] === 'string') of_state[name] = `${of_state[name]}_${id}`
     return { tenant_id, id, ...of_state }
@@ -165,7 +170,7 @@ async function changeAll(
   )
 }
 
-/** All rows of the tenants, with ids and current times replaced. Times of the states stay. */
+/** All rows of the tenants; ids and current times are replaced by fixed texts. The times of the states are kept. */
 async function endsOf(sql: Sql, crossed: CrossedRow[]): Promise<Map<string, string[]>> {
   const tables = await sql<{ name: string }[]>`
     select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
@@ -190,13 +195,13 @@ async function endsOf(sql: Sql, crossed: CrossedRow[]): Promise<Map<string, stri
 }
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g
-const NOW = /\b20[2-9]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+\d\d(?::\d\d)?|Z)?/g
+const TIMESTAMP = /\b20[2-9]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+\d\d(?::\d\d)?|Z)?/g
 
 function normal(value: unknown): unknown {
   const plain = value instanceof Set ? [...value] : value instanceof Map ? [...value] : value
   return JSON.parse(
     JSON.stringify(plain ?? null)
       .replaceAll(UUID, 'an id')
-      .replaceAll(NOW, 'now'),
+      .replaceAll(TIMESTAMP, 'now'),
   )
 }

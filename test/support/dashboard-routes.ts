@@ -1,4 +1,4 @@
-// The dashboard's own routes, without a running server.
+// Reads the dashboard's own routes without a running server.
 import Fastify, { type RouteOptions } from 'fastify'
 import { z } from 'zod'
 import type { DashboardContext } from '#dashboard/context.ts'
@@ -6,7 +6,7 @@ import { DASHBOARD_ROUTES } from '#dashboard/routes/index.ts'
 import type { AnswerSchemas } from '../../sdk/generate/answers.ts'
 import type { QuerySchemas } from '../../sdk/generate/filters.ts'
 
-/** Each route as it is registered, without routes of other packages. */
+/** The routes as the dashboard registers them, without routes of other packages. */
 export async function dashboardRoutes(): Promise<RouteOptions[]> {
   const app = Fastify()
   const routes: RouteOptions[] = []
@@ -24,7 +24,7 @@ export async function dashboardRoutes(): Promise<RouteOptions[]> {
   return routes
 }
 
-/** Schemas of successful answers, by `GET /members/{id}`. */
+/** The schemas of successful responses, by `GET /members/{id}`. */
 export async function dashboardAnswers(): Promise<AnswerSchemas> {
   const answers: Record<string, z.ZodType> = {}
   for (const { method, url, schema } of await dashboardRoutes()) {
@@ -38,7 +38,7 @@ export async function dashboardAnswers(): Promise<AnswerSchemas> {
   }) as AnswerSchemas
 }
 
-/** Query parameters of the GET routes, by `/members/{id}`. */
+/** The query parameters of the GET routes, by `/members/{id}`. */
 export async function dashboardQueries(): Promise<QuerySchemas> {
   const queries = (await dashboardRoutes()).flatMap(({ method, url, schema }) =>
     method === 'GET' && schema?.querystring !== undefined
@@ -51,7 +51,7 @@ export async function dashboardQueries(): Promise<QuerySchemas> {
   }) as QuerySchemas
 }
 
-/** Turns `/api/members/:id` into `/members/{id}`. */
+/** Converts `/api/members/:id` to `/members/{id}`. */
 function pathOf(url: string): string {
   return url.slice('/api'.length).replaceAll(/:(\w+)/g, '{$1}')
 }

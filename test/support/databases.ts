@@ -1,4 +1,4 @@
-// Databases of the tests. Each world has its own, so that test files run in parallel.
+// Databases of the tests. Each world has its own database, so that test files can run in parallel.
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import type { Sql } from '#core/db.ts'
@@ -8,17 +8,20 @@ import { createUsers } from './users.ts'
 
 const LOCK = 7_583_240_118
 
-/** A new database with all migrations, on this server or the suite's. `drop` also ends open connections. */
+/**
+ * Creates a database with all migrations on the given server, by default the suite's. `drop` closes open connections of
+ * the database.
+ */
 export async function createDatabase(
   server_url?: string,
 ): Promise<{ url: string; drop: () => Promise<void> }> {
-  // Only tests run in Vitest.
+  // Imported here, because the module works only in Vitest, and other programs import this file.
   const server = server_url ?? (await (await import('./suite.ts')).postgresUrl())
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   await withConnection(server, async (sql) => {
-    await makeTemplate(sql, server)
+    await migrateTemplate(sql, server)
     await sql.unsafe(`create database ${name} template ${TEMPLATE}`)
-    // Privileges on a database are not copied from its template.
+    // PostgreSQL does not copy privileges on a database from the template.
     await sql.unsafe(`revoke temporary on database ${name} from public`)
   })
   return {
@@ -28,13 +31,13 @@ export async function createDatabase(
   }
 }
 
-/** The first caller on a server runs the migrations; the others wait and copy the template. */
-async function makeTemplate(sql: postgres.Sql, server: string): Promise<void> {
+/** The first caller on a server runs the migrations. The other callers wait, and then copy the template. */
+async function migrateTemplate(sql: postgres.Sql, server: string): Promise<void> {
   await sql`select pg_advisory_lock(${LOCK})`
   try {
     const [found] = await sql`select 1 from pg_database where datname = ${TEMPLATE}`
     if (found) return
-    // Renamed when it is complete, so that a failed migration leaves no template.
+    // The template gets its name when it is complete, so that a failed migration leaves no template.
     const unfinished = `${TEMPLATE}_unfinished`
     await sql.unsafe(`drop database if exists ${unfinished}`)
     await sql.unsafe(`create database ${unfinished}`)
@@ -61,7 +64,7 @@ function urlOf(server: string, database: string): string {
   return url.href
 }
 
-/** All rows of all tables of all tenants, as text. */
+/** Reads all rows of all tables of all tenants, as text. */
 export async function readAllRows(sql: Sql): Promise<string> {
   const tables = await sql<{ name: string }[]>`
     select format('%I.%I', table_schema, table_name) as name from information_schema.tables

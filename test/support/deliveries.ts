@@ -6,7 +6,7 @@ import { freshKey, type Client } from './client.ts'
 import { httpAnswer, openReceiver, type TestReceiver } from './receiver.ts'
 import type { World } from './world.ts'
 
-/** Receivers listen on loopback. */
+/** Permits deliveries to the loopback address, on which the receivers of tests listen. */
 export const LOOPBACK = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' }
 
 export type ReceivedRequest = {
@@ -15,21 +15,21 @@ export type ReceivedRequest = {
   body: { id: string; type: string; sequence: number | null; tenant_id: string; timestamp: string; data: any }
 }
 
-/** A status, a status with headers, or `hold`: no answer until `release` is called. */
+/** A status, a status with headers, or `hold`: the receiver does not answer until `release` is called. */
 type Reply = number | { status: number; headers?: Record<string, string> } | 'hold'
 
 export type TestHook = {
   url: string
-  /** In the order of arrival. */
+  /** The requests in the order of their arrival. */
   arrived: ReceivedRequest[]
-  /** Requests without an answer, now and at most so far. */
+  /** The count of unanswered requests: at this moment, and the maximum so far. */
   open: { now: number; most: number }
-  /** Answers the blocked requests with this status. */
+  /** Answers the held requests with this status. */
   release(status: number): void
   close: TestReceiver['close']
 }
 
-/** `reply` is called for each request. `nth` counts the requests of the same event from 0. */
+/** Opens a receiver. `reply` is called for each request. `nth` counts the requests of the same event from 0. */
 export async function openHook(
   reply: (nth: number, arrived: ReceivedRequest) => Reply = () => 204,
 ): Promise<TestHook> {
@@ -70,8 +70,8 @@ function parsed(request: string): ReceivedRequest {
   return { headers, text, body: JSON.parse(text) as ReceivedRequest['body'] }
 }
 
-/** Creates an endpoint. Returns it as answered, with its secret. */
-export async function makeEndpoint(client: Client, fields: object): Promise<any> {
+/** Creates an endpoint. Returns the endpoint as in the response, with its secret. */
+export async function registerEndpoint(client: Client, fields: object): Promise<any> {
   const { status, body, text } = await client.post('/v1/webhook_endpoints', {
     idempotency_key: freshKey(),
     types: ['*'],
@@ -92,7 +92,7 @@ export async function makeDeliveriesDue({ sql }: World): Promise<void> {
   await sql`update webhook_due set due_at = now() where due_at > now()`
 }
 
-/** Makes scheduled deliveries due until the condition holds. */
+/** Makes scheduled deliveries due again and again, until the condition holds. */
 export async function makeDeliveriesDueUntil(world: World, holds: () => boolean): Promise<void> {
   while (!holds()) {
     await makeDeliveriesDue(world)

@@ -1,17 +1,17 @@
-// Creates a demo shop through the API, with the same data each time.
+// Creates a demo shop through the API. Each run creates the same data.
 import type { Answer, Client } from './client.ts'
 import type { Provider } from './providers.ts'
 
 export type DemoOptions = {
-  /** The Stripe emulator, where people finish their verification. */
+  /** The Stripe emulator, which finishes the verifications of people. */
   stripe: Pick<Provider, 'control'>
-  /** URLs of a receiver that accepts events and one that fails. */
+  /** URLs of two receivers: one accepts events, and the other fails. */
   receivers: { well: string; failing: string }
   customers?: number
   payments?: number
 }
 
-const PEOPLE = [
+const PERSON_NAMES = [
   'Ada Lovelace',
   'Grace Hopper',
   'Katherine Johnson',
@@ -44,7 +44,7 @@ const PEOPLE = [
   'Bjarne Stroustrup',
 ]
 const GOODS = ['Desk lamp', 'Notebook, ruled', 'Fountain pen', 'Standing desk', 'Ink, 50 ml', 'Reading chair']
-/** Most payments are in USD. Amounts fit the currency. */
+/** Most payments are in USD. The amounts suit the currency. */
 const CURRENCIES: [code: string, min: number, max: number][] = [
   ['USD', 900, 48_000],
   ['USD', 2_500, 19_000],
@@ -61,7 +61,7 @@ const RECIPIENTS = [
   { name: 'Inkwell Brothers', type: 'bank_account', destination: 'ba_manual' },
 ]
 
-/** Fills the client's tenant. Takes some seconds. */
+/** Creates the demo data in the client's tenant. Takes some seconds. */
 export async function fillDemo(client: Client, options: DemoOptions): Promise<void> {
   const { customers: people = 30, payments = 120, receivers } = options
   const post = createPoster(client)
@@ -80,7 +80,7 @@ export async function fillDemo(client: Client, options: DemoOptions): Promise<vo
     }),
   )
   const customers = await runConcurrently(people, (n) => {
-    const name = PEOPLE[n % PEOPLE.length]!
+    const name = PERSON_NAMES[n % PERSON_NAMES.length]!
     const email = `${name.toLowerCase().replaceAll(/[^a-z]+/g, '.')}@people.example`
     return post(`customer-${n}`, '/v1/customers', {
       name,
@@ -96,12 +96,12 @@ export async function fillDemo(client: Client, options: DemoOptions): Promise<vo
   await tasks(post)
 }
 
-/** A payment and its outcome. */
+/** Creates a payment and the events that follow it. */
 async function payment(client: Client, n: number, customers: Answer[], merchants: Answer[]): Promise<void> {
   const post = createPoster(client)
   const random = numbers(n)
   const [currency, min, max] = CURRENCIES[Math.floor(random() * CURRENCIES.length)]!
-  // Amounts end like prices.
+  // Amounts are multiples of 50 minor units, as prices often are.
   const amount_minor = Math.floor((min + random() ** 2 * (max - min)) / 50) * 50
   const outcome = n === 3 ? 'disputed' : outcomeOf(random())
   const card = CARDS[Math.floor(random() * CARDS.length)]!
@@ -212,9 +212,11 @@ async function messages(post: Poster, count: number): Promise<void> {
   ]
   await runConcurrently(count, (n) =>
     post(`email-${n}`, '/v1/messages/email', {
-      to: [`${PEOPLE[n % PEOPLE.length]!.split(' ')[0]!.toLowerCase()}@${hosts[n % hosts.length]}`],
+      to: [
+        `${PERSON_NAMES[n % PERSON_NAMES.length]!.split(' ')[0]!.toLowerCase()}@${hosts[n % hosts.length]}`,
+      ],
       template: 'receipt',
-      variables: { name: PEOPLE[n % PEOPLE.length], order: String(4200 + n) },
+      variables: { name: PERSON_NAMES[n % PERSON_NAMES.length], order: String(4200 + n) },
       tags: ['receipt'],
     }),
   )
@@ -236,10 +238,13 @@ async function tasks(post: Poster): Promise<void> {
   })
 }
 
-/** Refusals by a bank, a mail server or an SMS provider. */
+/** Error codes of refusals by a bank, a mail server or an SMS provider. */
 const OUTCOMES = new Set(['payment_declined', 'payout_refused', 'email_send_failed', 'sms_send_failed'])
 
-/** Posts with a fixed key per item. A final refusal, such as a declined card, counts as an answer. */
+/**
+ * Returns a function that posts with a fixed key for each item. A final refusal, such as a declined card, counts as a
+ * response.
+ */
 function createPoster(client: Client) {
   return async (key: string, path: string, body: object): Promise<Answer> => {
     const answer = await client.post(path, { idempotency_key: `demo-${key}`, ...body })
@@ -250,7 +255,7 @@ function createPoster(client: Client) {
   }
 }
 
-/** Calls `work` for 0 to `count` - 1, eight at once, and returns the results in order. */
+/** Calls `work` for 0 to `count` - 1, eight calls at a time, and returns the results in order. */
 async function runConcurrently<T>(count: number, work: (n: number) => Promise<T>): Promise<T[]> {
   const results: T[] = []
   let next = 0
@@ -269,7 +274,7 @@ async function until(holds: () => Promise<boolean>, limit_ms = 30_000): Promise<
   }
 }
 
-/** Numbers from 0 to 1 that depend only on `seed` (mulberry32). */
+/** A generator of numbers from 0 to 1 that depend only on `seed` (mulberry32). */
 function numbers(seed: number): () => number {
   let state = (seed + 1) * 0x9e3779b9
   return () => {

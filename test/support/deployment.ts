@@ -1,4 +1,4 @@
-// A deployment of real processes for crash tests: each can be killed, frozen and restarted.
+// A deployment of real processes for crash tests. Each process can be killed, frozen and restarted.
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey, HOST, type Environment } from './environment.ts'
@@ -7,15 +7,15 @@ import { startProcess, type Process } from './process.ts'
 import { asUser } from './users.ts'
 
 export type Deployment = Pick<Environment, 'env' | 'sql' | 'redis' | 'provider'> & {
-  /** A client of the deployment's tenant with all scopes. The API need not run. */
+  /** A client of the deployment's tenant with all scopes. The API need not be running. */
   client: Client
   tenant_id: string
-  /** A client of the webhooks host, without a key. */
+  /** A client of the webhooks host, without an API key. */
   webhooks: Client
-  /** Starts a process, with variables of its own. It is killed when the deployment closes. */
+  /** Starts an API, with additional variables. The process is killed when the deployment closes. */
   startApi(env?: Record<string, string>): Promise<Process>
   startWorker(env?: Record<string, string>): Promise<Process>
-  /** Output of all processes so far, also of ended ones. */
+  /** The output of all processes so far, including processes that have ended. */
   output(): string
   /** Kills the running APIs and workers. */
   killAll(): Promise<void>
@@ -26,16 +26,19 @@ export type Deployment = Pick<Environment, 'env' | 'sql' | 'redis' | 'provider'>
 
 export type DeploymentOptions = {
   queue: 'redis' | 'postgres'
-  /** A PostgreSQL of the test's own. Default: the suite's. The deployment creates a database there. */
+  /** A separate PostgreSQL server. Default: the suite's server. The deployment creates a database on the server. */
   server_url?: string
   /** Starts the webhooks host, which receives the providers' notifications. */
   webhooks?: boolean
-  /** Whether Redis runs from the beginning. */
+  /** Whether Redis runs when the deployment starts. */
   redis_up?: boolean
   env?: Record<string, string>
 }
 
-/** Starts database, Redis, providers and, if requested, the webhooks host. The test starts APIs and workers. */
+/**
+ * Starts a database, Redis, the providers and, if requested, the webhooks host. The test itself starts APIs and
+ * workers.
+ */
 export async function createDeployment({
   queue,
   server_url,

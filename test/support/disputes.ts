@@ -5,7 +5,9 @@ import { capturedPayment, eventually } from './payments.ts'
 import { listEvents } from './stripe-events.ts'
 import type { World } from './world.ts'
 
-/** A captured payment of 1000 with an open dispute, and the dispute's id at the processor. */
+/**
+ * Creates a captured payment of 1000 with an open dispute. Returns the payment and the dispute's id at the processor.
+ */
 export async function disputedPayment(
   world: World,
   { client = world.client, method = 'pm_card_createDispute' }: { client?: Client; method?: string } = {},
@@ -14,7 +16,7 @@ export async function disputedPayment(
   return { payment, reference: await disputeReferenceOf(world, payment.processor_reference) }
 }
 
-/** The id of the payment's dispute at the processor, once there is one. */
+/** The id of the payment's dispute at the processor. Waits until the dispute exists. */
 export async function disputeReferenceOf(world: World, payment_intent: string): Promise<string> {
   return await eventually(async () => {
     const events = await listEvents(world, payment_intent)
@@ -24,7 +26,7 @@ export async function disputeReferenceOf(world: World, payment_intent: string): 
   })
 }
 
-/** Submits evidence at the processor. */
+/** Submits evidence for the dispute at the processor. */
 export async function answerDispute(world: World, reference: string): Promise<void> {
   const { url, api_key } = world.provider('stripe')
   const answer = await fetch(`${url}/v1/disputes/${reference}`, {
@@ -35,7 +37,7 @@ export async function answerDispute(world: World, reference: string): Promise<vo
   expect(answer.status).toBe(200)
 }
 
-/** The bank decides the dispute. */
+/** Makes the bank decide the dispute. */
 export async function closeDispute(
   world: World,
   reference: string,

@@ -1,17 +1,17 @@
-// Reads routes and answer schemas from the OpenAPI document.
+// Reads routes and response schemas from the OpenAPI document.
 import { z } from 'zod'
 import type { Client } from './client.ts'
 
 export type DocumentedRoute = {
   method: string
-  /** As in the document: `/v1/customers/{id}`. */
+  /** The path as in the document: `/v1/customers/{id}`. */
   path: string
   operation: any
-  /** Error codes that the document lists. */
+  /** The error codes that the document lists for the route. */
   codes: string[]
 }
 
-/** The document that an API serves. */
+/** Reads the document that an API serves. */
 export async function readDocument(client: Client): Promise<any> {
   return (await client.get('/openapi.json')).body
 }
@@ -30,7 +30,7 @@ export function routesOf(document: any): DocumentedRoute[] {
   )
 }
 
-/** The schema of an answer, as a zod type. */
+/** The schema of a response, as a zod type. */
 export function schemaOf(document: any, route: DocumentedRoute, status: number): z.ZodType {
   const response = route.operation.responses[status]
   if (response === undefined) throw new Error(`${route.method} ${route.path} documents no ${status}`)
@@ -44,7 +44,7 @@ export function schemaOf(document: any, route: DocumentedRoute, status: number):
   )
 }
 
-/** The schemas that a schema refers to, directly or indirectly, by name. */
+/** The schemas to which a schema refers, directly or indirectly, by name. */
 function usedBy(schema: object, schemas: Record<string, object>): Map<string, object> {
   const used = new Map<string, object>()
   const open: object[] = [schema]

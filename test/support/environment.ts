@@ -21,7 +21,7 @@ import { createRedis, type OwnRedis } from './redis.ts'
 
 export const HOST = '127.0.0.1'
 
-/** Variables of every process. No test reaches the rate limits. */
+/** Variables of every process. The rate limits are so high that no test reaches them. */
 export function variables(addresses: {
   database_url: string
   /** Null: the queue is on PostgreSQL. */
@@ -39,7 +39,7 @@ export function variables(addresses: {
   }
 }
 
-/** For small systems in parallel: free ports, few connections, log level info. */
+/** Variables for small systems that run in parallel: free ports, few connections, log level info. */
 export const SMALL_SYSTEM = {
   NODE_ENV: 'test',
   LOG_LEVEL: 'info',
@@ -50,7 +50,7 @@ export const SMALL_SYSTEM = {
   METRICS_PORT: '0',
 }
 
-/** Creates a key of the tenant with this name, and the tenant if it does not exist. Default: all scopes. */
+/** Creates an API key of the tenant with this name, and the tenant if it does not exist. Default: all scopes. */
 export async function createKey(
   sql: Sql,
   tenant: string,
@@ -68,9 +68,9 @@ export function testActor(tenant_id: string | null): Actor {
 }
 
 export type Environment = {
-  /** As the owner of the tables: see `asUser`. */
+  /** The variables of a process. DATABASE_URL has the owner of the tables: see `asUser`. */
   env: Record<string, string>
-  /** As the owner of the tables. */
+  /** A connection with the owner of the tables. */
   sql: Sql
   /** Null with the queue on PostgreSQL. */
   redis: OwnRedis | null
@@ -78,7 +78,7 @@ export type Environment = {
   [Symbol.asyncDispose](): Promise<void>
 }
 
-/** Starts a database, the providers and, with the queue on Redis, a Redis. */
+/** Starts a database, the providers and, if the queue is on Redis, a Redis. */
 export async function createEnvironment({
   queue,
   server_url,
@@ -88,14 +88,14 @@ export async function createEnvironment({
   ...emulators
 }: {
   queue: 'redis' | 'postgres'
-  /** A PostgreSQL of the test's own. Default: the suite's. A database is created there. */
+  /** A separate PostgreSQL server. Default: the suite's server. A database is created on the server. */
   server_url?: string | undefined
-  /** Whether Redis runs from the beginning. */
+  /** Whether Redis runs when the environment starts. */
   redis_up?: boolean
-  /** Whether the providers notify the webhooks host, which need not run. */
+  /** Whether the providers send notifications to the webhooks host, which need not be running. */
   notifications: boolean
   changes?: EmulatorChanges | undefined
-  /** Additional variables; they override the others. */
+  /** Additional variables, which override the others. */
   env: Record<string, string>
 }): Promise<Environment> {
   await using cleanup = new AsyncDisposableStack()

@@ -7,8 +7,8 @@ import type { Client } from './client.ts'
 import { urlAs } from './users.ts'
 import type { World } from './world.ts'
 
-/** Resolves when every event has its sequence. `sql`: as the owner of the tables. */
-export async function sequenceAll(sql: Sql): Promise<void> {
+/** Assigns a sequence to every event that has none. `sql`: a connection with the owner of the tables. */
+export async function sequenceAllEvents(sql: Sql): Promise<void> {
   for (;;) {
     await sequenceEvents(sql, 1000)
     if ((await sql`select from unsequenced_events limit 1`).count === 0) return
@@ -16,7 +16,7 @@ export async function sequenceAll(sql: Sql): Promise<void> {
   }
 }
 
-/** Assigns sequences in small batches on a connection of its own, until it is closed. */
+/** Assigns sequences in small batches on a separate connection, until it is closed. */
 export function startSequencing(world: World): { close: () => Promise<void> } {
   const sql = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), {
     max: 1,
@@ -38,7 +38,7 @@ export function startSequencing(world: World): { close: () => Promise<void> } {
   }
 }
 
-/** Reads the feed from its beginning, page by page, until this many events were seen. Waits for new ones. */
+/** Reads the feed from its beginning, page by page, until it has read this many events. Waits for new events. */
 export async function follow(client: Client, most: number, limit: number): Promise<any[]> {
   const seen: any[] = []
   for (let url = `/v1/events?limit=${limit}`; seen.length < most;) {

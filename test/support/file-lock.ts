@@ -5,9 +5,7 @@ import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createHash } from 'node:crypto'
 
-/**
- * Runs `work` while no other process of this folder holds the lock of this name. The lock of a dead process is removed.
- */
+/** Runs `work` while no other process of this folder has the lock of this name. Removes the lock of a dead process. */
 export async function withFileLock<T>(name: string, work: () => Promise<T>): Promise<T> {
   const folder = createHash('sha256')
     .update(import.meta.dirname)
@@ -16,7 +14,7 @@ export async function withFileLock<T>(name: string, work: () => Promise<T>): Pro
   const path = join(tmpdir(), `sluice-${name}-${folder}.lock`)
   while (!(await acquire(path))) {
     const pid = Number(await readFile(path, 'utf8').catch(() => ''))
-    // Empty: created, but the pid is not written yet.
+    // The file is empty if it was created and its pid is not written yet.
     if (pid > 0 && !isAlive(pid)) await rm(path, { force: true })
     else await sleep(50)
   }

@@ -1,4 +1,4 @@
-// Invariants of any deployment: the audit of our books, and their agreement with the processor's record.
+// Invariants of any deployment: the audit finds no problems, and Sluice's records agree with the processor's.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { disputeDisagreements } from './dispute-invariants.ts'
@@ -6,12 +6,12 @@ import { payoutDisagreements } from './payout-invariants.ts'
 import { findOurTopUps, topUpDisagreements } from './top-up-effects.ts'
 import type { World } from './world.ts'
 
-/** The parts of a deployment that the checks read, in this process or in others. */
+/** The parts of a deployment that the checks read, whether its processes run in this process or in others. */
 export type Books = Pick<World, 'sql' | 'provider'>
 
 const TIMEOUT_MS = 20_000
 
-/** Returns the contradictions that remain after waiting for the processor's notifications. */
+/** Returns the contradictions that remain after the processor's notifications have arrived. */
 export async function findRemainingProblems(world: Books): Promise<Problem[]> {
   const until = performance.now() + TIMEOUT_MS
   for (;;) {
@@ -23,10 +23,10 @@ export async function findRemainingProblems(world: Books): Promise<Problem[]> {
 
 export type Problem = { problem: string; [fact: string]: unknown }
 
-/** A test's workers claim due jobs within seconds. */
+/** The workers of a test claim due jobs within seconds. */
 const STUCK_AFTER_S = 30
 
-/** The current contradictions. Work in progress may cause some until it is done. */
+/** The current contradictions. Work in progress may cause contradictions until the work is done. */
 async function findProblems(world: Books): Promise<Problem[]> {
   const [report, processor, payouts, disputes] = await Promise.all([
     auditEverything(world.sql, { stuck_after_s: STUCK_AFTER_S }),
@@ -42,7 +42,7 @@ async function findProblems(world: Books): Promise<Problem[]> {
 
 type Effect = {
   effect: string
-  /** For effects on payments and refunds. */
+  /** Only effects on payments and refunds have this field. */
   payment_intent?: string
   refund?: string
   topup?: string
@@ -72,21 +72,21 @@ type OurRefund = {
   open: boolean
 }
 
-/** Compares our payments and refunds with the processor's record: same count, same amounts, no duplicates. */
+/** Compares Sluice's payments and refunds with the processor's record: same count, same amounts, no duplicates. */
 async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]> {
-  // Ours first: a change at the processor in the meantime is an update, not a contradiction.
+  // Sluice's rows are read first: a change at the processor after that is an update, not a contradiction.
   const payments = await sql<OurPayment[]>`
     select p.id, p.status, p.currency, p.processor_reference, p.amount_captured_minor, p.authorized_at, p.canceled_at,
-      exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null) as open
+      exists (select from jobs j where j.tenant_id = p.tenant_id and j.resource_id = p.id and j.finished_at is null) as open
     from payments p`
   const refunds = await sql<OurRefund[]>`
     select r.id, r.status, r.amount_minor, r.currency, r.processor_reference,
       exists (select from ledger_transfers t where t.tenant_id = r.tenant_id and t.subject_id = r.id and t.kind = 'refund_failed') as returned,
-      exists (select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.payment_id and j.finished_at is null) as open
+      exists (select from jobs j where j.tenant_id = r.tenant_id and j.resource_id = r.payment_id and j.finished_at is null) as open
     from refunds r`
   const top_ups = await findOurTopUps(sql)
   const all: Effect[] = await provider('stripe').effects()
-  // Payouts, transfers and top-ups belong to no payment.
+  // Effects without a payment intent are payouts, transfers and top-ups.
   const effects = all.filter(({ payment_intent }) => payment_intent !== undefined)
   const problems: Problem[] = []
   const report = (problem: string, facts: object) => problems.push({ problem, ...facts })
@@ -155,7 +155,7 @@ async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]
   const references = new Set(payments.map(({ processor_reference }) => processor_reference))
   const ids = new Set(payments.map(({ id }) => id))
   for (const { effect, payment_intent, metadata } of effects) {
-    // Effects of another application on the same account are ignored.
+    // Ignores effects of another application on the same account.
     if (metadata['application'] === 'another') continue
     if (!references.has(payment_intent!) && !ids.has(metadata['sluice_payment_id'] ?? ''))
       report('an effect of an unknown payment', { effect, payment_intent })

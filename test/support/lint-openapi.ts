@@ -1,11 +1,12 @@
-// `npm run lint:openapi`: lints the OpenAPI documents with Redocly's strictest ruleset and more rules. Needs no server.
+// `npm run lint:openapi` lints the OpenAPI documents with Redocly's strictest ruleset and further rules. Needs no
+// server.
 import { createConfig, formatProblems, getTotals, lintFromString } from '@redocly/openapi-core'
 import { offlineDocuments } from './offline-documents.ts'
 
 const DOCUMENTS = ['/openapi.json', '/openapi-webhooks.json']
 
 /** Rules that the strict ruleset does not contain. */
-const MORE = [
+const ADDITIONAL_RULES = [
   'component-name-unique',
   'operation-description',
   'operation-singular-tag',
@@ -18,9 +19,9 @@ const documents = await offlineDocuments(DOCUMENTS)
 const rules = await createConfig({
   extends: ['recommended-strict'],
   rules: {
-    ...Object.fromEntries(MORE.map((rule) => [rule, 'error' as const])),
-    // `/v1/messages/{id}/cancel` and `/v1/messages/suppressions/{id}` are published. They do not conflict: `{id}` is a
-    // UUID.
+    ...Object.fromEntries(ADDITIONAL_RULES.map((rule) => [rule, 'error' as const])),
+    // The paths `/v1/messages/{id}/cancel` and `/v1/messages/suppressions/{id}` are published. The paths do not
+    // conflict, because `{id}` is a UUID.
     'no-ambiguous-paths': 'off',
   },
 })

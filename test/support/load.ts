@@ -1,4 +1,4 @@
-// Clients that create and capture payments with retries, and the check that nothing was lost or doubled.
+// Clients that create and capture payments with retries, and the check that nothing is lost or duplicated.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { checkInvariants } from './books.ts'
@@ -7,12 +7,12 @@ import { BY_CARD, freshKey } from './client.ts'
 import { until } from './process.ts'
 import type { Deployment } from './deployment.ts'
 
-/** A created and captured payment. `answers`: the status of each try; 0: the connection broke. */
+/** A created and captured payment. `answers`: the status of each request; 0: the connection broke. */
 export type CapturedPayment = { key: string; payment_id: string; amount_minor: number; answers: number[] }
 
 const TIMEOUT_MS = 60_000
 
-/** Creates and captures one payment. Repeats both requests with their keys until they succeed. */
+/** Creates and captures one payment. Repeats both requests with their keys until the requests succeed. */
 export async function pay(client: Client, key = freshKey()): Promise<CapturedPayment> {
   const answers: number[] = []
   const amount_minor = 1000 + Math.floor(Math.random() * 1000)
@@ -30,7 +30,7 @@ export async function pay(client: Client, key = freshKey()): Promise<CapturedPay
   return { key, payment_id, amount_minor, answers }
 }
 
-/** Repeats a request after no answer, a 202 or a 503. A 503 must have `retry-after`. */
+/** Repeats a request that gets no response, a 202 or a 503. A 503 must have `retry-after`. */
 async function postUntil(status: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
   const deadline = performance.now() + TIMEOUT_MS
   for (;;) {
@@ -55,7 +55,7 @@ export type Load = {
   stop(): Promise<CapturedPayment[]>
 }
 
-/** Runs this many clients, each with one payment after the other, until it is stopped. */
+/** Runs this many clients until they are stopped. Each client creates one payment after the other. */
 export function startLoad(
   client: Client,
   { clients, pause_ms = 0 }: { clients: number; pause_ms?: number },
@@ -99,8 +99,8 @@ async function drained({ sql }: Deployment): Promise<void> {
 }
 
 /**
- * Checks that nothing is lost or doubled: each payment has one captured row, one authorization and one capture in the
- * processor's record and no others, all jobs have succeeded, and the books show the amount.
+ * Checks that nothing is lost or duplicated: each payment has one captured row, one authorization and one capture in
+ * the processor's record and no other effects, all jobs have succeeded, and the books contain the amount.
  */
 export async function expectNothingLost(deployment: Deployment, paid: CapturedPayment[]): Promise<void> {
   const { sql, provider } = deployment

@@ -1,4 +1,4 @@
-// Statements that wait for locks.
+// Waits for statements that wait for locks.
 import { expect } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { eventually } from './payments.ts'

@@ -5,9 +5,10 @@ import { providerResourceOf, type ProviderResourceName } from '#domain/resources
 import type { World } from './world.ts'
 
 /**
- * Ages a row by a month, then requests the lookups that are due for it and its drifts. Returns whether there were any.
+ * Moves the times of a row and its drifts a month into the past, then requests the lookups that are due for them.
+ * Returns whether any lookup was due.
  */
-export async function lookUpLater(
+export async function lookUpAfterMonth(
   { sql }: Pick<World, 'sql'>,
   resource: ProviderResourceName,
   id: string,
@@ -16,7 +17,7 @@ export async function lookUpLater(
   const [row] = await sql<{ reference: string | null }[]>`
     update ${sql(table)} set updated_at = updated_at - interval '30 days' where id = ${id}
     returning ${sql(at_provider.reference)} as reference`
-  // Unmatched objects of drifts are looked up too.
+  // Objects at the provider that a drift names are looked up too.
   const drifts = await sql<{ reference: string | null }[]>`
     update drifts set since = since - interval '30 days' where subject_id = ${id}
     returning theirs ->> ${at_provider.reference}::text as reference`

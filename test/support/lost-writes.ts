@@ -3,8 +3,8 @@ import { expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
 
 /**
- * Loses the first write to `table` of a row that fulfils the condition `when` on `new`. Returns a check that one write
- * was lost.
+ * Makes the first write to `table` of a row that fulfils `when` fail, as if the connection broke. `when` is a condition
+ * on `new`. Returns a check that one write was lost.
  */
 export async function loseFirstWrite(
   sql: Sql,

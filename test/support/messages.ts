@@ -4,7 +4,7 @@ import { Webhook } from 'standardwebhooks'
 import { bareAddress, createAddressHash, type AddressHash, type Channel } from '#core/addresses.ts'
 import type { World } from './world.ts'
 
-/** Variables without which the API accepts no messages. No message is sent with them. */
+/** Variables that the API needs to accept messages. No message is sent with them. */
 export const MESSAGE_SENDERS = {
   SMTP_URL: 'smtp://127.0.0.1:9',
   EMAIL_FROM: 'Shop <mail@shop.example>',
@@ -36,7 +36,7 @@ export async function readMessageState({ sql }: World, id: string) {
       j.last_error as error, j.run_at = 'infinity' as parked,
       jsonb_path_query_array(m.recipients, '$[*].status') as recipients,
       array(select split_part(type, '.', 2) from events where subject_id = m.id order by sequence, id) as events
-    from messages m left join jobs j on j.subject_id = m.id where m.id = ${id}`
+    from messages m left join jobs j on j.resource_id = m.id where m.id = ${id}`
   return row!
 }
 
@@ -51,7 +51,7 @@ export async function suppressionsOf(
     where channel = ${channel} and address = ${hashOf(world)(channel, address)} order by created_at`
 }
 
-/** Posts a Twilio callback. `url`: the callback URL that Twilio signs. */
+/** Posts a callback as Twilio does. `url`: the callback URL that the signature covers. */
 export async function postTwilio(
   world: World,
   path: string,
@@ -99,7 +99,7 @@ export async function postEmail(
   return { status: response.status, body: await response.json() }
 }
 
-/** The same address in upper case. */
+/** The same email address in upper case. */
 export function toUpperCaseAddress(address: string): string {
   return bareAddress(address).toUpperCase()
 }

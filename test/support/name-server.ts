@@ -6,14 +6,17 @@ import { isIP } from 'node:net'
 const TYPES = { 1: 4, 28: 6 } as Record<number, number>
 
 export type NameServer = {
-  /** `address:port`. */
+  /** The address as `address:port`. */
   address: string
-  /** Each requested name, once per question. */
+  /** The requested names, one entry for each question. */
   asked: string[]
   close(): void
 }
 
-/** Starts the server. `addressesOf` returns the addresses of a name; undefined: no such name; null: no answer. */
+/**
+ * Starts the server. `addressesOf` returns the addresses of a name; undefined: the name does not exist; null: the
+ * server does not answer.
+ */
 export async function openNameServer(
   addressesOf: (name: string) => string[] | undefined | null,
 ): Promise<NameServer> {
@@ -39,7 +42,7 @@ export async function openNameServer(
   return { address: `127.0.0.1:${socket.address().port}`, asked, close: () => void socket.close() }
 }
 
-/** The first question, and its end. */
+/** The first question of a message, and the position after the question. */
 function question(message: Buffer): { name: string; type: number; end: number } {
   const labels: string[] = []
   let at = 12

@@ -1,5 +1,5 @@
 // Finds the test files nearest to a change. Almost every test imports almost every file through the processes that it
-// starts, so only short import distances count, and names.
+// starts, so only short import distances and file names count.
 import { execFile } from 'node:child_process'
 import { glob, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -7,12 +7,12 @@ import { promisify } from 'node:util'
 
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([#.][^'"]+)['"]/g
 const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx}'
-/** Tests of complete systems or browsers. They run only if they are changed themselves. */
+/** Tests of complete systems or browsers. Such a test runs only if its own file changes. */
 const SLOW = /^test\/(?:crash-|browser-|adding-a-|fuzz|torture\.|scripts|sdk-package|startup|supervisor)/
-/** The test imports a file that imports the changed one. */
+/** At distance 2 the test imports a file that imports the changed file. */
 const MAX_IMPORT_DISTANCE = 2
 
-/** Files that differ from origin/main, or from the last commit without that branch, including new ones. */
+/** Files, including new files, that differ from origin/main, or from the last commit if that branch does not exist. */
 export async function changedFiles(root: string): Promise<string[]> {
   const git = async (...args: string[]) =>
     (await promisify(execFile)('git', args, { cwd: root })).stdout.split('\n').filter((line) => line !== '')
@@ -21,7 +21,7 @@ export async function changedFiles(root: string): Promise<string[]> {
   return [...new Set([...changed, ...(await git('ls-files', '--others', '--exclude-standard'))])]
 }
 
-/** The nearest test files, at most `most`, and the number of all test files. */
+/** The nearest test files, at most `most`, and the count of all test files. */
 export async function nearestTests(
   root: string,
   changed: readonly string[],
@@ -49,7 +49,7 @@ export async function nearestTests(
   return { near: near.slice(0, most), count: tests.length }
 }
 
-/** The folders of the aliases that begin with `#`. */
+/** The import aliases, which begin with `#`, and their folders. */
 async function aliases(root: string): Promise<[alias: string, folder: string][]> {
   const { imports } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
     imports: Record<string, string>
@@ -60,7 +60,7 @@ async function aliases(root: string): Promise<[alias: string, folder: string][]>
   ])
 }
 
-/** The importers of each file. */
+/** For each file, the files that import it. */
 function importersOf(texts: Map<string, string>, folders: [string, string][]): Map<string, string[]> {
   const importers = new Map<string, string[]>()
   for (const [file, text] of texts)
@@ -73,7 +73,7 @@ function importersOf(texts: Map<string, string>, folders: [string, string][]): M
   return importers
 }
 
-/** The number of imports from each file to this one, up to the limit. */
+/** For each file, the number of imports from that file to this file, up to the limit. */
 function importDistances(file: string, importers: Map<string, string[]>): Map<string, number> {
   const distances = new Map<string, number>()
   let last = [file]
@@ -84,7 +84,10 @@ function importDistances(file: string, importers: Map<string, string[]>): Map<st
   return distances
 }
 
-/** True if the test has the name of the file or of its folder: payments.test.ts of api/routes/payments/create.ts. */
+/**
+ * True if the test has the name of the file or of its folder: payments.test.ts has the name of the folder of
+ * api/routes/payments/create.ts.
+ */
 function isNamedAfter(test: string, file: string): boolean {
   const path_names = file
     .replace(/\.\w+$/, '')

@@ -14,13 +14,16 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import { areasOf } from '#domain/areas.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
 
-/** The answers of an API at `https://api.sluice.test` to these paths. Connections stay open: end the process. */
+/**
+ * Returns the responses of an API at `https://api.sluice.test` to these paths. Connections stay open, so the caller
+ * must end the process.
+ */
 export async function offlineDocuments<Path extends string>(
   paths: readonly Path[],
 ): Promise<Record<Path, any>> {
   const config = loadConfig({
     NODE_ENV: 'test',
-    // No server listens there.
+    // No server listens at this address.
     DATABASE_URL: 'postgres://127.0.0.1:1/none',
     REDIS_URL: 'redis://127.0.0.1:1',
     API_URL: 'https://api.sluice.test',

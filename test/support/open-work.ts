@@ -2,9 +2,9 @@
 import type { Sql } from '#core/db.ts'
 
 /**
- * True if anything is due within `soon_s` seconds: a job, a waiting notification (which has no job), or an event for an
- * endpoint. Work that is due later waits on purpose: its notification is parked, or a delivery waits for its retry.
- * `unknown_s`: the limit for jobs with an unknown outcome, because in a large system one of them is always due soon.
+ * True if any work is due within `soon_s` seconds: a job, a waiting notification (which has no job), or an event for an
+ * endpoint. Work that is due later waits on purpose: its notification is parked, or its delivery waits for a retry.
+ * `unknown_s`: the limit for jobs with an unknown outcome, because in a large system such a job is always due soon.
  */
 export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
@@ -18,7 +18,7 @@ export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s):
   return row!.open
 }
 
-/** All open work as text: each kind with its count and the time until the first is due. */
+/** Describes all open work: each kind with its count and the time until the first item is due. */
 export async function openWork(sql: Sql): Promise<string[]> {
   const rows = await sql<{ description: string }[]>`
     select concat_ws(' ', count(*), name, state, 'due in', round(extract(epoch from min(due_at) - now())), 's') as description

@@ -2,7 +2,10 @@
 import { execFileSync } from 'node:child_process'
 import { findProgram } from '#start/processes.ts'
 
-/** Installs a package as root with apt-get, as in a container of a build server. Returns whether it succeeded. */
+/**
+ * Installs a package with apt-get if the user is root, as in a container of a build server. Returns whether the
+ * installation succeeded.
+ */
 export function installPackage(name: string, reason: string): boolean {
   const installer = findProgram(['apt-get'])
   if (process.getuid?.() !== 0 || installer === null) return false

@@ -1,4 +1,4 @@
-// A recipient and a merchant, without keys.
+// The fields of a recipient and a merchant, without idempotency keys.
 
 /** Payouts to this account succeed. */
 export const RECIPIENT = {

@@ -1,4 +1,4 @@
-// The processes of the product, and how to start each: in this process or as a process of its own.
+// The processes of the product. Each can be started within this process or as a separate process.
 import { loadConfig, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import type { Service } from '#core/service.ts'
@@ -7,13 +7,13 @@ import { asUser } from './users.ts'
 export type PartName = 'api' | 'webhooks' | 'worker' | 'dashboard'
 
 type Part = {
-  /** The file of the process, and the log line that reports that it is ready. */
+  /** The file of the process, and the log line that reports that the process is ready. */
   file: string
   ready: string
   start: (config: Config, log: Log) => Promise<Service>
 }
 
-// Each part is imported only where it is started, so that a process that only measures others stays small.
+// Each part is imported only when it is started, so that a process that only measures other processes stays small.
 export const PARTS: Record<PartName, Part> = {
   api: {
     file: 'src/api/main.ts',
@@ -38,6 +38,10 @@ export const PARTS: Record<PartName, Part> = {
 }
 
 /** Starts a part in this process, as its database user. */
-export async function startHere(name: PartName, env: Record<string, string>, log: Log): Promise<Service> {
+export async function startInThisProcess(
+  name: PartName,
+  env: Record<string, string>,
+  log: Log,
+): Promise<Service> {
   return await PARTS[name].start(loadConfig(asUser(name, env)), log)
 }

@@ -10,7 +10,7 @@ type Credential = {
   clientExtensionResults: object
 }
 
-/** `asks`: the passkey asks for a PIN or the like and reports the user as verified. */
+/** `asks`: the passkey asks for a PIN or a fingerprint, and reports the user as verified. */
 export function createPasskey(origin: string, { asks = true } = {}) {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const id = randomBytes(16)
@@ -41,10 +41,10 @@ export function createPasskey(origin: string, { asks = true } = {}) {
   }
 
   return {
-    /** The answer to `generate-register-options`. */
+    /** The response to `generate-register-options`. */
     register({ challenge, rp }: { challenge: string; rp: { id: string } }): Credential {
       const { x, y } = publicKey.export({ format: 'jwk' })
-      // CBOR by hand: { 1: 2, 3: -7, -1: 1, -2: x, -3: y }.
+      // CBOR, encoded by hand: { 1: 2, 3: -7, -1: 1, -2: x, -3: y }.
       const key = Buffer.concat([
         Buffer.from('a5010203262001215820', 'hex'),
         Buffer.from(x!, 'base64url'),
@@ -68,7 +68,7 @@ export function createPasskey(origin: string, { asks = true } = {}) {
       ])
       return credential({ clientDataJSON: clientData('webauthn.create', challenge), attestationObject })
     },
-    /** The answer to `generate-authenticate-options`. */
+    /** The response to `generate-authenticate-options`. */
     signIn({ challenge, rpId }: { challenge: string; rpId: string }): Credential {
       const [data, clientDataJSON] = [authenticatorData(rpId), clientData('webauthn.get', challenge)]
       const signed = Buffer.concat([data, createHash('sha256').update(clientDataJSON).digest()])

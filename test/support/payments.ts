@@ -25,7 +25,7 @@ export async function eventually<T>(check: () => Promise<T>, timeout_ms = 40_000
 
 export const ASYNC = { prefer: 'respond-async' }
 
-/** Creates a payment of 1000 USD cents with an accepted card. `body` overrides fields. */
+/** Creates a payment of USD 10.00 with a card that the processor accepts. `body` overrides fields. */
 export async function createPayment(
   client: Client,
   body: Record<string, unknown> = {},
@@ -38,22 +38,22 @@ export async function createPayment(
   )
 }
 
-/** An authorized payment. */
-export async function heldPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
+/** Creates an authorized payment. */
+export async function authorizedPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
   const answer = await createPayment(client, body)
   expect(answer.body).toMatchObject({ status: 'authorized' })
   return answer.body
 }
 
-/** A fully captured payment. */
+/** Creates a fully captured payment. */
 export async function capturedPayment(client: Client, body: Record<string, unknown> = {}): Promise<any> {
-  const { id } = await heldPayment(client, body)
+  const { id } = await authorizedPayment(client, body)
   const answer = await client.post(`/v1/payments/${id}/capture`)
   expect(answer.body).toMatchObject({ status: 'captured' })
   return answer.body
 }
 
-/** Requests a refund. Default: the full remaining amount. */
+/** Requests a refund. Default: the full amount that is not refunded yet. */
 export async function refund(
   client: Client,
   payment_id: string,
@@ -81,12 +81,14 @@ export async function paymentIn(
   }, timeout_ms)
 }
 
-/** Scripts a failure of the processor. */
+/** Scripts a fault of the processor. */
 export async function fault({ provider }: World, script: object): Promise<Fault> {
   return await provider('stripe').fault(script)
 }
 
-/** A refund with an unknown outcome: the processor replays an error and has no effect. */
+/**
+ * Creates a refund with an unknown outcome: the processor stores an error for the call, and the refund has no effect.
+ */
 export async function unknownRefund(world: World, amount_minor = 300) {
   const { client, sql } = world
   const payment = await capturedPayment(client)
@@ -97,7 +99,7 @@ export async function unknownRefund(world: World, amount_minor = 300) {
   const { body } = await refund(client, payment.id, { amount_minor }, { prefer: 'wait=30' })
   const job_id = await eventually(async () => {
     const [job] = await sql<{ id: string }[]>`
-      select id from jobs where subject_id = ${payment.id} and name = 'refund.create' and state = 'unknown'`
+      select id from jobs where resource_id = ${payment.id} and name = 'refund.create' and state = 'unknown'`
     expect(job).toBeDefined()
     return job!.id
   })
@@ -109,13 +111,13 @@ export async function effectsOf({ provider }: World, payment_intent: string): Pr
   return await provider('stripe').effects({ payment_intent })
 }
 
-/** Opens a drift: the processor's captured amount is smaller by one. It stays open while no reconciliation runs. */
+/** Opens a drift: the processor has captured one minor unit less. The drift stays open while no reconciliation runs. */
 export async function drift({ sql, tenant_id }: World, payment_id: string): Promise<void> {
-  const found = await findRowSnapshot(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
+  const found = await findRowSnapshot(sql, { tenant_id, resource: 'payment', resource_id: payment_id })
   const { ours, since } = found!
   await openDrift(
     sql,
-    { tenant_id, subject: 'payment', subject_id: payment_id },
+    { tenant_id, resource: 'payment', resource_id: payment_id },
     {
       as_of: 'infinity',
       payment_id,

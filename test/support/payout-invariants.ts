@@ -1,4 +1,4 @@
-// Compares the processor's record of payouts with our postings: no payout is paid twice.
+// Compares the processor's record of payouts with the postings of Sluice: no payout is paid twice.
 import type { World } from './world.ts'
 
 const OUT = ['payout', 'transfer']
@@ -14,7 +14,7 @@ type OurPayout = {
   open: boolean
 }
 
-/** Differences between our payouts and the processor's payouts and transfers. */
+/** Returns the differences between Sluice's payouts and the processor's payouts and transfers. */
 export async function payoutDisagreements({
   sql,
   provider,
@@ -23,7 +23,7 @@ export async function payoutDisagreements({
     select p.id, p.status, p.processor_status, p.amount_minor, p.currency,
       (select coalesce(sum(case when t.debit_account = 'available' then t.amount_minor else -t.amount_minor end), 0)::bigint
        from ledger_transfers t where t.tenant_id = p.tenant_id and t.subject_id = p.id) as posted,
-      exists (select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id and j.finished_at is null) as open
+      exists (select from jobs j where j.tenant_id = p.tenant_id and j.resource_id = p.id and j.finished_at is null) as open
     from payouts p`
   const effects: any[] = (await provider('stripe').effects()).filter(
     ({ effect }) => OUT.includes(effect) || BACK.includes(effect),
@@ -37,7 +37,7 @@ export async function payoutDisagreements({
     if (paid.length > 1) problems.push({ problem: 'a payout was paid twice', ...payout, theirs })
     if (paid.some(({ amount, currency }) => amount !== payout.amount_minor || currency !== payout.currency))
       problems.push({ problem: 'a payout was paid with another amount', ...payout, theirs })
-    // In progress here or at the processor.
+    // Skips payouts that are in progress here or at the processor.
     if (payout.open || [payout.status, payout.processor_status].includes('processing')) continue
     const moved = sum(paid) - sum(returned)
     if (moved !== payout.posted)

@@ -24,8 +24,8 @@ export async function fund(client: Client, amount_minor: number, currency = 'USD
   await capturedPayment(client, { amount_minor, currency })
 }
 
-/** A client of a new tenant with this balance. */
-export async function rich(
+/** Creates a tenant with this balance. Returns a client of the tenant. */
+export async function clientWithBalance(
   world: { clientOf(): Promise<Client & { tenant_id: string }> },
   amount_minor: number,
 ): Promise<Client & { tenant_id: string }> {
@@ -34,7 +34,7 @@ export async function rich(
   return client
 }
 
-/** Requests a payout of 100 USD cents. `body` overrides fields. */
+/** Requests a payout of USD 1.00. `body` overrides fields. */
 export async function payOut(
   client: Client,
   recipient_id: string,

@@ -14,7 +14,7 @@ let hash: Promise<string> | undefined
 let counter = 0
 
 export type Browser = {
-  /** Cookies of the next request, by name. */
+  /** The cookies that the next request sends, by name. */
   cookies: Map<string, string>
   send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
   get(path: string, headers?: Record<string, string>): Promise<Answer>
@@ -22,7 +22,10 @@ export type Browser = {
 }
 export type Person = { user_id: string; email: string }
 
-/** A browser at the dashboard. Each has its own address, which counts if this machine is a trusted proxy. */
+/**
+ * A browser at the dashboard. Each browser has its own address, which the dashboard reads if this machine is a trusted
+ * proxy.
+ */
 export function createBrowser(url: string, address = freshAddress()): Browser {
   const cookies = new Map<string, string>()
   async function send(
@@ -66,7 +69,10 @@ export function createBrowser(url: string, address = freshAddress()): Browser {
   }
 }
 
-/** A user with the password `PASSWORD`. With a role, a member of a tenant. Default: the world's first tenant. */
+/**
+ * Creates a user with the password `PASSWORD`, and with a role also the membership of a tenant. Default: the world's
+ * first tenant.
+ */
 export async function createPerson(
   { sql, tenant_id: first }: World,
   {
@@ -96,10 +102,10 @@ export async function tryPassword(browser: Browser, email: string, password = PA
   return await browser.post('/api/auth/sign-in/email', { email, password })
 }
 
-/** A browser with a signed-in user. */
+/** Signs a user in. Returns the user's browser. */
 export async function signIn(url: string, { email }: { email: string }, password?: string): Promise<Browser> {
   const browser = createBrowser(url)
-  // A slow machine may answer 503 while the first connections are made.
+  // On a slow machine the dashboard may answer 503 while it opens its first connections.
   const answer = await eventually(async () => {
     const tried = await tryPassword(browser, email, password)
     expect(tried.status).not.toBe(503)
@@ -109,7 +115,7 @@ export async function signIn(url: string, { email }: { email: string }, password
   return browser
 }
 
-/** A new user, signed in. */
+/** Creates a user and signs the user in. */
 export async function signedInAs(
   world: World,
   options: Parameters<typeof createPerson>[1],

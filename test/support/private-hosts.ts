@@ -1,4 +1,4 @@
-// Hosts of URLs with non-public addresses, in all spellings.
+// Hosts of URLs whose addresses are not public, in all spellings.
 
 export const PRIVATE_HOSTS = [
   '127.0.0.1',

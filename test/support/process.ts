@@ -1,4 +1,4 @@
-// Starts a real process to observe, freeze and kill it.
+// Starts a real process that a test can observe, freeze and kill.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-/** As in the scripts of package.json. Halves the start time. */
+/** The compile cache that the scripts of package.json use. It halves the start time. */
 export const COMPILE_CACHE = { NODE_COMPILE_CACHE: resolve(ROOT, 'node_modules/.cache/node') }
 const START_LIMIT_MS = 120_000
 const END_LIMIT_MS = 60_000
@@ -15,27 +15,30 @@ const END_LIMIT_MS = 60_000
 type Ended = { code: number | null; signal: NodeJS.Signals | null }
 export type Process = {
   pid: number
-  /** The log line that reported that it is ready; empty without `ready`. */
+  /** The log line that contained `ready`. Empty if `ready` is not set. */
   ready: string
   /** Sends a signal and does not wait. */
   signal(signal: NodeJS.Signals): void
-  /** Sends a signal and resolves when the process has ended. After 60 s it is killed. Default: SIGKILL. */
+  /** Sends a signal and resolves when the process has ended. Kills the process after 60 s. Default: SIGKILL. */
   end(signal?: NodeJS.Signals): Promise<Ended>
   ended: Promise<Ended>
-  /** Closes the pipe of its output, as `| head` does. */
+  /** Closes the pipe of the process's output, as `| head` does. */
   closeOutput(): void
-  /** Stops reading its output, as a pager does: the pipe fills up. */
+  /** Stops reading the process's output, as a pager does, so that the pipe fills up. */
   stopReading(): void
-  /** Standard output and error so far. */
+  /** Standard output and standard error so far. */
   output(): string
-  /** Resolves with the first line, past or future, that contains this text. Rejects if the process ends before. */
+  /**
+   * Resolves with the first line that contains this text, even if the line was written before the call. Rejects if the
+   * process ends before it writes the line.
+   */
   waitForLine(text: string): Promise<string>
 }
 
 /**
  * Starts `node <file>` with only this environment and the compile cache. Resolves when a line contains `ready`, or
- * immediately without `ready`. Throws with the output if the process ends before, or after 120 s. The process does not
- * outlive this one, even if this one is killed.
+ * immediately if `ready` is not set. Throws with the output if the process ends before that, or after 120 s. The
+ * process ends when this process ends, even if this process is killed.
  */
 export async function startProcess(
   file: string,
@@ -54,11 +57,11 @@ export async function startProcess(
     flags?: string[]
     env?: NodeJS.ProcessEnv
     ready?: string
-    /** The project's folder or a copy. */
+    /** The project's folder, or a copy of it. */
     root?: string
     /** Working directory. Default: the project's folder. */
     cwd?: string
-    /** Descriptor for its output. Default: this process reads it. */
+    /** The file descriptor of the output. Default: this process reads the output. */
     output?: number | undefined
     /** Called for each line of output. */
     onOutputLine?: (line: string) => void
@@ -70,7 +73,7 @@ export async function startProcess(
     stdio: ['ignore', to ?? 'pipe', to ?? 'pipe'],
   })
   const pid = child.pid!
-  // The kernel closes the watcher's input even if this process is killed.
+  // The kernel closes the watcher's input when this process ends, even if this process is killed.
   const watcher = spawn('/bin/sh', ['-c', `read -r _; kill -s KILL ${pid}`], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -137,7 +140,9 @@ export async function startProcess(
   }
 }
 
-/** Polls until the result is neither undefined nor false. After `limit_ms` throws with `what`. */
+/**
+ * Polls until the result is neither undefined nor false, and returns the result. Throws with `what` after `limit_ms`.
+ */
 export async function until<T>(
   what: string,
   poll: () => Promise<T | undefined | false> | T | undefined | false,
@@ -153,7 +158,7 @@ export async function until<T>(
   throw new Error(`not within ${limit_ms} ms: ${what}`)
 }
 
-/** Short pauses at first, then longer ones: polling takes processor time from the observed processes. */
+/** Short pauses at first, longer pauses later, because polling takes processor time from the observed processes. */
 export function* pauses(): Generator<number> {
   for (let pause_ms = 20; ; pause_ms = Math.min(pause_ms * 1.3, 200)) yield pause_ms
 }

@@ -6,7 +6,7 @@ import { eventually } from './payments.ts'
 import { createPerson } from './people.ts'
 import type { World } from './world.ts'
 
-/** An operator of the dashboard. */
+/** Creates an operator of the dashboard. */
 async function operator(world: World): Promise<Operator> {
   const { user_id, email } = await createPerson(world, { is_operator: true })
   return {
@@ -16,21 +16,21 @@ async function operator(world: World): Promise<Operator> {
   }
 }
 
-/** One operator proposes, another confirms. Returns the proposal's id. */
+/** One operator proposes, and another operator confirms. Returns the proposal's id. */
 export async function agree(world: World, proposed: Proposed): Promise<string> {
   const { id } = await propose(world.sql, proposed, await operator(world))
   await decideProposal(world.sql, id, 'confirmed', await operator(world))
   return id
 }
 
-/** Two operators agree, and the proposal is carried out. */
+/** Two operators agree. Waits until the proposal is carried out. */
 export async function agreed(world: World, proposed: Proposed): Promise<void> {
   const id = await agree(world, proposed)
   await eventually(async () => expect(await findProposal(world.sql, id)).toMatchObject({ state: 'done' }))
 }
 
-/** Adds the missing proposals of corrections that tests have posted without. */
-export async function agreeOnAllCorrections(world: World): Promise<void> {
+/** Adds the missing proposals of corrections that tests have posted without a proposal. */
+export async function confirmAllCorrections(world: World): Promise<void> {
   const [one, other] = [await operator(world), await operator(world)]
   await world.sql`
     insert into proposals (id, tenant_id, kind, currency, amount_minor, reason, proposed_by_id, proposed_by, expires_at,

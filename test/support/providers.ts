@@ -1,4 +1,4 @@
-// The provider emulators of a system under test, each with the same kind of handle.
+// The provider emulators of a system under test. All emulators have the same kind of handle.
 import { join } from 'node:path'
 import type { AiEmulatorOptions } from '#emulators/ai/main.ts'
 import type { SmtpEmulatorOptions } from '#emulators/smtp/main.ts'
@@ -34,22 +34,25 @@ export type ProviderAddresses = { url: string } & Record<string, string>
 type Row<Own> = {
   api_key: string
   /**
-   * For a provider with notifications: its signing secret and the event types that an endpoint needs. Default: all
-   * events. `variable` null: it signs with `api_key`, and event types cannot be selected.
+   * For a provider with notifications: its signing secret, the variable for the secret, and the event types that an
+   * endpoint needs. Default: all events. If `variable` is null, the provider signs with `api_key`, and event types
+   * cannot be selected.
    */
   webhooks:
     | { secret: string; variable: string; needed_events: string[] }
     | { secret: string; variable: null }
     | null
-  /** Variables that do not depend on the provider's addresses. */
+  /** Variables that do not depend on the emulator's addresses. */
   variables: Record<string, string>
-  /** Variables with the provider's addresses: `url` of its control API, and others. */
+  /**
+   * Variables that contain the emulator's addresses. `addresses` has `url`, the address of the control API, and others.
+   */
   addressVariables: (addresses: ProviderAddresses) => Record<string, string>
-  /** The name of its control API's address. Default: `<name>_url`. */
+  /** The name of the address of the emulator's control API. Default: `<name>_url`. */
   control?: string
   /**
-   * Starts it in this process. As a process of its own it is `src/emulators/<name>/main.ts` and prints `<name>_url`
-   * when it is ready.
+   * Starts the emulator in this process. As a separate process the emulator is `src/emulators/<name>/main.ts` and
+   * prints `<name>_url` when it is ready.
    */
   start: (
     usual: EmulatorOptions,
@@ -57,7 +60,7 @@ type Row<Own> = {
   ) => Promise<{ url: string; places?: Record<string, string>; close(): Promise<void> }>
 }
 
-// A new provider is a new entry.
+// Add an entry for each new provider.
 const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
   stripe: {
     api_key: 'sk_test_emulator',
@@ -103,39 +106,42 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
 }
 const NAMES = Object.keys(PROVIDERS) as ProviderName[]
 
-/** A scripted failure. */
+/** A scripted fault. */
 export type Fault = {
-  /** Resolves with the number of hits when there are this many. Rejects after `timeout_ms`. */
+  /** Resolves with the count of hits when the fault has been hit this many times. Rejects after `timeout_ms`. */
   hit(times?: number, timeout_ms?: number): Promise<number>
-  /** Releases blocked requests. */
+  /** Lets held requests continue. */
   release(): Promise<void>
-  /** Releases blocked requests and removes the failure. */
+  /** Lets held requests continue and removes the fault. */
   remove(): Promise<void>
 }
 
-/** Fields as in the control API. `path` is a regular expression. */
+/** The fields of the control API. `path` is a regular expression. */
 type Filter = Record<string, string | number>
 
 export type Provider = {
   url: string
-  /** Its addresses. */
+  /** The addresses of the emulator. */
   addresses: ProviderAddresses
   api_key: string
-  /** The signing secret of its notifications. */
+  /** The secret with which the emulator signs notifications. */
   webhook_secret: string
-  /** Calls its control API, `/_emulator<path>`, and returns the answer. Rejects after an error. */
+  /**
+   * Calls the emulator's control API, `/_emulator<path>`, and returns the response. Rejects if the response is an
+   * error.
+   */
   control: (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<any>
-  /** Matching requests to its API, oldest first. */
+  /** The requests to the emulator's API that match the filter, oldest first. */
   requests(filter?: Filter): Promise<any[]>
-  /** Effects by its own record, oldest first. */
+  /** The effects in the emulator's own record that match the filter, oldest first. */
   effects(filter?: Filter): Promise<any[]>
-  /** Scripts a failure. */
+  /** Scripts a fault. */
   fault(script: object): Promise<Fault>
 }
 
 export type Providers = Map<ProviderName, Provider>
 
-/** Starts `node <file>`. Resolves when a line contains `ready`. */
+/** Starts `node <file>`. Resolves when an output line contains `ready`. */
 type Launch = (
   name: string,
   file: string,
@@ -143,21 +149,21 @@ type Launch = (
 ) => Promise<Pick<Process, 'ready' | 'end'>>
 
 export type ProviderOptions = {
-  /** Starts processes. Default: the emulators run in this process. */
+  /** Starts a process for each emulator. Default: the emulators run in this process. */
   launch?: Launch | undefined
-  /** The webhooks host for notifications. Default: none are sent. */
+  /** The address of the webhooks host, which receives notifications. Default: no notifications are sent. */
   webhooks_url?: string | undefined
-  /** Sends only the needed event types. Default: all. */
+  /** Sends only the event types that Sluice needs. Default: all. */
   only_needed?: boolean
-  /** A folder for their data, with one folder each. Default: memory only. */
+  /** The folder for the emulators' data, with a folder for each emulator. Default: data in memory only. */
   data_dir?: string | undefined
-  /** Whether requests are recorded. Default: true. */
+  /** Whether the emulators record requests. Default: true. */
   record_requests?: boolean
-  /** Overrides options of emulators in this process. */
+  /** Overrides options of emulators that run in this process. */
   changes?: EmulatorChanges | undefined
 }
 
-/** Starts the emulator of each provider. `cleanup` stops them. */
+/** Starts the emulator of each provider. `cleanup` stops the emulators. */
 export async function startProviders(
   cleanup: AsyncDisposableStack,
   options: ProviderOptions,
@@ -170,7 +176,7 @@ export async function startProviders(
   return providers
 }
 
-/** The product's variables for all providers. `addressesOf`: the addresses of one. */
+/** The product's variables for all providers. `addressesOf` returns the addresses of a provider. */
 export function providerVariables(
   addressesOf: (name: ProviderName) => ProviderAddresses,
 ): Record<string, string> {

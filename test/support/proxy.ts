@@ -1,22 +1,23 @@
-// A TCP proxy between two processes that a test can delay, freeze or cut.
+// A TCP proxy between two processes. A test can delay, freeze or cut its connections.
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 export type Proxy = {
-  /** `url` with this proxy instead of its server. */
+  /** `url` of the server, with the proxy's address in place of the server's. */
   url: string
   /**
-   * From the first request on that contains one of `texts`, its connection carries no answers: the server processes the
-   * request, and the client gets no response. Without texts: ends those connections and stops withholding.
+   * From the first request that contains one of `texts`, no answers pass on the connection of the request: the server
+   * processes the request, and the client gets no response. Without texts: ends those connections and passes answers
+   * again.
    */
   withholdAnswersTo(...texts: string[]): void
-  /** Open connections stay open and carry nothing, as if a machine vanished. New connections work. */
+  /** Open connections stay open and pass no data, as if a machine had vanished. New connections work. */
   freeze(): void
   /** Number of frozen connections that are still open. */
   frozen(): number
   /**
-   * Requests that contain `text` are dropped, with everything after them on their connections. Null: ends those
-   * connections and stops dropping.
+   * Drops requests that contain `text`, with everything that follows on their connections. Null: ends those connections
+   * and drops nothing more.
    */
   swallow(text: string | null): void
   /** Delays all traffic by this time; 0: no delay. */
@@ -25,7 +26,7 @@ export type Proxy = {
   answerWith(answer: ((request: Buffer) => string) | null): void
   /** Replaces `text` in answers by a text of the same length; null: no replacement. */
   replaceInAnswers(text: string | null, by?: string): void
-  /** Ends all connections. New ones work. */
+  /** Ends all connections. New connections work. */
   cut(): void
   close(): Promise<void>
 }
@@ -44,7 +45,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   let answerer: ((request: Buffer) => string) | null = null
   let replaced: [text: string, by: string] | null = null
 
-  /** Carries one direction of a connection, delayed and in order. */
+  /** Forwards the data of one direction of a connection, delayed and in order. */
   function carrier(to: Socket): (data: string | Buffer) => void {
     const waiting: { data: string | Buffer; due: number }[] = []
     function pump(): void {

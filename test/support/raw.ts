@@ -6,7 +6,9 @@ import { runInNewContext } from 'node:vm'
 
 export type RawAnswer = { status: number; headers: Map<string, string>; text: string; body: any }
 
-/** Sends one request and returns the first response when the server closes the connection; status 0: no response. */
+/**
+ * Sends one request. Returns the first response when the server closes the connection; status 0: there is no response.
+ */
 export async function sendBytes(
   url: string,
   bytes: string | Buffer,
@@ -18,7 +20,7 @@ export async function sendBytes(
     const socket = connect(Number(port), hostname)
     const stop = meanwhile?.(socket)
     socket.on('data', (chunk) => chunks.push(Buffer.from(chunk)))
-    // A reset after the answer counts as an end.
+    // A connection reset after the response counts as its end.
     socket.on('error', () => {})
     socket.on('close', () => {
       stop?.()
@@ -29,7 +31,10 @@ export async function sendBytes(
   return parse(Buffer.concat(chunks).toString('utf8'))
 }
 
-/** Opens this many connections, sends the bytes on each, and keeps them open. `statuses`: of the answers so far. */
+/**
+ * Opens this many connections, sends the bytes on each connection, and keeps the connections open. `statuses`: the
+ * statuses of the responses so far.
+ */
 export function openUnfinished(
   url: string,
   count: number,
@@ -48,14 +53,15 @@ export function openUnfinished(
     statuses,
     async reset() {
       const open = sockets.filter(({ closed }) => !closed)
-      // If the server ends a connection at this moment, Node cannot reset it: it emits `error` and never `close`.
+      // If the server ends a connection at this moment, Node cannot reset the connection: the socket emits `error` and
+      // never `close`.
       const ended = (socket: Socket) =>
         new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
       const all = Promise.all(open.map(ended))
       for (const socket of open) {
-        // A connecting socket would be reset only after it is connected, which may take for ever.
+        // A connecting socket would be reset only after the connection is open, which may never happen.
         if (socket.connecting) socket.destroy()
-        else resetNow(socket)
+        else resetConnection(socket)
       }
       await all
     },
@@ -63,35 +69,35 @@ export function openUnfinished(
 }
 
 /**
- * Resets the connection. If Node can no longer do that, it drops its handle without closing it, and the process could
- * not end.
+ * Resets the connection. If Node can no longer reset the connection, Node drops the handle without closing it, and the
+ * process could not end.
  */
-function resetNow(socket: Socket): void {
+function resetConnection(socket: Socket): void {
   const handle = Reflect.get(socket, '_handle') as { close(): void } | null | undefined
   if (handle === undefined) throw new Error('this version of Node has no socket._handle')
   socket.once('error', () => handle?.close())
   socket.resetAndDestroy()
 }
 
-/** Sends these bytes and resets the connection before they can be read. */
+/** Sends these bytes and resets the connection before the server can read the bytes. */
 export async function sendAndReset(url: string, bytes: string): Promise<void> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
   socket.write(bytes)
   const ended = new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
-  resetNow(socket)
+  resetConnection(socket)
   await ended
 }
 
-/** Memory of this process in bytes, after garbage collection. */
+/** The memory of this process in bytes, after garbage collection. */
 export function memoryInUse(): NodeJS.MemoryUsage {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
   return process.memoryUsage()
 }
 
-/** The bytes of a request with a body and `connection: close`. */
+/** The bytes of a request with a body and the header `connection: close`. */
 export function requestBytes(
   method: string,
   target: string,

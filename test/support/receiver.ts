@@ -1,12 +1,12 @@
-// A raw TCP receiver of HTTP requests with scripted answers.
+// A TCP receiver of HTTP requests with scripted answers, written byte by byte.
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 
 export type TestReceiver = {
   port: number
-  /** Requests so far as bytes, head and body. */
+  /** The requests so far as bytes, with head and body. */
   requests: string[]
-  /** Connections so far, also closed ones. */
+  /** The connections so far, including closed connections. */
   sockets: Socket[]
   close(): Promise<void>
 }
@@ -53,7 +53,7 @@ async function closed(server: Server, sockets: Socket[]): Promise<void> {
   await end
 }
 
-/** An answer with a content length. The connection stays open. */
+/** A response with a content length. The connection stays open. */
 export function httpAnswer(status: number, body = '', headers: Record<string, string> = {}): string {
   const all = { 'content-length': String(Buffer.byteLength(body)), ...headers }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)

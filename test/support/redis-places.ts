@@ -1,4 +1,4 @@
-// Redis with several servers: a Cluster of three masters with a replica each, and a primary with a replica and three
+// Redis with several servers: a Cluster of three masters with one replica each, and a primary with a replica and three
 // Sentinels.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,36 +6,36 @@ import { Redis } from 'ioredis'
 import { freePort } from '#start/ports.ts'
 import { findProgram, spawnServer } from '#start/processes.ts'
 import type { EmbeddedRedis } from '#start/redis.ts'
-import { makeFolder } from './folders.ts'
+import { createTemporaryFolder } from './folders.ts'
 import { until } from './process.ts'
 import { needRedis } from './redis.ts'
 
 export type RedisDeployment = {
   url: string
-  /** The port of the server that takes writes to `key`; undefined while there is none. */
+  /** The port of the server that takes writes to `key`. Undefined while no server takes them. */
   primaryOf(key: string): Promise<number | undefined>
-  /** Kills that server. */
+  /** Kills the server that takes writes to `key`. */
   killPrimaryOf(key: string): Promise<void>
-  /** Restarts killed servers on their ports, empty. The others accept them again. */
+  /** Restarts killed servers on their ports, without data. The other servers accept them again. */
   revive(): Promise<void>
-  /** Wipes every server that takes writes. */
+  /** Deletes all data of every server that takes writes. */
   flush(): Promise<void>
   stop(): Promise<void>
 }
 
-/** The same for all servers: replicas authenticate with it. */
+/** All servers have the same password, because replicas authenticate with it. */
 const PASSWORD = 'of-all-places'
 /** No data is persisted, not even a replica's copy of its primary. */
 const NO_PERSISTENCE = { appendonly: 'no', 'rdb-del-sync-files': 'yes', masterauth: PASSWORD }
 const SLOTS = 16_384
 const MASTERS = 3
-/** A server that is silent for this long is replaced. */
+/** A server that does not answer for this long is replaced. */
 const NODE_TIMEOUT_MS = '1000'
 
 type Node = {
   settings: Record<string, string>
-  /** A Cluster node stores only its identity there. */
-  folder: Awaited<ReturnType<typeof makeFolder>>
+  /** In this folder a Cluster node stores only its identity. */
+  folder: Awaited<ReturnType<typeof createTemporaryFolder>>
   server: EmbeddedRedis
   client: Redis
   bus: number
@@ -43,7 +43,7 @@ type Node = {
 }
 
 async function startNode(settings: Record<string, string>, bus = 0): Promise<Node> {
-  const folder = await makeFolder()
+  const folder = await createTemporaryFolder()
   return { settings, folder, bus, alive: true, ...(await launch(folder.path, settings, 0)) }
 }
 
@@ -77,7 +77,7 @@ async function reviveAll(nodes: Node[]): Promise<void> {
   }
 }
 
-/** Replicas refuse, and dead servers have no data. Throws if no server has accepted the command. */
+/** Replicas refuse the command, and dead servers have no data. Throws if no server has accepted the command. */
 async function flushAll(nodes: Node[]): Promise<void> {
   const living = nodes.filter(({ alive }) => alive)
   await Promise.any(living.map(({ client }) => client.flushall()))
@@ -167,7 +167,7 @@ export async function startRedisSentinels(): Promise<RedisDeployment> {
   await until('the replica is connected', async () =>
     (await replica.client.info('replication')).includes('master_link_status:up'),
   )
-  const folders = await Promise.all(Array.from({ length: 3 }, makeFolder))
+  const folders = await Promise.all(Array.from({ length: 3 }, createTemporaryFolder))
   const sentinels = await Promise.all(
     folders.map(async ({ path }) => {
       const port = await freePort('127.0.0.1')

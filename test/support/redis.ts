@@ -1,4 +1,4 @@
-// A Redis of the test's own: empty after each restart, on the same port.
+// A Redis server of one test. After each restart it is empty, and has the same port.
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { freePort } from '#start/ports.ts'
@@ -13,7 +13,7 @@ export type OwnRedis = {
   flush(): Promise<void>
 }
 
-/** `up`: whether it runs from the beginning. Default: true. */
+/** `up`: whether Redis runs at first. Default: true. */
 export async function createRedis({
   up = true,
   settings = {},

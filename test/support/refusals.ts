@@ -1,8 +1,8 @@
 // Sends requests that must be refused, and checks that nothing was stored.
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { requestBytes, sendBytes } from './raw.ts'
-import { freshKey, type Client } from './client.ts'
-import { createWorld, type World } from './world.ts'
+import { freshKey } from './client.ts'
+import { testIn, type World } from './world.ts'
 
 export const CREATE_CUSTOMER = ['POST /v1/customers']
 export const CREATE_PAYMENT = ['POST /v1/payments']
@@ -47,32 +47,27 @@ export function jsonHeaders(world: World): Record<string, string> {
 type Expected = { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string }
 
 /**
- * An API without a worker, a customer, and `accepted`: returns the bodies that were not refused as expected (see
- * below).
+ * The `test` of a file whose tests share an API without a worker and a customer. `accepted` returns the bodies that the
+ * API did not refuse as expected (see below).
  */
-export type RefusingWorld = {
-  world: World
-  client: Client
-  customer_id: string
-  accepted: (bodies: (string | Buffer)[], expected?: Expected) => Promise<string[]>
-}
-
-export async function createRefusingWorld(): Promise<RefusingWorld> {
-  const world = await createWorld({ parts: ['api'] })
-  const { client } = world
-  const created = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
-  const customer_id = created.body.id as string
-  return {
-    world,
-    client,
-    customer_id,
-    accepted: (bodies, expected) => notRefused(world, customer_id, bodies, expected),
-  }
+export function testRefusals() {
+  return testIn({ parts: ['api'] })
+    .extend('customer_id', { scope: 'file' }, async ({ client }) => {
+      const created = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+      return created.body.id as string
+    })
+    .extend(
+      'accepted',
+      { scope: 'file' },
+      ({ world, customer_id }) =>
+        (bodies: (string | Buffer)[], expected?: Expected) =>
+          notRefused(world, customer_id, bodies, expected),
+    )
 }
 
 /**
- * Sends each body to each route. Returns those that were not refused with `status`, a complete error that names `param`
- * (default: any), and no stored change. `customer_id` fills the paths.
+ * Sends each body to each route. Returns the bodies that were not refused with `status`, with a complete error that
+ * names `param` (default: any), and without a stored change. `customer_id` fills the paths.
  */
 async function notRefused(
   world: World,

@@ -1,4 +1,5 @@
-// `npm run screenshots`: takes screenshots of the dashboard with demo data for the README, in docs/images.
+// `npm run screenshots` takes screenshots of the dashboard with demo data for the README, and stores them in
+// docs/images.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
@@ -10,7 +11,7 @@ import { buildPages } from './built-pages.ts'
 import { launchChromium } from './chromium.ts'
 import { createClient, type Client } from './client.ts'
 import { fillDemo } from './demo-data.ts'
-import { makeFolder } from './folders.ts'
+import { createTemporaryFolder } from './folders.ts'
 import { handleOf } from './providers.ts'
 import { listening } from './receiver.ts'
 import { smallerPng } from './smaller-png.ts'
@@ -20,9 +21,9 @@ const ROOT = join(import.meta.dirname, '../..')
 const IMAGES = join(ROOT, 'docs/images')
 const DESK = { width: 1280, height: 760 }
 const PHONE = { width: 390, height: 844 }
-/** Maximum size of an image. Double resolution is used if it fits. */
+/** Maximum size of an image. A screenshot has double resolution if it fits within this size. */
 const MAX_IMAGE_BYTES = 150_000
-/** How long to wait for the roll-ups. */
+/** The maximum time to wait for the roll-ups. */
 const ROLLUP_TIMEOUT_MS = 100_000
 
 type Picture = { name: string; path: string; dark?: boolean; phone?: boolean; full_page?: boolean }
@@ -46,7 +47,7 @@ for (const picture of pictures) process.stdout.write(`${await takeScreenshot(pic
 
 /** Starts the system on free ports, in a temporary folder. */
 async function startSystem(stack: AsyncDisposableStack): Promise<Running> {
-  const folder = await makeFolder('screenshots')
+  const folder = await createTemporaryFolder('screenshots')
   stack.defer(folder.remove)
   const child = spawn(process.execPath, ['src/start/main.ts'], {
     cwd: ROOT,
@@ -65,7 +66,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await once(child, 'exit')
 }
 
-/** Fills the shop and returns the pages to take. */
+/** Fills the shop with demo data. Returns the pages of which screenshots are taken. */
 async function fill(shop: Client, stack: AsyncDisposableStack): Promise<Picture[]> {
   const receiver = createServer((request, response) =>
     request
@@ -117,7 +118,7 @@ async function signIn(browser: Chromium) {
   return state
 }
 
-/** Waits until the queues' figures include the demo data. They are counted from time to time. */
+/** Waits until the queues' figures include the demo data, which roll-ups count from time to time. */
 async function waitForRollups(page: Page): Promise<void> {
   const isCounted = async () => {
     const { queues }: any = await page.evaluate(async () => await (await fetch('/api/ops/queues')).json())
@@ -129,7 +130,7 @@ async function waitForRollups(page: Page): Promise<void> {
   while (!(await isCounted()) && Date.now() < end) await page.waitForTimeout(1_000)
 }
 
-/** Takes the image in the highest resolution that fits. Returns a line about it. */
+/** Takes the screenshot in the highest resolution that fits. Returns a line about the image. */
 async function takeScreenshot(picture: Picture): Promise<string> {
   const file = join(IMAGES, `${picture.name}.png`)
   for (const scale of [2, 1]) {
@@ -161,7 +162,7 @@ async function shoot(
     await page.getByRole('list', { name: 'Attempts' }).waitFor()
     await settled(page)
   }
-  // Chromium draws no scrollbar here, so its gutter would be an empty strip.
+  // Chromium draws no scrollbar here, so the space for a scrollbar would be an empty strip.
   await page.evaluate("document.documentElement.style.scrollbarGutter = 'auto'")
   await writeFile(file, smallerPng(await page.screenshot({ fullPage: full_page })))
   await context.close()

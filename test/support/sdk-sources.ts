@@ -9,10 +9,10 @@ import { filtersFile } from '../../sdk/generate/filters.ts'
 import { dashboardAnswers, dashboardQueries } from './dashboard-routes.ts'
 import { offlineDocuments } from './offline-documents.ts'
 
-/** Folders with only generated files. */
+/** The folders that contain only generated files. */
 export const GENERATED = { sdk: 'sdk/src/generated', pages: 'src/dashboard/web/generated' }
 
-/** Formatted texts by path from the root of the repository. */
+/** The formatted text of each generated file, by its path from the root of the repository. */
 export async function sdkSources(): Promise<Map<string, string>> {
   const config = await readFile(new URL('../../.oxfmtrc.json', import.meta.url), 'utf8')
   const {

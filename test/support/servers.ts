@@ -7,13 +7,13 @@ import postgres from 'postgres'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '#start/postgres.ts'
 import { findProgram } from '#start/processes.ts'
-import { makeFolder } from './folders.ts'
+import { createTemporaryFolder } from './folders.ts'
 import { installPackage } from './packages.ts'
 import { auditStatements } from './statements.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The socket on which this process answers with the URL of PostgreSQL: see `postgresUrl`. */
+    /** The socket on which this process returns the URL of PostgreSQL: see `postgresUrl`. */
     servers_socket: string
   }
 }
@@ -23,10 +23,10 @@ export const TEMPLATE = 'sluice_template'
 
 type Server = { url: string; pid: number; stop: () => Promise<void> }
 
-/** Vitest's global setup. Returns the teardown. The server also ends if this process is killed. */
+/** The global setup of Vitest. Returns the teardown. PostgreSQL also ends if this process is killed. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   findRedis()
-  const folder = await makeFolder()
+  const folder = await createTemporaryFolder()
   let starting: Promise<Server> | undefined
   let running: Server | undefined
   const startServer = async () => {
@@ -51,7 +51,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await once(servers, 'listening')
   project.provide('servers_socket', socket)
 
-  // After an interruption Vitest exits without the teardown: only synchronous code still runs.
+  // After an interruption Vitest exits without the teardown, and only synchronous code still runs.
   const leave = () => {
     if (running && running.pid !== 0) process.kill(running.pid, 'SIGKILL')
     rmSync(folder.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
@@ -72,21 +72,23 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** A PostgreSQL of another version to test: empty, with the settings below, as superuser. */
+/**
+ * A PostgreSQL server that the user provides to test another version: empty, with the settings below, with a superuser.
+ */
 function providedPostgres(): Server | undefined {
   const url = process.env.TEST_DATABASE_URL
   return url === undefined ? undefined : { url, pid: 0, stop: () => Promise.resolve() }
 }
 
 const SETTINGS = {
-  // Test files run several worlds in parallel, and every part of a world has its pools.
+  // Test files run several worlds in parallel, and every part of a world has its own pools.
   max_connections: '400',
-  // Statements are counted per database, and none may be dropped.
+  // Statements are counted per database, and no statement may be dropped from the statistics.
   'pg_stat_statements.max': '50000',
   'pg_stat_statements.track': 'all',
-  // At production's three seconds autovacuum would visit dozens of short-lived databases.
+  // With production's three seconds autovacuum would visit dozens of short-lived databases.
   autovacuum_naptime: '60s',
-  // Only a crash of the machine would lose commits. Tests that crash PostgreSQL have their own servers.
+  // Without fsync only a crash of the machine loses commits. Tests that crash PostgreSQL have their own servers.
   fsync: 'off',
   full_page_writes: 'off',
 }
@@ -110,7 +112,7 @@ async function audit(url: string): Promise<void> {
   if (violations.length > 0) throw new Error(`The statement audit failed.\n\n${violations.join('\n')}`)
 }
 
-/** Each test file starts its own Redis. A missing server is installed here once if possible. */
+/** Each test file starts its own Redis. If no Redis server is installed, it is installed here once, if possible. */
 function findRedis(): void {
   const missing = 'No redis-server or valkey-server is on the PATH'
   if (findProgram(['redis-server', 'valkey-server']) === null && !installPackage('redis-server', missing))

@@ -2,7 +2,7 @@
 import { crc32, deflateSync, inflateSync } from 'node:zlib'
 
 const SIGNATURE_BYTES = 8
-/** Screenshots compress best without a filter or with the difference to the row above. */
+/** Screenshots compress best without a filter, or with the difference from the row above. */
 const FILTERS = { none: 0, up: 2 } as const
 
 /** Recompresses an 8-bit RGB or RGBA PNG as Chromium creates it. Returns any other PNG unchanged. */

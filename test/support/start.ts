@@ -1,4 +1,4 @@
-// The processes of an `npm start`.
+// The processes that `npm start` starts.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -17,8 +17,8 @@ export const PORTS = {
 
 export type PartProcess = { pid: number; started: string }
 
-/** The processes that the start in this folder runs, by part. */
-export async function partsOf(data_dir: string): Promise<Record<string, PartProcess>> {
+/** The processes that a start in this folder runs, by part. */
+export async function startedProcesses(data_dir: string): Promise<Record<string, PartProcess>> {
   const text = await readFile(join(data_dir, 'running.json'), 'utf8')
   return (JSON.parse(text) as { parts: Record<string, PartProcess> }).parts
 }

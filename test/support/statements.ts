@@ -1,8 +1,8 @@
-// The statement audit: every statement of a test run must name the tenant in each of its parts.
+// The statement audit: each part of every statement of a test run must name the tenant.
 import postgres from 'postgres'
 import { USERS_OF_PROCESSES } from './users.ts'
 
-/** Parts of statements that may touch a tenant's table without naming the tenant, with the reason. */
+/** Parts of statements that may read or write a tenant's table without naming the tenant, with the reason. */
 const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegExp; reason: string }[] = [
   {
     name: 'key by its hash',
@@ -161,7 +161,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'drifts of unknown jobs',
     tables: ['jobs', 'drifts'],
-    part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.subject_id is not null|update drifts d set resolved_at = now\(\) where d\.resolved_at is null and d\.state = \$\d+ and not exists|from drifts where resolved_at is null group by state/,
+    part: /from jobs j cross join lateral \(\) u where j\.finished_at is null and j\.unknown_since is not null and j\.resource_id is not null|update drifts d set resolved_at = now\(\) where d\.resolved_at is null and d\.state = \$\d+ and not exists|from drifts where resolved_at is null group by state/,
     reason: 'updates all drifts at once; opened drifts name the tenant',
   },
   {
@@ -291,8 +291,8 @@ export function referencesWithoutTenant(
   for (const match of text.matchAll(REFERENCE)) {
     const { keyword, table, alias } = match.groups as { keyword: string; table: string; alias?: string }
     if (!tables.has(table)) continue
-    const { part, before } = partAround(text, match.index)
-    // A comma before any table separates columns.
+    const { part, before } = clauseAround(text, match.index)
+    // A comma before the first `from`, `update` or `using` separates columns.
     if (keyword === ',' && !/\b(from|update|using)\b/.test(before)) continue
     const known = alias !== undefined && !KEYWORDS.has(alias) ? alias : undefined
     const names_tenant =
@@ -324,7 +324,7 @@ function namesTenant(part: string, keyword: string, alias: string | undefined): 
     return new RegExp(`\\b${alias}\\.tenant_id (=|is not distinct from) |= ${alias}\\.tenant_id\\b`).test(
       part,
     )
-  // Assignments of an update are not conditions.
+  // The assignments of an update are not conditions.
   const conditions = keyword === 'update' ? part.slice(part.indexOf(' where ')) : part
   return /(?<![.\w])tenant_id (=|is not distinct from) /.test(conditions)
 }
@@ -335,10 +335,10 @@ function columnsAfter(text: string, index: number): string[] {
 }
 
 /**
- * The text inside the nearest brackets around `index`, without sub-queries and without other branches of a union, and
- * its part `before` the index.
+ * The text within the nearest brackets around `index`, without sub-queries and without other branches of a union, and
+ * the portion of this text before `index`.
  */
-function partAround(text: string, index: number): { part: string; before: string } {
+function clauseAround(text: string, index: number): { part: string; before: string } {
   let start = index
   for (let depth = 0; start > 0; start -= 1) {
     if (text[start - 1] === ')') depth += 1

@@ -1,4 +1,4 @@
-// The Stripe emulator for its own tests: Stripe's SDK, its control API, and a process of its own.
+// The Stripe emulator for the emulator's own tests: Stripe's SDK, the control API, and a separate process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Stripe } from 'stripe'
@@ -46,7 +46,7 @@ export async function eventsAbout(stripe: Stripe, id: string): Promise<string[]>
     .toReversed()
 }
 
-/** Effects of one object with amount and source. */
+/** The effects of one object, with amount and source. */
 export async function effectsAbout(
   control: ReturnType<typeof clientsOf>['control'],
   resource: string,
@@ -65,7 +65,7 @@ export async function postForm(url: string, path: string, params: string, key: s
   })
 }
 
-/** Starts the emulator as a process that stores its data in a folder. */
+/** Starts the emulator as a separate process that stores its data in a folder. */
 export async function runEmulator(data_dir: string, ...flags: string[]) {
   const child = spawn(
     process.execPath,
@@ -90,7 +90,7 @@ export async function runEmulator(data_dir: string, ...flags: string[]) {
   }
 }
 
-/** Presses the first button of this name, of one object if `id` is set, with these form fields. */
+/** Presses the first button with this name, of the object `id` if `id` is set, with these form fields. */
 export async function pressButton(
   url: string,
   name: string,

@@ -1,4 +1,5 @@
-// Sends Stripe webhooks in an order, at times and with signatures that the test chooses. The events are the emulator's.
+// Sends Stripe webhooks in an order, at times and with signatures that the test chooses. The emulator creates the
+// events.
 import { expect } from 'vitest'
 import { derivedId } from '#core/ids.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
@@ -16,8 +17,8 @@ export type StripeEvent = {
 export type WebhookAnswer = { status: number; body: any; headers: Headers }
 
 /**
- * The emulator's events, oldest first, of one payment if a reference is set. Without unhandled types, unless
- * `all_kinds` is set.
+ * The emulator's events, oldest first. `reference` selects the events of one payment. Types that Sluice does not handle
+ * are omitted unless `all_kinds` is set.
  */
 export async function listEvents(
   world: World,
@@ -54,7 +55,7 @@ export function pick(events: StripeEvent[], types: readonly string[]): StripeEve
   })
 }
 
-/** Events of one Stripe object, oldest first, from `all` if it is set. */
+/** The events of one Stripe object, oldest first. Selects from `all` if `all` is set. */
 export async function eventsOf(world: World, reference: string, all?: StripeEvent[]): Promise<StripeEvent[]> {
   return (all ?? (await listEvents(world))).filter(({ data }) => data.object.id === reference)
 }
@@ -79,8 +80,8 @@ export async function deliverAll(world: World, events: readonly StripeEvent[]): 
 }
 
 /**
- * Delivers the first events of all orders, then the second ones after the first were tried, and so on. Parked
- * notifications age as if no time passed in between.
+ * Delivers the first event of each order, then the second event of each order after the first events have been tried,
+ * and so on. Before each round, the times of parked notifications are reset as if no time had passed.
  */
 export async function deliverInRounds(world: World, orders: StripeEvent[][]): Promise<void> {
   for (let round = 0; round < orders[0]!.length; round++) {
@@ -90,7 +91,7 @@ export async function deliverInRounds(world: World, orders: StripeEvent[][]): Pr
       update jobs j set run_at = now() + interval '5 seconds' from parked
       where j.id = parked.id and j.state = 'ready' and j.run_at between now() and now() + interval '5 seconds'`
     for (const { status } of await deliverAll(world, events)) expect(status).toBe(200)
-    await tried(world, events)
+    await untilAttempted(world, events)
   }
 }
 
@@ -102,8 +103,8 @@ export async function retryParked({ sql }: World): Promise<void> {
 }
 
 /**
- * Delivers each object's events in its own order, given by their indexes, then all of them again. Waits until no work
- * is left.
+ * Delivers each object's events in the object's own order, given as indexes, then delivers all events again. Waits
+ * until no work remains.
  */
 export async function deliverInOrders(world: World, references: string[], orders: number[][]): Promise<void> {
   const all = await listEvents(world)
@@ -118,7 +119,7 @@ export async function deliverInOrders(world: World, references: string[], orders
   await world.drain()
 }
 
-/** Runs `work` for each item, this many at once. Returns the results in order. */
+/** Runs `work` for each item, with this many runs at a time. Returns the results in order. */
 export async function mapConcurrently<T, R>(
   items: readonly T[],
   at_once: number,
@@ -160,8 +161,8 @@ export async function stateOf(world: World, event: StripeEvent): Promise<string 
   return row?.state
 }
 
-/** Resolves when each of these events was tried or needed no job. */
-export async function tried(world: World, events: StripeEvent[]): Promise<void> {
+/** Resolves when each of these events has been tried, or needs no job. */
+export async function untilAttempted(world: World, events: StripeEvent[]): Promise<void> {
   await eventually(async () => {
     const [row] = await world.sql<{ untried: number }[]>`
       select count(*) as untried from notifications n left join jobs j on j.id = n.id

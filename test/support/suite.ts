@@ -1,11 +1,14 @@
-// Gets the PostgreSQL of the suite, which Vitest's main process starts for the first test file that needs it.
+// Returns the suite's PostgreSQL, which Vitest's main process starts for the first test file that needs PostgreSQL.
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { inject } from 'vitest'
 
 let url_request: Promise<string> | undefined
 
-/** The URL of its superuser, in an empty database. `createDatabase` creates a database for a test file. */
+/**
+ * The URL of the suite's PostgreSQL with a superuser and an empty database. `createDatabase` creates a database for a
+ * test file.
+ */
 export function postgresUrl(): Promise<string> {
   return (url_request ??= requestUrl())
 }

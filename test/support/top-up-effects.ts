@@ -1,4 +1,4 @@
-// Compares the processor's record of top-ups with ours: same count, same amounts, no duplicates.
+// Compares the processor's record of top-ups with Sluice's: same count, same amounts, no duplicates.
 import type { Sql } from '#core/db.ts'
 
 export type TopUpEffect = {
@@ -20,18 +20,21 @@ type OurTopUp = {
   open: boolean
 }
 
-/** Our top-ups. Read them before the processor's record: a later change there is an update, not a contradiction. */
+/**
+ * Sluice's top-ups. Read them before the processor's record: a later change at the processor is an update, not a
+ * contradiction.
+ */
 export async function findOurTopUps(sql: Sql): Promise<OurTopUp[]> {
   const posted = (kind: string) => sql`exists (
     select from ledger_transfers l where l.tenant_id = t.tenant_id and l.subject_id = t.id and l.kind = ${kind})`
   return await sql<OurTopUp[]>`
     select t.id, t.status, t.amount_minor, t.currency, t.processor_reference, ${posted('top_up')} as has_top_up,
       ${posted('top_up_reversed')} as has_reversal, exists (
-        select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = t.id and j.finished_at is null) as open
+        select from jobs j where j.tenant_id = t.tenant_id and j.resource_id = t.id and j.finished_at is null) as open
     from top_ups t`
 }
 
-/** Differences between both records. */
+/** Returns the differences between both records. */
 export function topUpDisagreements(
   ours: OurTopUp[],
   effects: readonly TopUpEffect[],

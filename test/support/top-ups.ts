@@ -15,7 +15,7 @@ export async function topUp(
   )
 }
 
-/** Creates a top-up at the processor, without Sluice, that stays pending. Returns its id there. */
+/** Creates a top-up that stays pending, at the processor without Sluice. Returns its id at the processor. */
 export async function topUpAtProcessor(
   { provider }: Pick<World, 'provider'>,
   fields: Record<string, string>,
@@ -34,12 +34,12 @@ export async function topUpAtProcessor(
   return ((await created.json()) as { id: string }).id
 }
 
-/** Metadata that marks a top-up of the processor as this one of ours. */
+/** Metadata that marks a top-up at the processor as the top-up of Sluice with this id. */
 export function marksOf(id: string, tenant_id: string): Record<string, string> {
   return { 'metadata[sluice_top_up_id]': id, 'metadata[sluice_tenant_id]': tenant_id }
 }
 
-/** The processor settles a top-up. */
+/** Makes the processor settle a top-up. */
 export async function settleTopUp(
   { provider }: Pick<World, 'provider'>,
   reference: string,

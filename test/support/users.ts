@@ -1,4 +1,4 @@
-// Database users of the processes: each is a member of one role and owns nothing, as in production.
+// Database users of the processes. Each user is a member of one role and owns nothing, as in production.
 import type postgres from 'postgres'
 
 const ROLES = ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const
@@ -8,14 +8,15 @@ const PREFIX = 'sluice_test_'
 const PASSWORD = 'test'
 
 /**
- * Creates the users on the server. The migrations have created the roles. Once per server, on one connection at a time.
+ * Creates the users on the server; the migrations have created the roles. Call it once per server, from one connection
+ * at a time.
  */
 export async function createUsers(sql: postgres.Sql): Promise<void> {
   for (const role of ROLES)
     await sql.unsafe(`create role ${PREFIX}${role} login password '${PASSWORD}' in role sluice_${role}`)
 }
 
-/** The same database as the user of this process. */
+/** The URL of the same database with the user of this process. */
 export function urlAs(role: ProcessRole, database_url: string): string {
   const url = new URL(database_url)
   url.username = `${PREFIX}${role}`
@@ -23,10 +24,13 @@ export function urlAs(role: ProcessRole, database_url: string): string {
   return url.href
 }
 
-/** The variables of a process, connected as its user. */
+/** The variables of a process, with the user of the process in DATABASE_URL. */
 export function asUser(role: ProcessRole, env: Record<string, string>): Record<string, string> {
   return { ...env, DATABASE_URL: urlAs(role, env['DATABASE_URL']!) }
 }
 
-/** Separates the statements of the processes from those of the tests, which run as the owner. */
+/**
+ * The users separate the statements of the processes from the statements of the tests, which run with the owner of the
+ * tables.
+ */
 export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'].map((role) => `${PREFIX}${role}`)

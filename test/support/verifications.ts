@@ -32,7 +32,7 @@ export async function startVerification(
   )
 }
 
-/** A verification that waits for the person. */
+/** Creates a verification that waits for the person. */
 export async function verificationOf(client: Client, type: Party = 'customer'): Promise<any> {
   const answer = await startVerification(client, await party(client, type))
   expect([answer.status, answer.body.status]).toEqual([201, 'requires_input'])
@@ -65,7 +65,7 @@ export async function verificationIn(client: Client, id: string, status: string)
   })
 }
 
-/** The provider settles the session. */
+/** Makes the provider settle the session. */
 export async function settleSession(
   { provider }: Pick<World, 'provider'>,
   reference: string,
@@ -79,7 +79,7 @@ export async function settleSession(
 }
 
 /** Calls the provider's API. */
-export async function askProvider(
+export async function callProvider(
   { provider }: Pick<World, 'provider'>,
   method: 'GET' | 'POST',
   path: string,
@@ -96,7 +96,7 @@ export async function askProvider(
   return await response.json()
 }
 
-/** A verification, to compare the results of two scenarios. */
+/** The fields of a verification that tests compare between two scenarios. */
 export async function verificationSummary({ sql }: Pick<Books, 'sql'>, id: string) {
   const [verification] = await sql`
     select status, failure ->> 'code' as failure, decision, decided_by, provider_reference is not null as known,

@@ -1,10 +1,10 @@
-// Writes webhook deliveries as the sequencer does.
+// Writes webhook deliveries like the sequencer.
 import { newId } from '#core/ids.ts'
 import type { Json, Sql } from '#core/db.ts'
 
 type Endpoint = { tenant_id: string; id: string }
 
-/** A delivery of an event in the feed. */
+/** Inserts a delivery of an event that is in the feed. */
 export async function deliveryTo(
   sql: Sql,
   { tenant_id, id: endpoint_id }: Endpoint,
@@ -29,7 +29,7 @@ export async function deliveryTo(
   return ids
 }
 
-/** The id of a delivery whose event was deleted. */
+/** Inserts a delivery whose event is deleted. Returns the delivery's id. */
 export async function expiredDelivery(sql: Sql, endpoint: Endpoint): Promise<string> {
   const { id, event_id } = await deliveryTo(sql, endpoint, { status: 'failed' })
   await sql`delete from events where tenant_id = ${endpoint.tenant_id} and id = ${event_id}`

@@ -1,6 +1,6 @@
 // A world whose worker reaches Stripe through a proxy. The providers send no notifications.
 import { createLog } from '#core/log.ts'
-import { startHere } from './parts.ts'
+import { startInThisProcess } from './parts.ts'
 import { startProxy, type Proxy } from './proxy.ts'
 import { createWorld, type World } from './world.ts'
 
@@ -12,7 +12,7 @@ export async function createWiredWorld(): Promise<WiredWorld> {
   cleanup.defer(() => world.close())
   const wire = await startProxy(world.provider('stripe').url)
   cleanup.defer(() => wire.close())
-  const worker = await startHere(
+  const worker = await startInThisProcess(
     'worker',
     { ...world.env, STRIPE_API_BASE: wire.url },
     createLog('silent', 'test'),

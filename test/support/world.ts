@@ -1,8 +1,9 @@
-// A complete Sluice for one test file: its own database, Redis and providers, and the parts in this process. A file
-// takes its tests from `testIn`, or creates its worlds with `createWorld`.
+// A complete Sluice for one test file: with its own database, Redis and providers, and with the parts in this process.
+// A file gets its tests from `testIn`, groups of tests with different worlds from `describeIn`, and a world for a single test
+// from `createWorld`.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { test as anyTest } from 'vitest'
+import { describe, test as anyTest } from 'vitest'
 import { loadConfig, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
@@ -10,19 +11,22 @@ import type { Scope } from '#domain/areas.ts'
 import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey } from './environment.ts'
 import { hasOpenWork } from './open-work.ts'
-import { startHere, type PartName } from './parts.ts'
+import { startInThisProcess, type PartName } from './parts.ts'
 import { pauses } from './process.ts'
 import type { EmulatorChanges, Provider, ProviderName } from './providers.ts'
 
 export type World = {
-  /** The environment of an additional process, as the owner of the tables, as are `config` and `sql`. */
+  /**
+   * The environment of an additional process. `env`, `config` and `sql` have the owner of the tables as the database
+   * user.
+   */
   env: Record<string, string>
   config: Config
   sql: Sql
   /** A client of the world's first tenant with all scopes. */
   client: Client
   tenant_id: string
-  /** A client of another tenant, or of the same one with other scopes. */
+  /** A client of another tenant, or of the same tenant with other scopes. */
   clientOf(options?: {
     tenant?: string
     scopes?: Scope[]
@@ -30,7 +34,7 @@ export type World = {
   provider: (name: ProviderName) => Provider
   /** The URL of the dashboard; empty if it does not run. */
   dashboard_url: string
-  /** Resolves when no job is open except parked ones. */
+  /** Resolves when no jobs are open except parked jobs. */
   drain(): Promise<void>
   close(): Promise<void>
 }
@@ -39,26 +43,49 @@ export type WorldOptions = {
   queue?: 'redis' | 'postgres'
   env?: Record<string, string>
   /**
-   * The parts in this process. Default: all but the dashboard. Each connects to the database as the user of its role.
+   * The parts that run in this process. Default: all except the dashboard. Each part connects to the database with the
+   * user of its role.
    */
   parts?: PartName[]
   /** Whether the providers send notifications. */
   notifications?: boolean
-  /** Overrides options of the emulators. */
+  /** Overrides options of the provider emulators. */
   providers?: EmulatorChanges
 }
 
 /**
- * The `test` of a file whose tests share a world. `world`, and `client` of its first tenant, start with the first test
- * that uses them.
+ * The `test` of a file whose tests share a world: a world with these options, or the world that the function creates. The
+ * world, and the `client` of its first tenant, start with the first test that uses them.
  */
-export function testIn(options?: WorldOptions) {
+export function testIn(options?: WorldOptions): WorldTest
+export function testIn<W extends World>(create: () => Promise<W>): WorldTest<W>
+export function testIn(world: WorldOptions | (() => Promise<World>) = {}): WorldTest {
+  return testInCreated(typeof world === 'function' ? world : () => createWorld(world))
+}
+
+/** A `describe` with a world of its own, which closes after its last test. */
+export function describeIn(
+  title: string,
+  { concurrent, ...options }: WorldOptions & { concurrent?: boolean },
+  tests: (test: WorldTest) => void,
+): void {
+  const test = testIn(options)
+  // oxlint-disable-next-line valid-title
+  describe(title, { concurrent }, () => {
+    test.afterAll(({ world }) => world.close())
+    tests(test)
+  })
+}
+
+type WorldTest<W extends World = World> = ReturnType<typeof testInCreated<W>>
+
+function testInCreated<W extends World>(create: () => Promise<W>) {
   return (
     anyTest
-      // Vitest takes fixtures from a pattern, also where there are none to take.
+      // Vitest requires a destructuring pattern as the first parameter, even if the pattern is empty.
       // oxlint-disable-next-line no-empty-pattern
       .extend('world', { scope: 'file' }, async ({}, { onCleanup }) => {
-        const world = await createWorld(options)
+        const world = await create()
         onCleanup(() => world.close())
         return world
       })
@@ -81,7 +108,7 @@ export async function createWorld({
       changes: providers,
       env: {
         LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
-        // Recurring reconciliation would disturb tests. A test that needs it sets the variable.
+        // Recurring reconciliation would disturb tests. A test that needs reconciliation sets the variable.
         RECONCILE_EVERY_S: '3600',
         ...extra_env,
       },
@@ -91,7 +118,7 @@ export async function createWorld({
   const log = createLog(env['LOG_LEVEL']!, 'test')
   const startPart = async (name: PartName) => {
     if (!parts.includes(name)) return ''
-    const part = await startHere(name, env, log)
+    const part = await startInThisProcess(name, env, log)
     cleanup.defer(() => part.close())
     return part.url ?? ''
   }

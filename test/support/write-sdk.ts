@@ -1,4 +1,4 @@
-// `npm run sdk`: generates the SDK's files and those of the dashboard's pages from the routes in this folder.
+// `npm run sdk` generates the files of the SDK and of the dashboard's pages from the routes in this folder.
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { GENERATED, sdkSources } from './sdk-sources.ts'
@@ -12,5 +12,5 @@ for (const [path, text] of files) {
   await writeFile(join(ROOT, path), text)
 }
 process.stdout.write(`${Object.values(GENERATED).join(' and ')}: ${files.size} files\n`)
-// Offline documents leave connection attempts open.
+// The offline documents leave connection attempts open, which would keep the process running.
 process.exit(0)

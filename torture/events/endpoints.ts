@@ -11,11 +11,11 @@ const LIMIT_MS = 90_000
 /** A request may arrive this long after it was signed. */
 const MAX_REQUEST_AGE_MS = 20_000
 
-/** For tenants with few events. */
+/** Endpoints of tenants with few events. */
 export const ALL_EVENTS_ENDPOINTS: EndpointSpec[] = endpointSpecs(['*'], ['*'], ['*'], ['*'])
 /**
- * For the tenant with most of the load. It subscribes to less than half of its events, because all processes share two
- * cores.
+ * Endpoints of the tenant with most of the load. They subscribe to less than half of its events, because all
+ * processes share two cores.
  */
 export const BUSY_TENANT_ENDPOINTS: EndpointSpec[] = endpointSpecs(
   ['payment.captured', 'refund.*', 'customer.*'],
@@ -41,16 +41,16 @@ function endpointSpecs(
 }
 
 /** Creates the endpoints and registers them with the receivers. Repeats requests without an answer. */
-export async function makeEndpoints(
+export async function registerEndpoints(
   receivers: Receivers,
   clients: Client[],
   tenant_id: string,
   all: EndpointSpec[],
 ): Promise<void> {
-  await Promise.all(all.map((each) => makeEndpoint(receivers, clients, tenant_id, each)))
+  await Promise.all(all.map((each) => registerEndpoint(receivers, clients, tenant_id, each)))
 }
 
-async function makeEndpoint(
+async function registerEndpoint(
   { url, endpoints }: Receivers,
   clients: Client[],
   tenant_id: string,
@@ -65,7 +65,7 @@ async function makeEndpoint(
     ...(!ordered && { max_in_flight: 20 }),
   }
   let created = await postUntilAnswered(clients, '/v1/webhook_endpoints', body)
-  // The answer with the secret was lost. No other answer contains the secret, so it is rotated.
+  // The answer with the secret was lost. No other answer contains the secret, so the secret is rotated.
   const rotated = created.secret === null
   while (created.secret === null) {
     const rotation = { idempotency_key: randomUUID(), grace_s: 0 }

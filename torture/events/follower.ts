@@ -3,15 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 
-type SeenEvent = { id: string; sequence: number }
+type ReceivedEvent = { id: string; sequence: number }
 
 /** The problem that a reader finds if events get their sequence number when they are written. */
 export const FEED_GAP = 'the feed has a gap'
 
 export type Follower = {
   tenant_id: string
-  /** In the order of arrival. */
-  seen: SeenEvent[]
+  /** The events that were read, in the order of arrival. */
+  seen: ReceivedEvent[]
   /** The last sequence number that was read. */
   after(): number
   problems: Problem[]
@@ -22,9 +22,9 @@ const PAGE = 100
 const WAIT_S = 10
 const RETRY_DELAY_MS = 250
 
-/** Reads the APIs in turn and repeats reads without an answer. */
+/** Reads the feed from each API in turn, and repeats reads without an answer. */
 export function followFeed(clients: Client[], tenant_id: string): Follower {
-  const seen: SeenEvent[] = []
+  const seen: ReceivedEvent[] = []
   const problems: Problem[] = []
   let after = 0
   const stopping = new AbortController()
@@ -38,7 +38,7 @@ export function followFeed(clients: Client[], tenant_id: string): Follower {
       problems.push({ problem: 'an unexpected answer', path, status, answer: text })
       return false
     }
-    for (const { id, sequence } of answer.body as SeenEvent[]) {
+    for (const { id, sequence } of answer.body as ReceivedEvent[]) {
       if (sequence !== after + 1) problems.push({ problem: FEED_GAP, tenant_id, after, sequence })
       after = sequence
       seen.push({ id, sequence })

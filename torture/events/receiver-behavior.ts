@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Resets the connection before the request is read. */
 export const RESET_UNREAD = 'reset_unread'
 
-/** Probability of each behavior. The rest of the requests is accepted. */
+/** Probability of each behavior. All other requests are accepted. */
 export const BEHAVIOR_PROBABILITIES = {
   [RESET_UNREAD]: 0.01,
   /** Accepts the event and resets the connection without an answer. */
@@ -16,7 +16,7 @@ export const BEHAVIOR_PROBABILITIES = {
   error_500: 0.04,
   rate_limited_429: 0.02,
   redirect_302: 0.02,
-  /** Accepts the event; the rest of the answer never ends or breaks off. */
+  /** Accepts the event, but the answer trickles on without an end or breaks off. */
   trickling_body: 0.01,
   broken_body: 0.02,
   slow: 0.02,
@@ -28,7 +28,7 @@ const TRICKLE_MS = 200
 const RETRY_AFTER_S = '1'
 const INCOMPLETE_BODY = { 'content-length': '1000' }
 
-/** `accept` writes the head of a 2xx answer. */
+/** Answers a request with this behavior. `accept` writes the head of a 2xx answer. */
 export async function misbehave(
   behavior: Exclude<Behavior, 'accept' | typeof RESET_UNREAD>,
   {

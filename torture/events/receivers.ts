@@ -1,5 +1,5 @@
-// Two event receivers on real sockets: one accepts everything, one fails at random in every way. Both record arrivals
-// and answers.
+// Two event receivers on real sockets: the good receiver accepts everything, the bad receiver fails at random in many
+// ways. Both record arrivals and answers.
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,7 +17,7 @@ export type ReceiverEndpoint = {
   tenant_id: string
   types: string[]
   ordered: boolean
-  /** A signature by any of them is valid. */
+  /** A signature with any of these secrets is valid. */
   secrets: string[]
   /** Requests that arrive later must be signed with `secrets`. Clock: `performance.now()`. */
   verified_from: number
@@ -28,7 +28,7 @@ export type Arrival = {
   /** Name of the endpoint. */
   endpoint: string
   event_id: string
-  /** When the head arrived. */
+  /** When the head of the request arrived. */
   at: number
   /** When a 2xx answer was sent; null without one. */
   accepted_at: number | null
@@ -41,7 +41,7 @@ export type Receivers = {
   /** The first body received for each event. */
   bodies: Map<string, string>
   problems: Problem[]
-  /** Resolves with the id of the next event for this endpoint. That request gets no answer. */
+  /** Resolves with the id of the next event for this endpoint. The request with that event gets no answer. */
   withholdAnswer(endpoint: string): Promise<string>
   /** The good receiver refuses connections while `work` runs. */
   whileDown(work: () => Promise<unknown>): Promise<void>
@@ -80,7 +80,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
     const behavior = chooseBehavior()
     if (behavior === RESET_UNREAD) return void request.socket.resetAndDestroy()
     const body = await read(request)
-    // The sender was killed in the middle of the request.
+    // The sender was killed while it sent the request.
     if (body === null) return
     const arrival: Arrival = {
       endpoint: path.slice(1),
@@ -108,7 +108,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
   function check(arrival: Arrival, { headers, method }: IncomingMessage, body: string): void {
     const { endpoint, event_id } = arrival
     const registered = endpoints.get(endpoint)
-    // The secret of a lost answer may still sign requests on their way.
+    // The secret of a lost answer may have signed requests that are still on their way.
     const judged = registered !== undefined && performance.now() >= registered.verified_from
     const signed = registered?.secrets.some((secret) => verifies(secret, headers, body)) === true
     if ((judged && !signed) || method !== 'POST')

@@ -5,8 +5,8 @@ import type { QueueServer } from '../queue-servers.ts'
 import type { System } from '../system.ts'
 
 /**
- * `late_job`: the problem is that this job was late. In lenient runs it counts only if the job is still open at the
- * end.
+ * `late_job`: the job that was late, if the problem is a late job. In lenient runs such a problem counts only if the
+ * job is still open at the end.
  */
 export type FaultProblem = Problem & { late_job?: string }
 
@@ -24,11 +24,13 @@ export type Fault = {
    */
   recovery_limit_ms: number
   recovery_from?: 'beginning'
-  /** A long fault: it runs once, first, in runs of at least this many minutes or when it is named. */
+  /**
+   * A long fault: it runs once, before all others, in runs of at least this many minutes, or if `--fault` names it.
+   */
   minutes?: number
   /** No client is refused during the fault, and wake-ups arrive again within `recovery_limit_ms`. */
   transparent?: true
-  /** A worker writes after its lease has expired and must be fenced. */
+  /** During the fault a worker writes after its lease has expired, and must be fenced. */
   fences?: true
   /** Resolves when the fault has ended, with the problems that the fault itself has found. */
   inflict(system: System, random: Random): Promise<FaultProblem[] | void>

@@ -12,7 +12,7 @@ import { capturePayment } from './requests.ts'
 import type { Fault } from './fault.ts'
 
 const LOST_LINES_METRIC = 'sluice_log_lines_lost_total'
-/** Their log lines fill the pipe between the process and its reader. */
+/** The number of requests whose log lines fill the pipe between the process and its reader. */
 const LOGGED_REQUESTS = 700
 const BATCH_SIZE = 50
 
@@ -63,8 +63,8 @@ async function detachLogReaders(system: System, random: Random): Promise<Problem
 }
 
 /**
- * While logs cannot be written, a payment succeeds and each process ends on SIGTERM. Each process is started again
- * before the next one ends, also after a failure.
+ * Checks that, while logs cannot be written, a payment succeeds and each process ends on SIGTERM. Each process is
+ * started again before the next one ends, even after a failure.
  */
 async function withoutLogs(
   system: System,
@@ -83,7 +83,8 @@ async function withoutLogs(
   })
   for (const member of members)
     await attempt(async () => {
-      // A process that hangs takes a minute. The others are killed, so that they run again before the fault ends.
+      // A process that hangs takes a minute. After one has hung, the others are killed, so that they run again before
+      // the fault ends.
       await member.kill(problems.length === 0 ? 'SIGTERM' : 'SIGKILL')
       const how = await member.process().ended
       if (problems.length === 0 && how.code !== 0)

@@ -1,4 +1,5 @@
-// Message faults: a sender dies after sending and before it has recorded that; replies are processed out of order.
+// Message faults: a worker dies after it has sent a message and before it has recorded the result; replies are
+// processed out of order.
 import { CHANNEL_PROVIDERS } from '#domain/messages/message.ts'
 import { CHANNELS } from '#core/addresses.ts'
 import { until } from '#test/process.ts'
@@ -9,11 +10,14 @@ import { requestMessage } from './requests.ts'
 import type { Fault } from './fault.ts'
 import { findPerformer } from './processes.ts'
 
-/** Of the later keywords half opt out, the others opt in. */
+/** Number of later keywords: half of them opt out, the others opt in. */
 const LATE_KEYWORDS = 6
-/** Twilio does not recognize these keywords. Otherwise it would block the message between the two. */
+/**
+ * Twilio does not recognize these keywords. Otherwise Twilio would block the message between the opt-out and the
+ * opt-in.
+ */
 const [OPTS_OUT, OPTS_IN] = ['Stop.', 'Start.']
-/** In lenient runs notifications are processed late. */
+/** In lenient runs notifications may be processed late, so the time limit is long. */
 const PROCESSING_TIMEOUT_MS = 60_000
 
 export const MESSAGE_FAULTS: Fault[] = [
@@ -43,7 +47,7 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
   const to = { sms: `+1212${2_300_000 + nth}`, email: `recipient-${nth}@example.com` }
   const providers = CHANNELS.map((channel) => wires.provider(CHANNEL_PROVIDERS[channel]))
   for (const wire of providers) wire.withholdAnswersTo(label)
-  // Status callbacks would report that the messages were sent.
+  // Without the pause, status callbacks would report that the messages were sent.
   await pauseCallbacks(true)
   try {
     const messages = await Promise.all(
@@ -65,7 +69,8 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
 }
 
 /**
- * A reply from a number that was never written to is parked. The verdict compares the keywords with the suppressions.
+ * A reply from a number that has got no message is parked, so its keyword is processed later. The verdict compares
+ * the keywords with the suppressions.
  */
 async function processKeywordsLate(system: System, random: Random): Promise<void> {
   const first = 2_300_000 + random.between(0, 7_000_000)
@@ -87,8 +92,8 @@ async function processKeywordsLate(system: System, random: Random): Promise<void
 }
 
 /**
- * Sends an inbound SMS until it is stored. Resolves when its notification has this state, with its id, which is also
- * the id of its job.
+ * Sends an inbound SMS until it is stored. Resolves when the notification of the SMS has this state, with the id of
+ * the notification, which is also the id of its job.
  */
 async function receiveInbound(
   system: System,

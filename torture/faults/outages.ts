@@ -14,10 +14,10 @@ import {
 import type { Fault } from './fault.ts'
 
 const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
-/** Attempts after the last one that the job's `max_attempts` allows. */
+/** Attempts beyond the job's `max_attempts`. */
 const EXTRA_ATTEMPTS = 2
 const FOREIGN_PAYMENTS = 20
-/** One lookup per object shows that it belongs to another application. */
+/** Maximum number of lookups per object. A single lookup shows that the object belongs to another application. */
 const MAX_LOOKUPS = 2
 
 export const OUTAGE_FAULTS: Fault[] = [
@@ -51,7 +51,8 @@ async function refuseCredentials(system: System, random: Random): Promise<Proble
     match: { path: '^/v1/' },
     fault: 'refuse_401',
     async during(jobs) {
-      // Calls that were slow or lost their answer before the fault may have been performed. They are not refused.
+      // Calls that were slow or lost their answer before the fault may have been performed: such calls are not
+      // refused.
       await until('each call was refused', async () => {
         const refused = await system.sql`
           select from jobs j where j.id = any(${jobs}::uuid[]) and (j.finished_at is not null or exists (
@@ -160,7 +161,7 @@ async function sendForeignEvents(system: System): Promise<Problem[]> {
     return arrived.length === ids.length
   })
   await until('all notifications are ignored', async () => {
-    // Ages the notifications by a day: the objects that they wait for never come.
+    // Ages the notifications by a day, because the objects that they wait for never come.
     await sql`
       with mine as (
         select n.id from notifications n where n.object_id = any(${ids}::text[]) and n.state <> 'ignored' order by n.id for update skip locked

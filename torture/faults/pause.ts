@@ -6,7 +6,7 @@ import type { System } from '../system.ts'
 
 const PAUSE_TAKES_EFFECT_MS = 1000
 
-/** Queues whose jobs change something at a provider. Notifications only look things up. */
+/** Queues whose jobs change something at a provider. Jobs of notifications only look up objects. */
 export const CALLING_QUEUES = [
   ...new Set<string>([...PROCESSOR_QUEUES, ...EMAIL.queues, ...SMS.queues]),
 ].filter((queue) => queue !== 'notifications')
@@ -25,7 +25,7 @@ export async function resumeCalls({ sql }: System): Promise<void> {
   for (const queue of CALLING_QUEUES) await resumeJobs(sql, { queue })
 }
 
-/** Calls that started too late after a pause of all queues at `paused_ms` that is still active. */
+/** Finds calls that started too late after all queues were paused at `paused_ms`. The pause must still be active. */
 export async function callsAfterPause({ provider }: System, paused_ms: number): Promise<Problem[]> {
   const until_ms = Date.now()
   const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS

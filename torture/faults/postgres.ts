@@ -6,7 +6,7 @@ import type { Fault } from './fault.ts'
 import { callsAfterPause, pauseCalls, resumeCalls } from './pause.ts'
 import { cutRepeatedly, freeze } from './redis.ts'
 
-/** Round trip. */
+/** Round-trip time of the slow connection. */
 const SLOW_MS = 700
 /** The deferred trigger runs at commit, once per transaction. */
 const SLOW_COMMITS = `

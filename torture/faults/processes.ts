@@ -92,8 +92,8 @@ async function stopWorker(system: System, random: Random): Promise<void> {
 }
 
 /**
- * Runs `then` while at least 20 provider calls are pending, so that a frozen worker has results to write when it
- * continues.
+ * Calls `then` while at least 20 provider calls are pending, so that a worker that `then` freezes has results to
+ * write when it continues.
  */
 export async function whileResponsesPending({ provider }: System, then: () => void): Promise<void> {
   const delay = await provider('stripe').fault({
@@ -116,7 +116,7 @@ export async function findPerformer(
   return await until('a worker runs the job', async () => {
     const [found] = await sql<{ attempt: number; worker: string }[]>`
       select attempt, worker from jobs
-      where tenant_id = ${tenant_id} and subject_id = ${id} and queue = ${queue} and state = 'running'
+      where tenant_id = ${tenant_id} and resource_id = ${id} and queue = ${queue} and state = 'running'
         and attempt > ${attempt}`
     const worker = workers.find((one) => found?.worker.endsWith(`/${one.process().pid}`))
     return found && worker && { attempt: found.attempt, worker }
@@ -187,16 +187,16 @@ async function poison(system: System, random: Random): Promise<FaultProblem[]> {
       kill_count: POISON_ATTEMPTS,
       prepare: (payment_id) => sql`
         update jobs set max_attempts = ${POISON_ATTEMPTS}
-        where tenant_id = ${tenant_id} and subject_id = ${payment_id} and queue = 'payments' and finished_at is null`,
+        where tenant_id = ${tenant_id} and resource_id = ${payment_id} and queue = 'payments' and finished_at is null`,
     })
     await until('the job is parked', async () => {
       const [job] = await sql<{ state: string }[]>`
-        select state from jobs where tenant_id = ${tenant_id} and subject_id = ${id} and queue = 'payments' and finished_at is null`
+        select state from jobs where tenant_id = ${tenant_id} and resource_id = ${id} and queue = 'payments' and finished_at is null`
       return job?.state === 'unknown'
     })
-    await until('the metrics show it', async () => (await countUnknown()) > before)
+    await until('the metrics count the unknown job', async () => (await countUnknown()) > before)
     const harmed = await sql<{ id: string }[]>`
-      select id from jobs where finished_at is null and state <> 'unknown' and subject_id is distinct from ${id}
+      select id from jobs where finished_at is null and state <> 'unknown' and resource_id is distinct from ${id}
         and run_at < now() - interval '5 seconds' and coalesce(lease_until, run_at) < now()`
     return harmed.map(({ id: late_job }) => ({ problem: 'a poison job delayed another', late_job }))
   } finally {

@@ -5,7 +5,7 @@ import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
-/** Phases of an SMTP session. The message is accepted only after the last. */
+/** Phases of an SMTP session. The message is accepted only after the last phase. */
 const EMAIL_PHASES = ['MAIL', 'RCPT', 'DATA', 'DOT'] as const
 /** Providers with an HTTP API. */
 const HTTP_PROVIDERS = [
@@ -15,7 +15,10 @@ const HTTP_PROVIDERS = [
 
 type Script = string | object
 
-/** The failure at the HTTP providers, and the one at the SMTP server with the phases in which it happens. */
+/**
+ * For each failure: the fault at HTTP providers, and the fault at the SMTP server with the phases in which it
+ * happens.
+ */
 const FAILURES: [name: string, about: string, fault: Script, email: Script, phases: readonly string[]][] = [
   ['provider-lost', 'answers are lost after the effect', 'drop_after', 'drop_after', ['DOT']],
   ['provider-dropped', 'connections break before the effect', 'drop_before', 'drop_before', EMAIL_PHASES],

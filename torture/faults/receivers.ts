@@ -1,4 +1,5 @@
-// Faults of event receivers: one is down; a worker dies after a delivery and before it has recorded that.
+// Faults of event receivers: the good receiver is down; a worker dies after a delivery and before it has recorded the
+// result.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '#test/process.ts'
 import type { System } from '../system.ts'

@@ -134,7 +134,7 @@ export const REDIS_FAULTS: Fault[] = [
   },
 ]
 
-/** Clients must give up frozen connections. */
+/** Freezes all connections and waits until the clients have given them up. */
 export async function freeze(wire: Proxy): Promise<void> {
   wire.freeze()
   await until('frozen connections are closed', () => wire.frozen() === 0, HALF_OPEN_LIMIT_MS)
@@ -147,7 +147,7 @@ export async function cutRepeatedly(wire: Proxy, random: Random): Promise<void> 
   }
 }
 
-/** Connects directly, without the proxy. */
+/** Runs the commands `on`, and after 1.5 to 3 seconds the commands `undo`. Connects directly, without the proxy. */
 async function whileConfigured(
   { redis }: System,
   random: Random,

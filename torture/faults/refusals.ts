@@ -1,4 +1,4 @@
-// The provider stores an error for every call of an outage. Each call must still succeed, exactly once.
+// A fault in which the provider stores an error for each call. Each call must still succeed, exactly once.
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import type { Random } from '../random.ts'
@@ -7,7 +7,7 @@ import { requestPayment, requestRefund, capturePayment } from './requests.ts'
 import type { Fault } from './fault.ts'
 
 const INDEXES = [0, 1, 2]
-/** Longer than a missing effect must be absent before the call is repeated. */
+/** Longer than the time for which lookups must miss an effect before the call is repeated. */
 const ABSENCE_INTERVAL = '11 minutes'
 
 export const REFUSAL_FAULTS: Fault[] = [

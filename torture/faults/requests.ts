@@ -9,8 +9,8 @@ import type { System } from '../system.ts'
 type RequestedResource = { id: string; status: string; processor_reference: string; from: string }
 
 /**
- * Returns as soon as the payment is accepted. The description is the key, by which the request to the processor is
- * recognized.
+ * Requests a payment. Returns as soon as the payment is accepted. The description is the key, by which the request to
+ * the processor is recognized.
  */
 export async function requestPayment(system: System, key: string): Promise<RequestedResource> {
   return await postUntilAccepted(
@@ -21,19 +21,19 @@ export async function requestPayment(system: System, key: string): Promise<Reque
   )
 }
 
-/** Returns when the payment is authorized. */
+/** Requests a payment. Returns when the payment is authorized. */
 export async function authorizePayment(system: System, key: string): Promise<RequestedResource> {
   return await postUntilAccepted(system, '/v1/payments', bodyOf(key), {}, 'authorized')
 }
 
-/** Returns when the payment is captured. */
+/** Requests a payment and its capture. Returns when the payment is captured. */
 export async function capturePayment(system: System, key: string): Promise<RequestedResource> {
   const { id } = await authorizePayment(system, key)
   const body = { idempotency_key: `${key}-capture` }
   return await postUntilAccepted(system, `/v1/payments/${id}/capture`, body, {}, 'captured')
 }
 
-/** Returns as soon as the capture is accepted. */
+/** Requests a capture. Returns as soon as the capture is accepted. */
 export async function requestCapture(
   system: System,
   payment_id: string,
@@ -43,7 +43,7 @@ export async function requestCapture(
   return await postUntilAccepted(system, path, { idempotency_key: key }, { prefer: 'respond-async' })
 }
 
-/** Returns as soon as the refund is accepted. */
+/** Requests a refund. Returns as soon as the refund is accepted. */
 export async function requestRefund(
   system: System,
   payment_id: string,
@@ -58,7 +58,7 @@ export async function requestRefund(
   )
 }
 
-/** Returns as soon as the message is accepted. Its text contains the key. */
+/** Requests a message. Returns as soon as the message is accepted. The text of the message contains the key. */
 export async function requestMessage(
   system: System,
   channel: Channel,

@@ -12,7 +12,7 @@ import { CALLING_QUEUES, pauseCalls, resumeCalls } from './pause.ts'
 import { whileResponsesPending } from './processes.ts'
 
 const CLOCK_DIFFERENCE_MS = 5 * 60_000
-/** As in `preload.ts`. */
+/** The time for which `preload.ts` blocks the event loop. */
 const BLOCKED_MS = 6000
 const DAY_MS = 24 * 3_600_000
 
@@ -42,7 +42,7 @@ export const TIME_FAULTS: Fault[] = [
       'a day passes after answers were lost and the workers died: sent calls are looked up, not sent again',
     duration_ms: 9000,
     recovery_limit_ms: 10_000,
-    inflict: letADayPass,
+    inflict: advanceClockByDay,
   },
 ]
 
@@ -66,11 +66,11 @@ async function restart(worker: Member, env: Record<string, string>): Promise<voi
   await worker.start({ env })
 }
 
-async function letADayPass(system: System, random: Random): Promise<Problem[]> {
+async function advanceClockByDay(system: System, random: Random): Promise<Problem[]> {
   const { control } = system.provider('stripe')
   try {
     // Late notifications would be sent on the next day of the processor's clock, outside its event list.
-    return await withPromptNotifications(system, () => lookUpADayLater(system, random))
+    return await withPromptNotifications(system, () => lookUpAfterDay(system, random))
   } finally {
     system.wires.provider('stripe').withholdAnswersTo()
     const { offset_ms } = await control('GET', '/clock')
@@ -81,7 +81,7 @@ async function letADayPass(system: System, random: Random): Promise<Problem[]> {
 }
 
 /** After a day the processor has forgotten the idempotency keys: a repeated call would have a second effect. */
-async function lookUpADayLater(system: System, random: Random): Promise<Problem[]> {
+async function lookUpAfterDay(system: System, random: Random): Promise<Problem[]> {
   const { sql, wires, workers, provider, tenant_id } = system
   const stripe = provider('stripe')
   const label = `day-passed-${random.between(0, 1e9)}`
@@ -98,12 +98,12 @@ async function lookUpADayLater(system: System, random: Random): Promise<Problem[
     return effects.flat().length === 2
   })
 
-  // No other call may be in progress: its job would stay unknown for a long time.
+  // No other call may be in progress, because its job would stay unknown for a long time.
   await pauseCalls(system)
   await until('all other jobs are settled', async () => {
     const other_jobs = await sql`
       select from jobs
-      where queue = any(${CALLING_QUEUES}::text[]) and state = 'running' and subject_id not in (${created.id}, ${paid.id})`
+      where queue = any(${CALLING_QUEUES}::text[]) and state = 'running' and resource_id not in (${created.id}, ${paid.id})`
     return other_jobs.length === 0
   })
   await Promise.all(workers.map((worker) => worker.kill()))
@@ -117,7 +117,7 @@ async function lookUpADayLater(system: System, random: Random): Promise<Problem[
   const keys = await until('both jobs have succeeded in another attempt', async () => {
     const calls = await sql<{ key: string; succeeded: boolean }[]>`
       select key, state = 'succeeded' and attempt > 1 as succeeded from jobs
-      where tenant_id = ${tenant_id} and ((operation = 'authorize' and subject_id = ${created.id})
+      where tenant_id = ${tenant_id} and ((operation = 'authorize' and resource_id = ${created.id})
         or (operation = 'refund' and payload ->> 'refund_id' = ${refunded.id}))`
     return calls.length === 2 && calls.every(({ succeeded }) => succeeded) && calls.map(({ key }) => key)
   })

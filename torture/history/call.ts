@@ -1,7 +1,7 @@
 // Recorded calls: the operation, its times, and the result.
 import type { Answer } from '#test/client.ts'
 
-/** A change of a payment. The same key means the same change, repeated. */
+/** A change of a payment. Two writes with the same key request the same change. */
 export type Write = {
   op: 'create' | 'capture' | 'cancel' | 'refund'
   key: string
@@ -9,7 +9,7 @@ export type Write = {
   amount_minor: number | null
 }
 
-/** A change at the processor without Sluice. It becomes visible at any later time, or never. */
+/** A change at the processor without Sluice. The change becomes visible at any later time, or never. */
 export type ExternalChange =
   | { op: 'external capture' | 'external refund'; amount_minor: number }
   | { op: 'external cancel' }
@@ -24,7 +24,7 @@ export type Operation =
   /** Lists payments with this status, in a range that contains only this payment. */
   | { op: 'list'; status: string }
 
-/** A payment as an answer shows it. `failed`: it has a failure. */
+/** A payment as an answer shows it. `failed`: the payment has a failure. */
 export type PaymentView = {
   status: string
   capturable: number
@@ -39,7 +39,7 @@ export type RefundView = { key: string | null; status: string; amount_minor: num
 /** The result in an answer: the resource, the items of a list, or the code and context of a refusal. */
 export type CallResult = {
   status: number
-  /** The answer repeats an earlier one. */
+  /** The answer repeats an earlier answer. */
   replayed: boolean
   payment?: PaymentView
   refund?: RefundView
@@ -58,7 +58,7 @@ export type Call = {
   answer: { end: number; result: CallResult } | null
 }
 
-/** All calls, by the key of their payment. */
+/** All calls, by the idempotency key of their payment. */
 export type Histories = Map<string, Call[]>
 
 /** Adds a call to the history of its payment. */
@@ -68,7 +68,7 @@ export function recordCall(histories: Histories, payment: string, call: Call): v
   else calls.push(call)
 }
 
-/** Returns null if the answer does not tell what was done. */
+/** The result of an answer. Returns null if the answer does not say what was done. */
 export function resultOf(operation: Operation, answer: Answer | null): CallResult | null {
   if (answer === null || answer.status >= 500 || answer.status === 408 || answer.status === 429) return null
   const { status, body, headers } = answer

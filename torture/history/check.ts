@@ -1,5 +1,5 @@
-// Checks that the answers of each payment can be explained by some order of its calls. If not, finds the smallest set
-// of calls that contradict each other.
+// Checks that some serial order of the calls about each payment explains their answers. If none does, finds the
+// smallest set of calls that contradict each other.
 import type { Problem } from '#test/invariants.ts'
 import type { Call, Histories } from './call.ts'
 import { paymentMachine, viewPayment, type Payment, type State } from './payment.ts'
@@ -9,7 +9,7 @@ import { historyLines } from './lines.ts'
 
 export const UNEXPLAINED = 'no order of the calls explains what clients saw'
 const TOO_MANY_ORDERS = 'a history has too many orders to search'
-/** Further contradictions are reported without their calls. */
+/** Maximum number of contradictions that are reported with their calls. */
 const MAX_DETAILED = 20
 
 export type Checked = { problems: Problem[]; payments: number; calls: number; took_ms: number }
@@ -31,7 +31,7 @@ export function checkHistories(histories: Histories): Checked {
   return { problems, payments: histories.size, calls, took_ms: performance.now() - started_at }
 }
 
-/** Finds an order of these calls, all of one payment, that explains their answers. */
+/** Finds a serial order of these calls, all about one payment, that explains their answers. */
 export function explainCalls(calls: Call[]): Explanation<State> {
   const payment = paymentOf(calls)
   return explain(spansOf(payment, calls), paymentMachine(payment))

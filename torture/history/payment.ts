@@ -151,7 +151,7 @@ function sum({ changes }: Payment, { marks }: State, mark: string): number {
   )
 }
 
-// A capture in progress finds the payment captured; a cancellation in progress fails.
+// The state after the payment was captured: captures in progress succeed, and cancellations in progress fail.
 function withCaptured(changes: Change[], state: State, captured: number): State {
   const marks = withFinished(changes, withFinished(changes, state.marks, 'capture', 'd'), 'cancel', 'f')
   return { ...state, status: 'captured', voided: false, failed: false, captured, marks }

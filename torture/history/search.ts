@@ -12,7 +12,7 @@ export type Span<S> = { start: number; end: number; optional: boolean; steps: St
 
 export type Machine<S> = {
   initial: S
-  /** Equal for equal states. */
+  /** A key of the state. Equal states have equal keys. */
   keyOf: (state: S) => string
   /** The states that this state may change to without a call, at any time. */
   spontaneousSteps: (state: S) => S[]
@@ -44,7 +44,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     const horizon = horizonOf(done)
     if (horizon === Infinity) return true
     note(done, state)
-    // Required spans first, optional spans last.
+    // Required spans are tried first, optional spans last.
     for (const optional of [false, true]) {
       for (const [nth, span] of spans.entries()) {
         if (span.optional !== optional || span.start > horizon || done[nth] === span.steps.length) continue
@@ -77,7 +77,7 @@ export function explain<S>(spans: Span<S>[], machine: Machine<S>): Explanation<S
     return done
   }
 
-  /** The earliest end of a required span that is not finished. Spans that start later cannot come first. */
+  /** The earliest end of a required span that is not finished. Spans that start after that end cannot come first. */
   function horizonOf(done: Uint8Array): number {
     let horizon = Infinity
     for (const [nth, { optional, end, steps }] of spans.entries())

@@ -115,7 +115,7 @@ function stepsOf(payment: Payment, nth: number, operation: Write, result: CallRe
   return [guarded, refusalStep(payment, operation, result)]
 }
 
-/** The payment in an answer that reports success; undefined if that is impossible. */
+/** The payment in an answer that reports success; undefined if the answer contradicts a success. */
 function finalView({ op }: Write, view: PaymentView | undefined): PaymentView | undefined {
   const is = {
     create: view?.status !== 'pending',
@@ -125,7 +125,7 @@ function finalView({ op }: Write, view: PaymentView | undefined): PaymentView | 
   return op === 'refund' || is[op] ? view : undefined
 }
 
-/** The context of a refusal is read after the guard has refused. */
+/** The context of a refusal is read after the guard has refused the request. */
 function refusalStep(payment: Payment, { amount_minor }: Write, { refusal }: CallResult): Step<State> {
   const { code, context } = refusal!
   const capturable = (state: State) => viewPayment(payment, state).capturable

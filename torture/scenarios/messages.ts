@@ -50,7 +50,7 @@ async function sentAtOnce(scenario: Scenario, channel: Channel): Promise<void> {
   if (created !== null) await readMessage(scenario, created.id, to)
 }
 
-/** No client waits, so a message that was certainly not sent is retried. */
+/** A message whose client does not wait: if it was certainly not sent, it is retried. */
 async function sentAsync(scenario: Scenario, channel: Channel): Promise<void> {
   const key = `${scenario.key}-message`
   const to = addressOf(scenario, channel)
@@ -59,7 +59,7 @@ async function sentAsync(scenario: Scenario, channel: Channel): Promise<void> {
 }
 
 /**
- * Test addresses that a provider refuses or never confirms, with the possible final statuses. `delivered` if the
+ * Test addresses that a provider refuses or never confirms, with the possible final statuses. With `delivered`, the
  * scenario reports the delivery.
  */
 const TEST_ADDRESSES: Record<Channel, { to: (scenario: Scenario) => string; ends: string[] }[]> = {
@@ -74,7 +74,7 @@ const TEST_ADDRESSES: Record<Channel, { to: (scenario: Scenario) => string; ends
       to: () => number,
       ends: REFUSED_STATUSES,
     })),
-    // The first message to this number fails because it has sent STOP. Later messages are suppressed.
+    // The first message to this number fails because the number has sent STOP. Later messages are suppressed.
     { to: () => '+15005550004', ends: [...REFUSED_STATUSES, 'suppressed'] },
     { to: () => '+15005550599', ends: FINAL_STATUSES.sms },
   ],
@@ -94,7 +94,7 @@ async function toTestAddress(scenario: Scenario, channel: Channel): Promise<void
   )
   const { status, id } = answer.status === 202 ? answer.body : {}
   if (!ends.includes('delivered') || channel === 'sms' || status !== 'unknown' || random.next() < 0.5) return
-  // Another failure may have happened before.
+  // Another failure may have happened before the server accepted the email.
   const query = new URLSearchParams({ to: to(scenario) }).toString()
   const accepted: unknown[] = await scenario.provider('smtp').control('GET', `/messages?${query}`)
   if (accepted.length === 0) return
@@ -102,7 +102,7 @@ async function toTestAddress(scenario: Scenario, channel: Channel): Promise<void
   await waitForStatus(scenario, { resource: 'message', key, id }, 'delivered')
 }
 
-/** Canceled before it is due, when it is due, or not at all. */
+/** A scheduled message that is canceled before it is due, when it is due, or not at all. */
 async function scheduled(scenario: Scenario, channel: Channel): Promise<void> {
   const { random } = scenario
   const key = `${scenario.key}-message`
@@ -158,7 +158,7 @@ async function batch(scenario: Scenario, channel: Channel): Promise<void> {
   }
 }
 
-/** Headers that control relays: some relays obey them and send to others or report nothing. */
+/** Headers that control relays: some relays obey them, and then send to other recipients or report nothing. */
 const STEERING = [
   'X-SMTPAPI',
   'X-MC-BccAddress',
@@ -168,7 +168,7 @@ const STEERING = [
   'x-mailgun-drop-message',
 ]
 
-/** An email with such a header is refused and not stored. */
+/** An email with a header that controls relays is refused and not stored. */
 async function steeringScenario(scenario: Scenario): Promise<void> {
   const key = `${scenario.key}-message`
   const headers = { [scenario.random.pick(STEERING)]: '{"to":["other@example.com"]}' }
@@ -181,7 +181,7 @@ async function steeringScenario(scenario: Scenario): Promise<void> {
   await checkNotAccepted(scenario, key)
 }
 
-/** One recipient is refused, the others receive the email. */
+/** An email of which one recipient is refused. The other recipients receive it. */
 async function recipientsScenario(scenario: Scenario): Promise<void> {
   const key = `${scenario.key}-message`
   const cc = [`${scenario.key}@bounce.example`, addressOf(scenario, 'email', 1)]

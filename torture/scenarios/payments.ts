@@ -1,8 +1,8 @@
-// Payment scenarios: changes by clients and by others at the processor.
+// Payment scenarios: changes by clients, and changes at the processor without Sluice.
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   changePayment,
-  fromOtherClient,
+  withOtherClientFirst,
   createPayment,
   readPayment,
   readRefund,
@@ -38,11 +38,11 @@ export async function paymentScenario(scenario: Scenario): Promise<void> {
   const twice = random.next() < 0.2
   const captures = Promise.all([
     changePayment(scenario, 'capture', payment, body),
-    twice && changePayment(fromOtherClient(scenario), 'capture', payment, body),
+    twice && changePayment(withOtherClientFirst(scenario), 'capture', payment, body),
   ])
   const [captured] = await withReads(scenario, payment, captures)
   if (captured === null || random.next() < 0.4) return
-  // Each refund is more than half: one succeeds.
+  // Each refund is more than half of the amount, so only one succeeds.
   const refund_minor = Math.floor(captured_minor / 2) + 1
   await refundTimes(scenario, payment, random.next() < 0.5 ? 3 : 1, refund_minor)
 }
@@ -53,7 +53,7 @@ export async function paymentScenario(scenario: Scenario): Promise<void> {
  */
 async function raceScenario(scenario: Scenario, payment: CreatedPayment): Promise<void> {
   const { key } = scenario
-  const other_client = fromOtherClient(scenario)
+  const other_client = withOtherClientFirst(scenario)
   const race = Promise.all([
     changePayment(scenario, 'capture', payment, { idempotency_key: `${key}-capture-a` }),
     changePayment(other_client, 'capture', payment, {
@@ -87,7 +87,7 @@ async function refundTimes(
   await withReads(scenario, payment, Promise.all(refunds))
 }
 
-/** Reads from both APIs during some changes and after most. */
+/** Reads from both APIs during some changes, and after most changes. */
 async function withReads<T>(scenario: Scenario, payment: CreatedPayment, work: Promise<T>): Promise<T> {
   const { reads } = scenario
   const one = () =>

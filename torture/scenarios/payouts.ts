@@ -1,6 +1,6 @@
 // Payout scenarios: each way in which a payout can end, and concurrent payouts from one balance.
 import type { Answer } from '#test/client.ts'
-import { sendOnce, fromOtherClient, type Scenario } from '../calls.ts'
+import { sendOnce, withOtherClientFirst, type Scenario } from '../calls.ts'
 import { recordAcceptance } from '../record.ts'
 import {
   reportUnexpected,
@@ -21,7 +21,7 @@ const CONCURRENT_PAYOUTS = 8
 
 type Variant = (scenario: Scenario, amount_minor: number) => Promise<void>
 
-/** A payout of an available amount, unless another payout was faster. */
+/** Pays out an amount that is available, unless another payout was faster. */
 export async function payoutScenario(scenario: Scenario, amount_minor: number): Promise<void> {
   await scenario.random.pick(VARIANTS)(scenario, amount_minor)
 }
@@ -47,7 +47,7 @@ const VARIANTS: Variant[] = [
   failedByOperator,
 ]
 
-/** The bank decides. The processor can no longer cancel the payout. */
+/** The bank decides a payout that the processor can no longer cancel. */
 async function bankSettles(scenario: Scenario, amount_minor: number): Promise<void> {
   const { random, key } = scenario
   const payout = await payOut(scenario, amount_minor, 'ba_manual', 'processing')
@@ -98,14 +98,14 @@ async function canceledBeforePaid(scenario: Scenario, amount_minor: number): Pro
   if (status !== 202) await waitForStatus(scenario, payout!, status === 200 || !racing ? 'canceled' : 'paid')
 }
 
-/** Two cancellations during the call. */
+/** Requests two cancellations during the call to the processor. */
 async function canceledDuringCall(scenario: Scenario, amount_minor: number): Promise<void> {
   const payout = await payOut(scenario, amount_minor, scenario.random.pick(PAID), ['canceled', 'paid'], {})
   if (payout === null) return
   const statuses = await Promise.all([
     changeResource(scenario, 'cancel_payout', payout, 'cancel', keyBody(`${scenario.key}-cancel-1`)),
     changeResource(
-      fromOtherClient(scenario),
+      withOtherClientFirst(scenario),
       'cancel_payout',
       payout,
       'cancel',
@@ -116,7 +116,7 @@ async function canceledDuringCall(scenario: Scenario, amount_minor: number): Pro
     await waitForStatus(scenario, payout, statuses.includes(200) ? 'canceled' : 'paid')
 }
 
-/** A failure by an operator during the call: the result of the call decides. */
+/** An operator fails the payout during the call to the processor: the result of the call decides. */
 async function failedDuringCall(scenario: Scenario, amount_minor: number): Promise<void> {
   const payout = await payOut(scenario, amount_minor, scenario.random.pick(PAID), ['failed', 'paid'], {})
   if (payout === null) return
@@ -124,7 +124,7 @@ async function failedDuringCall(scenario: Scenario, amount_minor: number): Promi
   if (status !== 202) await waitForStatus(scenario, payout, status === 200 ? 'failed' : 'paid')
 }
 
-/** A failure by an operator waits for the bank's decision, which comes at the same time or later. */
+/** An operator fails the payout. The failure waits for the bank's decision, which comes at the same time or later. */
 async function failedByOperator(scenario: Scenario, amount_minor: number): Promise<void> {
   const { random } = scenario
   const payout = await payOut(scenario, amount_minor, 'ba_manual', 'processing')
@@ -164,7 +164,7 @@ export async function raceForBalance(scenario: Scenario): Promise<void> {
   const accepted = results.filter(({ answer }) => answer.status < 300)
   if (accepted.length !== affordable)
     record.problems.push({
-      problem: 'another number of concurrent payouts was accepted than the balance allows',
+      problem: 'the number of accepted concurrent payouts does not match the balance',
       affordable,
       accepted: accepted.length,
       scenario: scenario.key,
@@ -184,7 +184,10 @@ export async function raceForBalance(scenario: Scenario): Promise<void> {
     })
 }
 
-/** Returns null if the balance is too low, the outcome is unknown, or the payout was refused as expected. */
+/**
+ * Requests a payout. Returns null if the balance is too low, the outcome is unknown, or the payout was refused as
+ * expected.
+ */
 async function payOut(
   scenario: Scenario,
   amount_minor: number,

@@ -1,11 +1,11 @@
 // Steps of message scenarios: addresses, sending until the answer is final, and reads.
 import type { Channel } from '#core/addresses.ts'
 import type { Answer } from '#test/client.ts'
-import { sendOnce, fromOtherClient, postUntilFinal, isFinalAnswer, type Scenario } from '../calls.ts'
+import { sendOnce, withOtherClientFirst, postUntilFinal, isFinalAnswer, type Scenario } from '../calls.ts'
 import { recordAcceptance } from '../record.ts'
 import { reportUnexpected, expectEnd, type CreatedResource } from './steps.ts'
 
-/** Possible final statuses without a problem: a provider may fail or give no answer. */
+/** Final statuses of a message that a provider should accept: the provider may still fail or give no answer. */
 export const FINAL_STATUSES: Record<Channel, string[]> = {
   email: ['sent', 'failed', 'unknown'],
   sms: ['sent', 'delivered', 'failed', 'unknown'],
@@ -53,17 +53,17 @@ export async function send(
     return answer
   }
   const twice = scenario.random.next() < 0.3
-  const [answer] = await Promise.all([once(scenario), twice && once(fromOtherClient(scenario))])
-  if (scenario.random.next() < 0.2) await once(fromOtherClient(scenario))
+  const [answer] = await Promise.all([once(scenario), twice && once(withOtherClientFirst(scenario))])
+  if (scenario.random.next() < 0.2) await once(withOtherClientFirst(scenario))
   return answer
 }
 
-/** By the time an API could accept the request, `send_at` had passed. */
+/** True if the request was refused because `send_at` had passed before an API could accept the request. */
 function isExpiredSendAt({ status, body }: Answer): boolean {
   return status === 400 && body.error.param === 'send_at'
 }
 
-/** An accepted request is replayed from its key. A refused one must not be stored. */
+/** Checks that no request is stored under this key after the request was refused. */
 export async function checkNotAccepted(scenario: Scenario, key: string): Promise<void> {
   const answer = await sendOnce(scenario, scenario.first_client, (client) =>
     client.get(`/v1/idempotency_keys/${key}`),
@@ -71,7 +71,7 @@ export async function checkNotAccepted(scenario: Scenario, key: string): Promise
   if (answer?.status === 200) scenario.record.problems.push({ problem: 'a refused request was stored', key })
 }
 
-/** Records that a message is stored. It is stored also if its provider failed. */
+/** Records that a message is stored. The message is stored even if its provider failed. */
 export function recordMessage(
   scenario: Scenario,
   key: string,

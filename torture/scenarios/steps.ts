@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Answer } from '#test/client.ts'
 import {
   sendOnce,
-  fromOtherClient,
+  withOtherClientFirst,
   postUntilFinal,
   READ_INTERVAL_MS,
   EXTERNAL_CHANGE_TIMEOUT_MS,
@@ -59,7 +59,7 @@ export async function createResource(
   }
   const [answer] = await Promise.all([
     once(scenario),
-    scenario.random.next() < 0.2 && once(fromOtherClient(scenario)),
+    scenario.random.next() < 0.2 && once(withOtherClientFirst(scenario)),
   ])
   return answer
 }
@@ -120,7 +120,7 @@ export async function referenceOf(scenario: Scenario, created: CreatedResource):
   return body && (body.processor_reference ?? body.provider_reference)
 }
 
-/** An action of a bank or a person at the processor. Returns false if the processor refuses. */
+/** Performs an action of a bank or a person at the processor. Returns false if the processor refuses. */
 export async function atProcessor({ processor }: Scenario, path: string, body: object): Promise<boolean> {
   return await processor('POST', path, body).then(
     () => true,

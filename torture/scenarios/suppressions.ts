@@ -11,7 +11,7 @@ import { reportUnexpected, waitForStatus } from './steps.ts'
 /** A lost inbound SMS is not sent again by the provider. The person repeats it. */
 const REPEAT_DELAY_MS = 3000
 
-/** In the spellings that people use. */
+/** Opt-out keywords in the spellings that people use. */
 const OPT_OUT = ['STOP', ' stop ', 'Stop.', 'opt out', 'Opt-Out!', 'Unsubscribe', 'QUIT']
 const OPT_IN = ['START', 'Start.', 'yes', '"Unstop"']
 
@@ -51,7 +51,7 @@ export async function optOutScenario(scenario: Scenario): Promise<void> {
   await expectSuppressed(scenario, 'sms', number)
   if (random.next() < 0.5) return
   await sendInbound(scenario, { from: number, to: from, body: random.pick(OPT_IN) }, false)
-  // An earlier keyword may be processed later.
+  // The message may be sent or suppressed, because an earlier keyword may be processed later.
   await send(scenario, 'sms', bodyOf('sms', `${key}-again`, number), [...FINAL_STATUSES.sms, 'suppressed'])
 }
 

@@ -36,13 +36,13 @@ export async function topUpScenario(scenario: Scenario): Promise<void> {
     return await waitForStatus(scenario, created!, end)
   }
   await settle('succeeded')
-  // Reversed before or after the success was processed here.
+  // The reversal comes before or after the success was processed here.
   if (random.next() < 0.5) await waitForStatus(scenario, created!, 'succeeded')
   await settle('reversed')
   await waitForStatus(scenario, created!, 'failed')
 }
 
-/** Returns null if the outcome is unknown. */
+/** Requests a top-up. Returns null if the outcome is unknown. */
 async function beginTopUp(
   scenario: Scenario,
   amount_minor: number,

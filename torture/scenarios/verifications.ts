@@ -28,7 +28,7 @@ export async function verificationScenario(scenario: Scenario): Promise<void> {
   if (answer.status >= 400) reportUnexpected(scenario, key, answer)
   if (answer.status !== 201) return
   const created: CreatedResource = { resource: 'kyc', key: body.idempotency_key, id: answer.body.id }
-  await expectSecondRefused(scenario, { ...body, idempotency_key: `${key}-kyc-more` })
+  await expectSecondVerificationRefused(scenario, { ...body, idempotency_key: `${key}-kyc-more` })
   const reference = await referenceOf(scenario, created)
   if (reference === null) return
   const settle: Check['settle'] = (status, reason) =>
@@ -37,7 +37,7 @@ export async function verificationScenario(scenario: Scenario): Promise<void> {
 }
 
 /** A second verification is refused while one is open. */
-async function expectSecondRefused(
+async function expectSecondVerificationRefused(
   scenario: Scenario,
   body: object & { idempotency_key: string },
 ): Promise<void> {
@@ -76,7 +76,7 @@ async function decidedByHand(scenario: Scenario, check: Check): Promise<void> {
   const { random, key } = scenario
   const decision = random.pick(['approved', 'rejected'])
   const decide = (nth: number) => {
-    const body = { idempotency_key: `${key}-decide-${nth}`, decision, reason: 'ClientRecord in person.' }
+    const body = { idempotency_key: `${key}-decide-${nth}`, decision, reason: 'Seen in person.' }
     return changeResource(scenario, 'decide', check, 'decide', body)
   }
   const meanwhile = random.next() < 0.6

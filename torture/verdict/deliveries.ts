@@ -1,5 +1,5 @@
-// Judges deliveries: each subscribed endpoint has accepted each event, ordered endpoints in order, and nothing else was
-// sent.
+// Judges deliveries: each subscribed endpoint has accepted each event, ordered endpoints have accepted them in order,
+// and nothing else was sent.
 import type { Problem } from '#test/invariants.ts'
 import type { Arrival, ReceiverEndpoint } from '../events/receivers.ts'
 import type { FeedEvent } from './feeds.ts'
@@ -19,7 +19,7 @@ export type Delivery = {
 /** Events of the endpoints themselves. Each is sent only to endpoints that existed at that time. */
 const ENDPOINT_EVENTS = 'webhook_endpoint.'
 
-/** Compares the arrivals with the events. All endpoints exist before any other event of their tenant. */
+/** Compares the arrivals with the events. The endpoints of a tenant exist before any event other than their own. */
 export function judgeDeliveries({
   events,
   endpoints,
@@ -57,7 +57,7 @@ function subscribesTo({ types }: ReceiverEndpoint, type: string): boolean {
   return types.some((one) => one === '*' || one === type || one === `${type.split('.')[0]}.*`)
 }
 
-/** Reports pending and failed deliveries, and delivered ones that no receiver has accepted. */
+/** Reports pending and failed deliveries, and delivered deliveries that no receiver has accepted. */
 function notAccepted(
   { name }: ReceiverEndpoint,
   expected: FeedEvent[],

@@ -12,7 +12,7 @@ export type Departure = {
 
 type Metadata = { message_id?: string }
 
-/** Oldest first for each provider. */
+/** Reads the accepted messages of all providers, for each provider the oldest first. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
   const sms: { sid: string; metadata: Metadata }[] = await provider('twilio').effects()
   const email: { message_id: string | null; recipients: number; metadata: Metadata }[] =

@@ -14,7 +14,7 @@ const TABLES: Record<ResourceName, string> = {
 /** Number of resources by status. */
 export type Ends = Record<ResourceName, Record<string, number>>
 
-/** Resources with an open job are not judged: the outcome of a call is unknown. */
+/** Resources with an open job are not judged, because the outcome of a call is unknown. */
 export async function endsOf(
   { sql }: System,
   { ends }: Pick<ClientRecord, 'ends'>,
@@ -24,7 +24,7 @@ export async function endsOf(
   for (const resource of RESOURCE_NAMES) {
     const rows = await sql<{ id: string; key: string; status: string; open: boolean }[]>`
       select r.id, r.idempotency_key as key, r.status, exists (
-        select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.id and j.finished_at is null) as open
+        select from jobs j where j.tenant_id = r.tenant_id and j.resource_id = r.id and j.finished_at is null) as open
       from ${sql(TABLES[resource])} r`
     for (const { open, ...row } of rows) {
       found[resource][row.status] = (found[resource][row.status] ?? 0) + 1

@@ -98,7 +98,7 @@ function outOfOrder(feed: FeedEvent[]): Problem[] {
       })
     if (contradicts)
       problems.push({
-        problem: 'the feed has events in another order',
+        problem: 'the feed has events in the wrong order',
         subject_id: history[0]!.subject_id,
         history: history.map(({ type, sequence, created_at }) => ({ type, sequence, created_at })),
       })

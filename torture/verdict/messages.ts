@@ -15,7 +15,7 @@ export type JudgedMessage = {
   channel: Channel
   status: string
   reference: string | null
-  /** Our failure code, and the provider's. */
+  /** Our failure code and the provider's code. */
   failure: string | null
   provider_code: string | null
   /** Number of recipients that the message reports as reached. */
@@ -41,9 +41,9 @@ export type MessageCounts = {
 }
 
 const SENT_STATUSES = new Set(['sent', 'delivered', 'undelivered'])
-/** Twilio may have sent a message that it answered with a 500. It reports that later, or never. */
+/** Twilio may have sent a message that it answered with a 500. Twilio reports such a message later, or never. */
 const TWILIO_INTERNAL_ERROR = '20500'
-const NEVER_SENT = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
+const UNSENT_STATUSES = new Set(['scheduled', 'queued', 'canceled', 'suppressed'])
 
 /** Returns contradictions, and counts of ambiguous messages by how they were resolved. */
 export function judgeMessages(
@@ -71,7 +71,7 @@ export function judgeMessages(
     const report = (problem: string) => problems.push({ problem, ...message, sent })
     if (sent.length > 1) report(SENT_TWICE)
     if (SENT_STATUSES.has(status) && sent.length === 0) report('a sent message is lost')
-    if (NEVER_SENT.has(status) && sent.length > 0) report('a message was sent that must not be')
+    if (UNSENT_STATUSES.has(status) && sent.length > 0) report('a message that must not be sent was sent')
     if (status === 'failed' && sent.length > 0) {
       if (channel === 'sms' && message.provider_code === TWILIO_INTERNAL_ERROR) counts.failed_and_sent++
       else report('a failed message was sent')
@@ -92,7 +92,7 @@ export function judgeMessages(
       sent.length === 1 &&
       message.reached !== sent[0]!.recipients
     )
-      report('a message reached another number of recipients')
+      report('a message reached the wrong number of recipients')
     // Email has no lookup, and of several equal messages a lookup cannot tell which one was sent.
     if (channel === 'sms' && status === 'unknown' && sent.length > 0 && message.unknown_at_address === 1)
       report('a sent SMS stays unknown')
@@ -107,7 +107,7 @@ export function judgeMessages(
   return { problems, counts }
 }
 
-/** Makes all lookups of unknown SMS due. The provider works, so sent ones are found. */
+/** Makes all lookups of unknown SMS due. The provider works now, so sent SMS are found. */
 export async function lookUpUnknownSms({ sql }: System): Promise<void> {
   await sql`
     update jobs set run_at = now(), wakeup_sent_at = null
@@ -117,7 +117,7 @@ export async function lookUpUnknownSms({ sql }: System): Promise<void> {
 /** Judges all messages. */
 export async function messagesOf(system: System): Promise<ReturnType<typeof judgeMessages>> {
   const { sql } = system
-  // Ours first: what a provider reports in the meantime is an update, not a contradiction.
+  // Our messages are read first: what a provider reports after that is an update, not a contradiction.
   const messages = await sql<JudgedMessage[]>`
     select m.id, m.idempotency_key as key, m.channel, m.status, m.provider_reference as reference,
       m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
@@ -128,11 +128,11 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
       coalesce(j.finished_at is null and j.id is not null, false) as open,
       exists (
         select from notifications n
-        where n.subject = 'message' and n.subject_id = m.id and n.state = 'applied' and n.applied_at < j.finished_at
+        where n.resource = 'message' and n.resource_id = m.id and n.state = 'applied' and n.applied_at < j.finished_at
       ) as reported, exists (
         select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
     from messages m
-    left join jobs j on j.tenant_id = m.tenant_id and j.subject_id = m.id and j.queue = 'messages'`
+    left join jobs j on j.tenant_id = m.tenant_id and j.resource_id = m.id and j.queue = 'messages'`
   return judgeMessages(messages, await departuresOf(system))
 }

@@ -2,12 +2,12 @@
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
-/** Further cases are not reported. */
+/** Maximum number of reported cases. */
 const MAX_REPORTED = 20
 
 export const OVERDRAWN = 'payouts were accepted for more than the balance'
 
-/** Problems that `findRemainingProblems` does not check. */
+/** Finds problems with payouts that `findRemainingProblems` does not check. */
 export async function moneyProblems(system: System): Promise<Problem[]> {
   const found = await Promise.all([overdrawn(system), paidAfterFailure(system)])
   return found.flat()

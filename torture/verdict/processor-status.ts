@@ -1,4 +1,4 @@
-// Compares payouts and verifications that look open here, or are decided here, with the processor.
+// Compares open payouts, and verifications that are open or decided here, with the processor.
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 
@@ -9,7 +9,7 @@ export async function statusDifferences(system: System): Promise<Problem[]> {
   const { sql } = system
   const idle = (table: string) => sql`
     select r.* from ${sql(table)} r where not exists (
-      select from jobs j where j.tenant_id = r.tenant_id and j.subject_id = r.id and j.finished_at is null)`
+      select from jobs j where j.tenant_id = r.tenant_id and j.resource_id = r.id and j.finished_at is null)`
   const payouts = await sql<{ id: string; reference: string }[]>`
     select id, processor_reference as reference from (${idle('payouts')}) p
     where processor_status = 'processing' and processor_reference like 'po%'`

@@ -19,8 +19,11 @@ import { moneyProblems } from './money.ts'
 import { overruledOptOuts } from './opt-outs.ts'
 
 /** Jobs that are due later wait on purpose: their outcome is unknown, or they are parked. */
-const SOON_S = 15
-/** Calls that a fault aged by a day while they were in progress: the processor no longer knows their keys. */
+const DUE_WITHIN_S = 15
+/**
+ * Maximum number of jobs that stay unknown: a fault ages calls by a day while they are in progress, and the processor
+ * then no longer knows their keys.
+ */
 const MAX_UNKNOWN = 5
 
 export type Verdict = {
@@ -44,7 +47,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
   const deadline = performance.now() + limit_ms
   let looked_up = false
   for (;;) {
-    const open = await hasOpenWork(sql, SOON_S, 0)
+    const open = await hasOpenWork(sql, DUE_WITHIN_S, 0)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0 && !(await hasOpenEvents(system))
     // Compares all events, so it runs last.
@@ -129,11 +132,11 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
 /** Due jobs must be claimed, whatever was lost. */
 async function overdueJobs({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
-    select 'a due job was not claimed' as problem, id, name, state, attempt, subject_id, last_error from jobs
+    select 'a due job was not claimed' as problem, id, name, state, attempt, resource_id, last_error from jobs
     where finished_at is null and run_at < now() - interval '5 seconds' and (state <> 'running' or lease_until < now() - interval '5 seconds')`
 }
 
-/** A worker that lost its lease must not settle the attempt, which its log would show, and no lease may end early. */
+/** A worker that lost its lease must not settle the attempt (its log would show that), and no lease may end early. */
 async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> {
   const lost = await sql<{ job_id: string; attempt: number; lease_s: number | null }[]>`
     select a.job_id, a.attempt, extract(epoch from b.started_at - a.started_at)::float8 as lease_s
@@ -145,7 +148,7 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
   const stored_keys = new Set(lost.map(({ job_id, attempt }) => `${job_id} ${attempt}`))
   const late: Problem[] = []
   for (const { name } of workers)
-    for await (const line of linesOf(join(folder, 'logs', `${name}.log`))) {
+    for await (const line of readLines(join(folder, 'logs', `${name}.log`))) {
       if (!line.endsWith('"an attempt ended"}')) continue
       const { job_id, attempt, outcome } = z
         .object({ job_id: z.string(), attempt: z.number(), outcome: z.string() })
@@ -165,8 +168,8 @@ async function duplicateWork({ sql }: System): Promise<Problem[]> {
     from refunds r join payments p on p.tenant_id = r.tenant_id and p.id = r.payment_id
     group by p.tenant_id, p.id having sum(r.amount_minor) > p.amount_captured_minor`
   const captures = await sql<Problem[]>`
-    select 'a payment was captured by two requests' as problem, subject_id as id, count(*) as times from jobs
-    where name in ('payment.capture', 'payment.take') and state = 'succeeded' group by tenant_id, subject_id having count(*) > 1`
+    select 'a payment was captured by two requests' as problem, resource_id as id, count(*) as times from jobs
+    where name in ('payment.capture', 'payment.take') and state = 'succeeded' group by tenant_id, resource_id having count(*) > 1`
   return [...captures, ...refunds]
 }
 
@@ -201,7 +204,7 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
   ]
 }
 
-function linesOf(path: string): AsyncIterable<string> {
+function readLines(path: string): AsyncIterable<string> {
   return createInterface({ input: createReadStream(path) })
 }
 

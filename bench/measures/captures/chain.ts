@@ -3,9 +3,9 @@ import postgres from 'postgres'
 import { randomUUIDv7 } from 'node:crypto'
 import { closedLoop, request, type Load } from '../../load.ts'
 import type { System } from '../../system.ts'
-import { HOLD_FORM } from '../measure.ts'
+import { AUTHORIZATION_FORM } from '../measure.ts'
 
-/** As in `HOLD_FORM`. */
+/** The amount in `AUTHORIZATION_FORM`. */
 const AMOUNT_MINOR = 1000
 
 export type Chain = {
@@ -20,7 +20,7 @@ export async function openChainTables({ floor_url }: System): Promise<postgres.S
     create table if not exists floor_payments (id uuid primary key, status text not null, reference text, amount bigint not null);
     create table if not exists floor_payouts (id uuid primary key, status text not null, reference text, amount bigint not null,
       created_at timestamptz not null, paid_at timestamptz);
-    create table if not exists floor_jobs (id uuid primary key, subject_id uuid not null, state text not null);
+    create table if not exists floor_jobs (id uuid primary key, resource_id uuid not null, state text not null);
     create table if not exists floor_events (id uuid primary key, subject_id uuid not null, type text not null, created_at timestamptz not null default now());
     create table if not exists floor_notifications (id text primary key, kind text not null, payload jsonb not null, state text not null,
       received_at timestamptz not null default now(), applied_at timestamptz)`)
@@ -60,7 +60,7 @@ export async function openChain(system: System, env: Record<string, string>): Pr
       authorization: `Bearer ${api_key}`,
       'content-type': 'application/x-www-form-urlencoded',
     }
-    const bytes = request('POST', '/v1/payment_intents', headers, HOLD_FORM)
+    const bytes = request('POST', '/v1/payment_intents', headers, AUTHORIZATION_FORM)
     let remaining = count
     await closedLoop({
       url: provider_url,

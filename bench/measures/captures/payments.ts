@@ -11,7 +11,7 @@ export type Payments = {
   prepare(count: number): Promise<void>
   /** The capture of an authorized payment; undefined if there are none left. */
   next: () => string | undefined
-  /** The same with `Prefer: respond-async`. */
+  /** The same request with `Prefer: respond-async`. */
   nextAsync: () => string | undefined
   /** Resolves when no job is open. */
   settled(): Promise<void>

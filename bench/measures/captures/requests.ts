@@ -15,7 +15,7 @@ export function paymentBody(): string {
   })
 }
 
-/** Requests of these tenants in rotation. */
+/** Creates requests of these tenants in rotation. */
 export function paymentRequests(keys: Key[]) {
   const authorizations = new Map(keys.map(({ tenant_id, authorization }) => [tenant_id, authorization]))
   let next_key = 0

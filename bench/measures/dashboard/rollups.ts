@@ -5,7 +5,7 @@ import { QUEUES } from '#core/config/queues.ts'
 import { BOUNDS_MS } from '#domain/rollups/histograms.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 
-/** Writes the roll-ups. Later ones of the running system are added. */
+/** Writes the roll-ups. The running system adds later ones. */
 export async function fillRollups(database_url: string): Promise<void> {
   const sql = postgres(database_url, { max: 1, onnotice: () => {} })
   const names = ['', ...JOB_NAMES]

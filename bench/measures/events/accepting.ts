@@ -1,4 +1,4 @@
-// The cost of the feed for writers: the same statement with the product's events table and with a plain one.
+// The cost of the feed for writers: the same statement with the product's events table and with a plain table.
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'

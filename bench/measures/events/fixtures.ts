@@ -18,7 +18,11 @@ export async function resetStats(receiver: string, name: string): Promise<void> 
   await fetch(`${receiver}/stats/${name}`, { method: 'DELETE' })
 }
 
-export async function makeEndpoint(api: string, { authorization }: Key, fields: object): Promise<string> {
+export async function registerBenchEndpoint(
+  api: string,
+  { authorization }: Key,
+  fields: object,
+): Promise<string> {
   const response = await fetch(`${api}/v1/webhook_endpoints`, {
     method: 'POST',
     headers: { authorization, 'content-type': 'application/json' },

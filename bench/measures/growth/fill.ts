@@ -12,7 +12,7 @@ export async function fill(database_url: string, finished: number): Promise<void
   const sql = postgres(database_url, { max: 1, onnotice: () => {} })
   try {
     await sql.unsafe(`set timezone = 'UTC'; set synchronous_commit = off`)
-    await makePastPartitions(sql)
+    await createPastPartitions(sql)
     await sql.unsafe(`
       create temporary table tenant as select id, row_number() over (order by slug) - 1 as number from tenants where slug like 'bench-%'`)
     const payments = Math.ceil(finished / 2)
@@ -28,7 +28,7 @@ export async function fill(database_url: string, finished: number): Promise<void
   }
 }
 
-async function makePastPartitions(sql: postgres.Sql): Promise<void> {
+async function createPastPartitions(sql: postgres.Sql): Promise<void> {
   await sql.unsafe(`
     do $$
     declare
@@ -45,7 +45,7 @@ async function makePastPartitions(sql: postgres.Sql): Promise<void> {
     end $$`)
 }
 
-/** Ids are ordered by time, as the product's are. */
+/** Ids are ordered by time, like the product's ids. */
 async function writePayments(
   sql: postgres.Sql,
   { first, last, payments }: { first: number; last: number; payments: number },
@@ -94,17 +94,17 @@ async function writePayments(
       select fresh.*, j.id as job_id, j.name, j.operation from fresh
       cross join lateral (values (authorize_id, 'payment.authorize', 'authorize'), (capture_id, 'payment.capture', 'capture')) j(id, name, operation);`)
   const row = {
-    job: `job_id as id, tenant_id, 'payments', name, id as subject_id, jsonb_build_object('payment_id', id), 'succeeded', 0, at,
+    job: `job_id as id, tenant_id, 'payments', name, id as resource_id, jsonb_build_object('payment_id', id), 'succeeded', 0, at,
       25, 1, 'past/1', 'done',
       at, at, at, operation, 1, job_id || ':1', at, at, jsonb_build_object('reference', 'pi_past_' || n)`,
     notification: `notification_id, 'stripe', '', 'evt_past_' || n, 'payment_intent.succeeded', 'pi_past_' || n,
       jsonb_build_object('id', 'evt_past_' || n, 'data', repeat('x', 1000)), 'applied', tenant_id, 'payment', id, at, at`,
   }
   const columns = {
-    job: `id, tenant_id, queue, name, subject_id, payload, state, priority, run_at, max_attempts, attempt, worker, outcome,
+    job: `id, tenant_id, queue, name, resource_id, payload, state, priority, run_at, max_attempts, attempt, worker, outcome,
       created_at, started_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, request`,
     notification:
-      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, subject, subject_id, received_at, applied_at',
+      'id, provider, account, event_id, kind, object_id, payload, state, tenant_id, resource, resource_id, received_at, applied_at',
   }
   const [old, young] = [`at < now() - interval '1 hour'`, `at >= now() - interval '1 hour'`]
   await sql.unsafe(`

@@ -1,4 +1,5 @@
-// The chain floor with notifications: an API, a webhooks host and a worker that do the same without any protection.
+// The chain floor with notifications: an API, a webhooks host and a worker that do the product's work without any
+// protection.
 import { randomUUIDv7 } from 'node:crypto'
 import type postgres from 'postgres'
 import { freePort } from '#start/ports.ts'

@@ -7,9 +7,9 @@ import { closedLoop, type Load } from '../../load.ts'
 
 /** A system that its provider notifies. */
 export type NotifiedSystem = {
-  /** The URL of its API. */
+  /** The URL of the system's API. */
   url: string
-  /** Its own emulator: no other system sends requests there. */
+  /** The system's own emulator: no other system sends requests to it. */
   provider: Provider
   /** True while the system has open work. */
   isBusy: () => Promise<boolean>
@@ -45,8 +45,8 @@ const POLL_INTERVAL_MS = 20
 const MAX_LAG_MS = 120_000
 
 /**
- * Each client authorizes and captures one payment after the other for `seconds`. The run ends when every notification
- * is applied, and its rate covers all this time. Without `notified` the provider sends no notifications.
+ * Each client authorizes and captures payments one by one for `seconds`. The run ends when every notification is
+ * applied, and its rate covers all this time. Without `notified` the provider sends no notifications.
  */
 export async function runPaymentLives(
   target: Target,
@@ -94,7 +94,8 @@ export async function untilApplied(
   const started_at = performance.now()
   const runs = await work()
   const answered = performance.now()
-  // Pending changes at the provider count as work. Their notifications follow, and then the work that these cause.
+  // Pending changes at the provider count as work. Their notifications follow, and then the work that the
+  // notifications cause.
   while ((await isBusy()) || (await isNotifying(provider)) || (await isBusy())) {
     if (performance.now() - answered > MAX_LAG_MS)
       throw new Error(`notifications are not applied after ${MAX_LAG_MS / 1000} s`)
@@ -125,6 +126,6 @@ async function isNotifying(provider: Provider): Promise<boolean> {
 }
 
 async function countRequests(provider: Provider): Promise<number> {
-  // Only the total: no request matches.
+  // No request has the method `none`, so the answer has only the total.
   return (await provider.control('GET', '/requests?method=none')).total
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createDatabase } from '#test/databases.ts'
-import { makeFolder } from '#test/folders.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { until } from '#test/process.ts'
 import { handleOf, providerVariables, type Provider } from '#test/providers.ts'
@@ -12,7 +12,7 @@ import { needRedis } from '#test/redis.ts'
 import { npmStart } from '../../npm-start.ts'
 import type { Running } from '../../processes.ts'
 import { createKeys, type Key, type System } from '../../system.ts'
-import { SOON_S } from '../measure.ts'
+import { DUE_WITHIN_S } from '../measure.ts'
 import { paymentRequests } from '../captures/requests.ts'
 import type { Target } from './live.ts'
 
@@ -21,14 +21,19 @@ const NO_RECONCILIATION = { RECONCILE_AFTER_S: '1000000' }
 
 type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }
 /** `env`: the variables for additional processes. */
-export type Parts = Product & { keys: Key[]; api: Running; worker: Running; env: Record<string, string> }
+export type ProductProcesses = Product & {
+  keys: Key[]
+  api: Running
+  worker: Running
+  env: Record<string, string>
+}
 
 /** Starts API, webhooks host and worker with their own database, Redis and emulators that notify them. */
-export async function openParts(system: System): Promise<Parts> {
+export async function startProductProcesses(system: System): Promise<ProductProcesses> {
   await using cleanup = new AsyncDisposableStack()
   const { url: database_url } = await createDatabase(system.database_url)
   const sql = openSql(cleanup, database_url)
-  const folder = await makeFolder('bench')
+  const folder = await createTemporaryFolder('bench')
   cleanup.defer(folder.remove)
   const redis = await needRedis({ data_dir: folder.path })
   cleanup.defer(() => redis.stop())
@@ -45,9 +50,9 @@ export async function openParts(system: System): Promise<Parts> {
 }
 
 /** Starts everything with `npm start`, with its embedded servers and emulators. */
-export async function openStart(): Promise<Product> {
+export async function startWithNpmStart(): Promise<Product> {
   await using cleanup = new AsyncDisposableStack()
-  const folder = await makeFolder('bench')
+  const folder = await createTemporaryFolder('bench')
   cleanup.defer(folder.remove)
   const limits = {
     RATE_LIMIT_RPS: '1000000',
@@ -95,7 +100,7 @@ function targetOf({
     ...options,
     authorize: () => requests.create(),
     capture: (answer) => requests.capture(requests.paymentIn(answer)),
-    isBusy: async () => await hasOpenWork(sql, SOON_S),
+    isBusy: async () => await hasOpenWork(sql, DUE_WITHIN_S),
     async count(since) {
       const [row] = await sql<{ notifications: number; final: number }[]>`
         select count(*)::integer as notifications, count(*) filter (where state in ('applied', 'ignored'))::integer as final

@@ -14,7 +14,7 @@ const CLIENTS = 64
 /** Figures of sent messages. */
 export type Sending = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'>
 
-/** Every client requests one message after the other without waiting. The run ends when all are sent. */
+/** Every client requests messages one by one, without waiting until they are sent. The run ends when all are sent. */
 export async function sendAsAccepted(
   system: System,
   url: string,
@@ -103,7 +103,7 @@ export async function sendAlone(url: string, channel: Channel, seconds: number):
   })
 }
 
-/** `send` returns the number of sent messages. */
+/** Measures `send`, which returns the number of sent messages. */
 async function timed(send: () => Promise<number>): Promise<Sending> {
   const cpu_before = cpuTimes()
   const started_at = performance.now()

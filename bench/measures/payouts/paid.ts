@@ -7,7 +7,7 @@ import type { System } from '../../system.ts'
 import { cost, info, type Row } from '../../table.ts'
 import { openLifeFloor } from '../life/floor.ts'
 import { untilApplied, type NotifiedSystem, type CompleteRuns } from '../life/live.ts'
-import type { Parts } from '../life/product.ts'
+import type { ProductProcesses } from '../life/product.ts'
 import { floorPayout, payoutRequests, type Payer } from './payers.ts'
 
 const CLIENTS = [1, 64]
@@ -17,7 +17,7 @@ const BANK_MS = 2 * SETTLE_DELAY_MS
 const row = { measure: 'payouts', unit: 'payouts/s' } as const
 
 /** A system that pays out. */
-type Side = NotifiedSystem & {
+type PayoutSystem = NotifiedSystem & {
   /** A request for a payout that is answered after the provider has accepted it. */
   payOut: () => string
   /** Times from acceptance to paid, of payouts since this time (ISO 8601). */
@@ -26,11 +26,11 @@ type Side = NotifiedSystem & {
 type Times = { p50_ms: number; p99_ms: number }
 
 /** Measures payouts until they are paid, as rows of the table. */
-export async function measurePaid(system: System, parts: Parts, payers: Payer[]): Promise<Row[]> {
+export async function measurePaid(system: System, parts: ProductProcesses, payers: Payer[]): Promise<Row[]> {
   const { seconds, rounds, log } = system.options
   await using chain = await openLifeFloor(system)
-  const product = productSide(parts, payers)
-  const floor = floorSide(chain)
+  const product = productSystem(parts, payers)
+  const floor = floorSystem(chain)
   for (const side of [product, floor]) await pay(side, 64, Math.min(3, seconds))
   const rows: Row[] = []
   for (const clients of CLIENTS) {
@@ -77,8 +77,8 @@ function nameOf(clients: number): string {
   return `Payout to paid, ${clients === 1 ? '1 client' : `${clients} clients`}`
 }
 
-/** Each client requests one payout after the other and waits for the provider. The run ends when all are paid. */
-async function pay(side: Side, clients: number, seconds: number): Promise<CompleteRuns & Times> {
+/** Each client requests payouts one by one, and waits for the provider each time. The run ends when all are paid. */
+async function pay(side: PayoutSystem, clients: number, seconds: number): Promise<CompleteRuns & Times> {
   const since = new Date().toISOString()
   const figures = await untilApplied(side, true, async () => {
     const { url, payOut: next } = side
@@ -87,7 +87,7 @@ async function pay(side: Side, clients: number, seconds: number): Promise<Comple
   return { ...figures, ...(await side.times(since)) }
 }
 
-function productSide({ target, sql }: Parts, payers: Payer[]): Side {
+function productSystem({ target, sql }: ProductProcesses, payers: Payer[]): PayoutSystem {
   return {
     ...target,
     payOut: payoutRequests(payers, { prefer: 'wait=10' }),
@@ -99,7 +99,7 @@ function productSide({ target, sql }: Parts, payers: Payer[]): Side {
   }
 }
 
-function floorSide({ target, sql }: Awaited<ReturnType<typeof openLifeFloor>>): Side {
+function floorSystem({ target, sql }: Awaited<ReturnType<typeof openLifeFloor>>): PayoutSystem {
   return {
     ...target,
     payOut: floorPayout,

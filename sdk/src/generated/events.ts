@@ -176,14 +176,14 @@ export interface FeedEventOf<Type extends EventType> {
   type: Type
   /** The type of the resource that changed. */
   subject_type: Type extends `${infer ResourceName}.${string}` ? ResourceName : never
-  /** The id of that resource. */
+  /** The id of the resource. */
   subject_id: string
   /**
    * The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts
    * and outputs are null once they are erased from their resource.
    */
   data: EventDataByType[Type]
-  /** When it happened. */
+  /** When the event happened. */
   created_at: string
 }
 
@@ -192,16 +192,16 @@ export type WebhookEvent = { [Type in EventType]: WebhookEventOf<Type> }[EventTy
 
 /** A webhook event with this type. */
 export interface WebhookEventOf<Type extends EventType> {
-  /** The id of the event; `webhook-id` is the same. */
+  /** The id of the event, as in the header `webhook-id`. */
   id: string
   /** The event type. */
   type: Type
-  /** When it happened. */
+  /** When the event happened. */
   timestamp: string
   /** The number of the event in the feed of the tenant, without gaps. `null` in a test event. */
   sequence: number | null
-  /** The tenant that the event belongs to. */
+  /** The tenant to which the event belongs. */
   tenant_id: string
-  /** The resource at that time. */
+  /** The resource at the time of the event. */
   data: EventDataByType[Type] | TruncatedData
 }

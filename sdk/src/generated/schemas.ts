@@ -1,5 +1,30 @@
 // Resources and request bodies of the API.
 
+/** A request that was accepted with this key. */
+export interface AcceptedRequest {
+  /** The key. */
+  key: string
+  /** The route of the request. */
+  route: string
+  /**
+   * The type of the resource: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`,
+   * `payout`, `top_up`, `kyc`, `ai_task`, `message`, `template`, `suppression`, `webhook_endpoint`,
+   * `webhook_delivery`, `webhook_recovery`.
+   */
+  resource: string
+  /** The id of the resource. */
+  resource_id: string
+  status: AcceptedRequestStatus
+  /** When the request was accepted. */
+  created_at: string
+}
+
+/**
+ * The state of the request. `unknown`: Sluice is finding out whether a call to the provider took
+ * effect.
+ */
+export type AcceptedRequestStatus = 'finished' | 'under_way' | 'failed' | 'unknown'
+
 /** A task for a language model. */
 export interface AiTask {
   /** The id of the task. */
@@ -186,8 +211,9 @@ export type CreateAiTask =
       /** The maximum number of tokens of the answer. A longer answer is cut off, and the task fails. */
       max_output_tokens?: number | null
       /**
-       * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-       * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+       * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+       * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+       * zero than 1e-15.
        */
       metadata?: Metadata
       /**
@@ -205,8 +231,9 @@ export type CreateAiTask =
       /** The maximum number of tokens of the answer. A longer answer is cut off, and the task fails. */
       max_output_tokens?: number | null
       /**
-       * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-       * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+       * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+       * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+       * zero than 1e-15.
        */
       metadata?: Metadata
       /**
@@ -224,8 +251,9 @@ export type CreateAiTask =
       /** The maximum number of tokens of the answer. A longer answer is cut off, and the task fails. */
       max_output_tokens?: number | null
       /**
-       * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-       * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+       * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+       * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+       * zero than 1e-15.
        */
       metadata?: Metadata
       /**
@@ -246,8 +274,9 @@ export interface CreateCustomer {
   /** Your own identifier for the customer. */
   external_id?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -270,8 +299,9 @@ export interface CreateMerchant {
   /** The merchant's website; http or https. */
   url?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -295,8 +325,9 @@ export interface CreateMessageTemplate {
   /** The text of an SMS. */
   body?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -319,7 +350,7 @@ export interface CreatePayment {
   method: 'card'
   /** The id of the customer who pays. */
   customer_id?: string | null
-  /** The id of the merchant you take the payment for. */
+  /** The id of the merchant on whose behalf you accept the payment. */
   merchant_id?: string | null
   /** Your own description. */
   description?: string | null
@@ -331,8 +362,9 @@ export interface CreatePayment {
   /** Where the buyer returns after 3-D Secure; http or https. */
   return_url?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -351,13 +383,14 @@ export interface CreatePayout {
    * MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
    */
   currency: string
-  /** The id of the recipient, who must be paid in the same currency. */
+  /** The id of the recipient. The currency of the recipient must be the same. */
   recipient_id: string
   /** Your own description. */
   description?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -375,21 +408,22 @@ export interface CreateRecipient {
   email?: string | null
   type: RecipientType
   /**
-   * The currency of their payouts, in upper or lower case. ISO 4217 currency code. The processor
-   * supports all except BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU, SDG, SSP, STN, SVC, SYP, TMT, VED,
-   * VES, ZWG.
+   * The currency of payouts to the recipient, in upper or lower case. ISO 4217 currency code. The
+   * processor supports all except BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU, SDG, SSP, STN, SVC, SYP,
+   * TMT, VED, VES, ZWG.
    */
   currency: string
   /** ISO 3166-1 alpha-2 country code. */
   country: string
   /**
-   * The processor's token for where the money goes: `ba_...` with `bank_account`, `card_...` with
-   * `card`, `acct_...` with `account`. Never an account or card number: that is refused and not stored.
+   * The processor's token of the destination: `ba_...` with `bank_account`, `card_...` with `card`,
+   * `acct_...` with `account`. Never an account or card number: numbers are refused and not stored.
    */
   destination: string
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -406,8 +440,9 @@ export interface CreateRefund {
   /** The reason. It is also sent to the processor. */
   reason?: 'duplicate' | 'fraudulent' | 'requested_by_customer' | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -423,8 +458,9 @@ export interface CreateSuppression {
   /** An email address without a name, or a number in E.164 format. Case is ignored. */
   address: string
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -444,15 +480,16 @@ export interface CreateTopUp {
    */
   currency: string
   /**
-   * A processor token for where the money comes from. Defaults to the bank account that the platform has
-   * set up with the processor. It is shown masked.
+   * The processor's token of the source of the money. Default: the bank account that the platform has
+   * set up with the processor. Answers show the token masked.
    */
   source?: string | null
   /** Your own description. */
   description?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -467,11 +504,12 @@ export interface CreateVerification {
   subject_type: KycSubjectType
   /** The id of the customer, merchant or recipient to verify. */
   subject_id: string
-  /** Where the person is sent after the provider's page; http or https. */
+  /** The URL to which the person is sent after the provider's page; http or https. */
   return_url?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -484,8 +522,8 @@ export interface CreateVerification {
 /** The endpoint to create. */
 export interface CreateWebhookEndpoint {
   /**
-   * http or https, in production https on port 443 or 8443. It must not lead to a private address or
-   * have a user or password.
+   * http or https, in production https on port 443 or 8443. The URL must not lead to a private address,
+   * and must not contain a user or password.
    */
   url: string
   /** The events to send: `*` for all, `<resource>.*`, or single types. */
@@ -495,8 +533,8 @@ export interface CreateWebhookEndpoint {
   /** Your own headers, sent with each request. Stored encrypted. */
   headers?: Record<string, string>
   /**
-   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
-   * ones until it is final.
+   * Whether events are sent one at a time, by their sequence. Then an event whose delivery fails delays
+   * later events until its delivery is final.
    *
    * `Default: `false`.
    */
@@ -511,8 +549,9 @@ export interface CreateWebhookEndpoint {
   /** The maximum number of requests a second, spread evenly over the second; null means no limit. */
   rate_per_s?: number | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -712,7 +751,7 @@ export interface ErrorBody {
   message: string
   /** The invalid field, parameter or header. */
   param?: string
-  /** All invalid fields, if there may be several. */
+  /** All invalid fields, in errors that can report several. */
   details?: ErrorDetail[]
   /** Facts about this error, such as `decline_code` and `payment_id` for `payment_declined`. */
   context?: Record<string, unknown>
@@ -797,7 +836,7 @@ export interface ErrorDetail {
   message: string
 }
 
-/** `*` for all, `<resource>.*`, or a type. */
+/** An event type, `<resource>.*` for all events of a resource, or `*` for all events. */
 export type EventTypes =
   | '*'
   | 'customer.*'
@@ -882,7 +921,7 @@ export type EventTypes =
   | 'webhook_endpoint.enabled'
   | 'webhook_endpoint.deleted'
 
-/** A text, and the form of the data to take from it. */
+/** A text, and the schema of the data to extract from it. */
 export interface ExtractInput {
   /** The text to extract data from. */
   text: string
@@ -1278,7 +1317,7 @@ export interface Payment {
   method: 'card'
   /** The customer who pays, if you named one. */
   customer_id: string | null
-  /** The merchant you take the payment for, if you named one. */
+  /** The merchant on whose behalf you accept the payment, if you named one. */
   merchant_id: string | null
   /** A description of your own. */
   description: string | null
@@ -1363,7 +1402,7 @@ export interface PaymentEventData {
   method: 'card'
   /** The customer who pays, if you named one. */
   customer_id: string | null
-  /** The merchant you take the payment for, if you named one. */
+  /** The merchant on whose behalf you accept the payment, if you named one. */
   merchant_id: string | null
   /** A description of your own. */
   description: string | null
@@ -1516,11 +1555,11 @@ export interface Recipient {
   /** Stored exactly as you sent it. */
   email: string | null
   type: RecipientType
-  /** ISO 4217 currency code of their payouts, in lower case. */
+  /** ISO 4217 currency code of payouts to the recipient, in lower case. */
   currency: string
   /** ISO 3166-1 alpha-2 country code, in upper case. */
   country: string
-  /** The processor's token for where the money goes. */
+  /** The processor's token of the destination. */
   destination: string
   kyc_status: KycStatus
   /** When it was archived; null otherwise. */
@@ -1538,7 +1577,7 @@ export interface Recipient {
  */
 export type RecipientType = 'bank_account' | 'card' | 'account'
 
-/** The period whose deliveries to send again. */
+/** The period of the deliveries to send again. */
 export interface RecoverWebhookEndpoint {
   /** Only deliveries created at or after this time. */
   since: string
@@ -1596,31 +1635,6 @@ export interface RefundFailure {
  * the money stays with you. A refund that succeeded can still fail, up to 30 days later.
  */
 export type RefundStatus = 'pending' | 'succeeded' | 'failed'
-
-/** A request that was accepted with this key. */
-export interface RememberedRequest {
-  /** The key. */
-  key: string
-  /** The route of the request. */
-  route: string
-  /**
-   * The type of the resource: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`,
-   * `payout`, `top_up`, `kyc`, `ai_task`, `message`, `template`, `suppression`, `webhook_endpoint`,
-   * `webhook_delivery`, `webhook_recovery`.
-   */
-  resource: string
-  /** The id of that resource. */
-  resource_id: string
-  status: RememberedStatus
-  /** When it was accepted. */
-  created_at: string
-}
-
-/**
- * The state of the request. `unknown`: Sluice is finding out whether a call to the provider took
- * effect.
- */
-export type RememberedStatus = 'finished' | 'under_way' | 'failed' | 'unknown'
 
 /** A template rendered with these variables. */
 export interface RenderedTemplate {
@@ -1684,7 +1698,7 @@ export interface SendEmail {
    * Headers that control relays, such as `X-SMTPAPI`, are refused.
    */
   headers?: Record<string, string> | null
-  /** Your own tags, to find the email by. */
+  /** Your own tags, by which lists can be filtered. */
   tags?: string[] | null
   /** The attached files. The whole request may have at most 15 MiB. */
   attachments?: SentAttachment[] | null
@@ -1694,11 +1708,12 @@ export interface SendEmail {
   template?: string | null
   /** The variables of the template; up to 64 KiB and 1,000 values. */
   variables?: Record<string, unknown> | null
-  /** When to send it: in the future, at most 30 days ahead. Defaults to now. */
+  /** When to send the message: at most 30 days in the future. Default: now. */
   send_at?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -1724,23 +1739,24 @@ export interface SendSms {
    */
   body?: string | null
   /**
-   * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks
-   * and `&_-` that has a letter, and begins and ends with a letter or digit. If you have senders of your
-   * own, it must be one of these, and the first is the default; otherwise the default is the
-   * installation's sender.
+   * The sender: a number, a messaging service (`MG...`), or a name. A name has up to 11 characters
+   * (letters, digits, blanks, `&`, `_` and `-`) with at least one letter, and begins and ends with a
+   * letter or digit. If you have senders of your own, the sender must be one of them, and the default is
+   * the first; otherwise the default is the installation's sender.
    */
   from?: string | null
-  /** How many seconds the provider may try to deliver it. */
+  /** How many seconds the provider may try to deliver the SMS. */
   validity_s?: number | null
   /** The name or id of a template, instead of the texts. */
   template?: string | null
   /** The variables of the template; up to 64 KiB and 1,000 values. */
   variables?: Record<string, unknown> | null
-  /** When to send it: in the future, at most 30 days ahead. Defaults to now. */
+  /** When to send the message: at most 30 days in the future. Default: now. */
   send_at?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
   /**
@@ -1823,8 +1839,8 @@ export type SuppressionReason = 'hard_bounce' | 'complaint' | 'opt_out' | 'manua
 /** The event to send. */
 export interface TestWebhookEndpoint {
   /**
-   * The type of the test event; the endpoint need not subscribe to it. Defaults to `payment.captured`,
-   * or to the endpoint's first type if it does not subscribe to that.
+   * The type of the test event; the endpoint need not subscribe to it. Default: `payment.captured`, or
+   * the endpoint's first type if it does not subscribe to `payment.captured`.
    */
   type?:
     | 'customer.created'
@@ -2003,8 +2019,8 @@ export interface TopUpFailure {
 export type TopUpStatus = 'pending' | 'succeeded' | 'failed' | 'canceled'
 
 /**
- * Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` has all of the data,
- * or retrieve the resource.
+ * Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` returns the complete
+ * data; you can also retrieve the resource.
  */
 export interface TruncatedData {
   /** The id of the resource. */
@@ -2024,8 +2040,9 @@ export interface UpdateCustomer {
   /** Your own identifier for the customer. */
   external_id?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
 }
@@ -2043,8 +2060,9 @@ export interface UpdateMerchant {
   /** The merchant's website; http or https. */
   url?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
 }
@@ -2062,8 +2080,9 @@ export interface UpdateMessageTemplate {
   /** The text of an SMS. */
   body?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
 }
@@ -2075,8 +2094,9 @@ export interface UpdateRecipient {
   /** The recipient's email address. */
   email?: string | null
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
 }
@@ -2084,8 +2104,8 @@ export interface UpdateRecipient {
 /** The fields to change. */
 export interface UpdateWebhookEndpoint {
   /**
-   * http or https, in production https on port 443 or 8443. It must not lead to a private address or
-   * have a user or password.
+   * http or https, in production https on port 443 or 8443. The URL must not lead to a private address,
+   * and must not contain a user or password.
    */
   url?: string
   /** The events to send: `*` for all, `<resource>.*`, or single types. */
@@ -2095,8 +2115,8 @@ export interface UpdateWebhookEndpoint {
   /** Your own headers, sent with each request. Stored encrypted. */
   headers?: Record<string, string>
   /**
-   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
-   * ones until it is final.
+   * Whether events are sent one at a time, by their sequence. Then an event whose delivery fails delays
+   * later events until its delivery is final.
    */
   ordered?: boolean
   /**
@@ -2108,8 +2128,9 @@ export interface UpdateWebhookEndpoint {
   rate_per_s?: number | null
   status?: WebhookEndpointStatus
   /**
-   * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
-   * `{}`. Whole numbers up to 2^53 - 1, others not closer to zero than 1e-15.
+   * Any JSON value with at most 16 KiB and 1,000 values. It is returned as sent. Default when the
+   * resource is created: `{}`. Whole numbers may be up to 2^53 - 1; other numbers may not be closer to
+   * zero than 1e-15.
    */
   metadata?: Metadata
 }
@@ -2126,7 +2147,7 @@ export interface Verification {
   subject_type: KycSubjectType
   /** The customer, merchant or recipient. */
   subject_id: string
-  /** Where the person is sent after the provider's page. */
+  /** The URL to which the person is sent after the provider's page. */
   return_url: string | null
   /** The provider that verifies. */
   provider: string
@@ -2169,7 +2190,7 @@ export interface VerificationEventData {
   subject_type: KycSubjectType
   /** The customer, merchant or recipient. */
   subject_id: string
-  /** Where the person is sent after the provider's page. */
+  /** The URL to which the person is sent after the provider's page. */
   return_url: string | null
   /** The provider that verifies. */
   provider: string
@@ -2369,8 +2390,8 @@ export interface WebhookEndpoint {
   /** Your description. */
   description: string | null
   /**
-   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
-   * ones until it is final.
+   * Whether events are sent one at a time, by their sequence. Then an event whose delivery fails delays
+   * later events until its delivery is final.
    */
   ordered: boolean
   /**
@@ -2419,8 +2440,8 @@ export interface WebhookEndpointEventData {
   /** Your description. */
   description: string | null
   /**
-   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
-   * ones until it is final.
+   * Whether events are sent one at a time, by their sequence. Then an event whose delivery fails delays
+   * later events until its delivery is final.
    */
   ordered: boolean
   /**

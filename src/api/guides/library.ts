@@ -12,7 +12,7 @@ const SDK = '../../sdk/README.md'
 /** A hidden line at the top of a guide or under the heading of a section. */
 const KEYWORDS = /^<!-- keywords: (.*) -->/
 
-/** More words cost more time and hardly find more. */
+/** A search with more words takes longer and hardly finds more. */
 const MAX_SEARCH_WORDS = 8
 
 /** A heading and the text up to the next heading. An empty `anchor` is the top of the page. */
@@ -82,7 +82,10 @@ function singularOf(word: string): string {
     .replace(/(?<=..[^su])s$/, '')
 }
 
-/** The pattern that finds a word: at the beginning of words or `anywhere`; its singular only as a complete word. */
+/**
+ * The pattern that finds a word: at the beginning of words, or also within words if `anywhere`. The singular of the word is
+ * found only as a complete word.
+ */
 function patternOf(word: string, anywhere: boolean): string {
   const singular = singularOf(word)
   const word_pattern = anywhere ? RegExp.escape(word) : `(?<![\\p{L}\\p{N}])${RegExp.escape(word)}`
@@ -93,7 +96,10 @@ function patternOf(word: string, anywhere: boolean): string {
 
 type SearchResult = { found: { guide: Guide; section: Section }[]; patterns: string[] }
 
-/** The sections with words that begin like the given ones. If there are none, the sections that contain them anywhere. */
+/**
+ * The sections with words that begin with the given words. If there are none, the sections that contain the given words
+ * anywhere.
+ */
 export function search(guides: Guide[], words: string[]): SearchResult {
   for (const anywhere of [false, true]) {
     const patterns = words.map((word) => patternOf(word, anywhere))
@@ -141,7 +147,7 @@ export function escapeHtml(text: string): string {
 
 async function readGuide(name: string, file: string): Promise<Guide> {
   const markdown = await readFile(join(FOLDER, file), 'utf8')
-  // Links between guides name files.
+  // Guides link to each other by file name: these links are replaced by links to pages.
   const linked = markdown
     .replaceAll(`](${SDK}`, '](/docs/guides/sdk')
     .replaceAll('](../README.md', '](/docs/guides')
@@ -173,7 +179,7 @@ const marked = new Marked({
       return `<h${depth} id="${anchor}"><a href="#${anchor}">${inner}</a></h${depth}>\n`
     },
     table({ header, rows }) {
-      // On a narrow screen the cells of a row are stacked, and all except the first name their column.
+      // On a narrow screen the cells of a row are stacked, and each cell except the first shows the name of its column.
       const heads = header.map(({ text }, index) =>
         index === 0 || text === '' ? '' : ` data-head="${escapeHtml(text.replaceAll('`', ''))}"`,
       )
@@ -223,7 +229,7 @@ function sectionsOf(tokens: Token[]): SectionContent[] {
       guide_keywords = []
     } else if (token.type !== 'space') {
       const section = sections.at(-1)
-      if (section === undefined) throw new Error('A guide begins with its title.')
+      if (section === undefined) throw new Error('A guide has text before its title.')
       section.text += ` ${plainText(token.raw)}`
     }
   }

@@ -17,7 +17,7 @@ export const SECURITY_SCHEMES = {
 
 const REQUEST_ID = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$' }
 
-/** Request headers, by name. They have no examples: the reference would send them with every request. */
+/** Request headers, by name. They have no examples: the reference would send an example with every request. */
 export const PARAMETERS = {
   'x-request-id': {
     name: 'x-request-id',
@@ -40,7 +40,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Each operation says what happens without it. The feed of events takes `wait=N` and waits for events.',
+      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Each operation says what happens without this header. The feed of events takes `wait=N` and waits for events.',
     schema: { type: 'string' },
   },
 } as const
@@ -85,7 +85,8 @@ export const HEADERS = {
     schema: { type: 'string', examples: ['wait=5'] },
   },
   'Idempotent-Replayed': {
-    description: '`true` when this answers a request that was accepted before with the same key.',
+    description:
+      '`true` if an earlier request with the same key was accepted: this is the answer to that request.',
     schema: { type: 'string', enum: ['true'], examples: ['true'] },
   },
 } as const

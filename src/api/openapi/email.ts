@@ -21,7 +21,7 @@ const schemas: Record<string, JsonSchema> = {
       type: {
         type: 'string',
         description:
-          '`email.delivered`: it arrived. `email.bounced`: it bounced. `email.complained`: the recipient marked it as spam. Other types are accepted and change nothing.',
+          '`email.delivered`: the email arrived. `email.bounced`: it was returned. `email.complained`: the recipient marked it as spam. Other types are accepted and change nothing.',
         examples: [EVENT.type],
       },
       data: { $ref: '#/components/schemas/EmailEventData' },
@@ -93,7 +93,7 @@ const securitySchemes = {
     in: 'header',
     name: 'webhook-signature',
     description:
-      '`v1,` and the base64 of the HMAC-SHA256 of `<id>.<timestamp>.<body>`, with the base64-decoded part of the secret; several are separated by blanks. Not a fixed key: it is computed for each request.',
+      '`v1,` and the base64 of the HMAC-SHA256 of `<id>.<timestamp>.<body>`, with the base64-decoded part of the secret; several signatures are separated by blanks. Not a fixed key: it is computed for each request.',
   },
 }
 

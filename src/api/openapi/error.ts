@@ -28,7 +28,7 @@ export const errorBody = z
           .meta({ id: 'ErrorDetail', description: 'One invalid field.' }),
       )
       .optional()
-      .meta({ description: 'All invalid fields, if there may be several.' }),
+      .meta({ description: 'All invalid fields, in errors that can report several.' }),
     context: z
       .record(z.string(), z.unknown())
       .optional()

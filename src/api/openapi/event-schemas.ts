@@ -7,7 +7,7 @@ export function nameOfType(type: string): string {
   return type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())
 }
 
-/** The body of a webhook of this type as a component, and a reference to it. */
+/** Adds the body of a webhook of this type as a component, and returns a reference to the component. */
 export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas): JsonSchema {
   const name = `${nameOfType(type)}Webhook`
   schemas.components[name] = {
@@ -18,14 +18,14 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
       id: {
         type: 'string',
         format: 'uuid',
-        description: 'The id of the event; `webhook-id` is the same.',
+        description: 'The id of the event, as in the header `webhook-id`.',
         examples: [EXAMPLE_EVENT_ID],
       },
       type: { type: 'string', const: type, description: 'The event type.', examples: [type] },
       timestamp: {
         type: 'string',
         format: 'date-time',
-        description: 'When it happened.',
+        description: 'When the event happened.',
         examples: [EXAMPLE_TIME],
       },
       sequence: {
@@ -39,10 +39,10 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
       tenant_id: {
         type: 'string',
         format: 'uuid',
-        description: 'The tenant that the event belongs to.',
+        description: 'The tenant to which the event belongs.',
         examples: [EXAMPLE_TENANT_ID],
       },
-      data: { description: 'The resource at that time.', anyOf: data },
+      data: { description: 'The resource at the time of the event.', anyOf: data },
     },
   }
   return { $ref: `#/components/schemas/${name}` }

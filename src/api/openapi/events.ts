@@ -48,7 +48,7 @@ export const EVENT_HEADERS = {
     in: 'header',
     required: true,
     description:
-      'The time of this attempt, in Unix seconds. Refuse a webhook whose time is more than 300 s off.',
+      'The time of this attempt, in Unix seconds. Refuse a webhook whose time differs from yours by more than 300 s.',
     schema: { type: 'string', pattern: '^[0-9]+$', examples: ['1795169731'] },
   },
   'webhook-signature': {
@@ -70,7 +70,7 @@ const truncatedData = z
   .meta({
     id: 'TruncatedData',
     description:
-      'Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` has all of the data, or retrieve the resource.',
+      'Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` returns the complete data; you can also retrieve the resource.',
   })
 
 const REFUSED = {

@@ -54,7 +54,7 @@ to it: [pagination](/docs/guides/pagination).
 Every create except those of templates and suppressions needs an \`idempotency_key\` in its body, or the header \`Idempotency-Key\` instead. A
 repeated request with the same content gets the outcome of the first request, and \`Idempotent-Replayed: true\`;
 with different content it is refused. A refusal before anything was written is not stored. A refusal by the processor
-is stored: [idempotency](/docs/guides/idempotency).
+is stored, and a repeated request gets it again: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 

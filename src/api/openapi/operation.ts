@@ -27,8 +27,8 @@ export type RouteDefinition = {
   sends?: Channel
   response: Record<number, z.ZodType>
   /**
-   * A single answer may be as large as a list. `expected`: memory is reserved before the answer is read. `counted`: the answer
-   * is about as large as the request, and memory is reserved when its size is known.
+   * Set if a single answer may be as large as a list. `expected`: memory is reserved before the answer is read. `counted`:
+   * the answer is about as large as its request, and memory is reserved when the size of the answer is known.
    */
   large?: 'expected' | 'counted'
   /** Valid requests, and the differences of an answer from the examples of its fields. */
@@ -64,7 +64,7 @@ const COMMON_ERRORS: ErrorCode[] = [
   'timeout',
   'database_unavailable',
 ]
-/** The errors of jobs. They are answered to accepted requests only. */
+/** The errors of jobs: answers to requests whose job has failed. */
 const JOB_ERRORS: ErrorCode[] = [
   'payment_declined',
   'payment_invalid',

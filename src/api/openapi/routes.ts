@@ -26,7 +26,8 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
     })
   }
   served('/openapi.json', async () => {
-    // A reader who opened the reference under another name of this host may send requests only to that name.
+    // `/`: the host under the name by which the reader opened the reference. The content policy of the reference allows
+    // requests to this name only.
     const server = config.API_URL ?? '/'
     return apiDocument(routes, { server, origin: origin(), guides: await listGuides() })
   })

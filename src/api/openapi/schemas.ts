@@ -17,7 +17,7 @@ export function createSchemas(): Schemas {
   const components: Record<string, JsonSchema> = {}
 
   function of(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-    // Wrapped in an array, so that the schema itself is also referenced by its id.
+    // Wrapped in an array, so that the schema itself also becomes a reference to its component.
     const { $defs = {}, items } = withComponentRefs(
       z.toJSONSchema(z.array(schema), {
         io,
@@ -69,8 +69,8 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
     if (schema['minimum'] === Number.MIN_SAFE_INTEGER) delete schema['minimum']
     schema['format'] ??= 'int64'
   }
-  // Generators treat a field with a default as always present. zod drops the default of a transformed value: schemas
-  // provide it as `standard`.
+  // Removes the default of a reference, because generators treat a field with a default as always present. zod drops the
+  // default of a transformed value, so schemas provide it as `standard`.
   if ('$ref' in schema) delete schema['default']
   if ('standard' in schema) {
     schema['default'] = schema['standard']

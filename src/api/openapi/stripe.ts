@@ -34,7 +34,7 @@ const schemas: Record<string, JsonSchema> = {
     properties: {
       object: {
         type: 'object',
-        description: 'The payment intent, charge or refund at that time.',
+        description: 'The payment intent, charge or refund at the time of the event.',
         additionalProperties: true,
         examples: [EVENT.data.object],
       },

@@ -16,16 +16,16 @@ const storedRequest = z
       description: `The type of the resource: ${RESOURCE_NAMES.map((resource) => `\`${resource}\``).join(', ')}.`,
       example: 'payment',
     }),
-    resource_id: z.uuid().meta({ description: 'The id of that resource.', example: EXAMPLE_ID }),
+    resource_id: z.uuid().meta({ description: 'The id of the resource.', example: EXAMPLE_ID }),
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
-      id: 'RememberedStatus',
+      id: 'AcceptedRequestStatus',
       description:
         'The state of the request. `unknown`: Sluice is finding out whether a call to the provider took effect.',
       example: 'finished',
     }),
-    created_at: timestamp.meta({ description: 'When it was accepted.' }),
+    created_at: timestamp.meta({ description: 'When the request was accepted.' }),
   })
-  .meta({ id: 'RememberedRequest', description: 'A request that was accepted with this key.' })
+  .meta({ id: 'AcceptedRequest', description: 'A request that was accepted with this key.' })
 
 export function idempotencyKeyRoutes(app: RouteApp, { runList }: RouteContext): void {
   app.get(
@@ -37,7 +37,7 @@ export function idempotencyKeyRoutes(app: RouteApp, { runList }: RouteContext): 
       operation_id: 'getIdempotencyKey',
       summary: 'Look up an idempotency key',
       description:
-        'Lists the requests that were accepted with this key, newest first. After a lost answer, this tells you whether the request was accepted. Keys are retained for 30 days. Requests accepted at the same moment come on the same page.',
+        'Lists the requests that were accepted with this key, newest first. If you did not receive the answer to a request, the list shows whether the request was accepted. Keys are retained for 30 days. Requests accepted at the same moment come on the same page.',
       params: z.strictObject({
         key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
       }),

@@ -35,7 +35,7 @@ export function walletRoutes(app: RouteApp, { sql, runList }: RouteContext): voi
       operation_id: 'listWalletTransactions',
       summary: 'List transactions, newest first',
       description:
-        'Lists every change of a balance in the order in which it happened. In each currency, `balance_after_minor` is `amount_minor` more than that of the previous transaction. Transactions of the same moment come on the same page, so there may be a few more than `limit`.',
+        'Lists every change of a balance in the order in which it happened. In each currency, `balance_after_minor` is the `balance_after_minor` of the previous transaction plus `amount_minor`. Transactions of the same moment come on the same page, so there may be a few more than `limit`.',
       querystring: pageQuery.extend({
         currency: ofCurrency,
         kind: transactionKind.optional().meta({ description: 'Filter by kind.' }),

@@ -7,10 +7,10 @@ import { terminalText, fetchErrorText } from './texts.ts'
 
 const PAGE_SIZE = 100
 const WAIT_S = 30
-/** Added to the requested wait of a long poll. */
+/** The time that a request may take in addition to the requested wait of a long poll. */
 const TIMEOUT_MARGIN_MS = 15_000
 const RETRY_MS = { first: 500, max: 10_000 } as const
-/** For an API that does not support long polling. */
+/** The minimum interval of requests to an API that does not support long polling. */
 const MIN_POLL_INTERVAL_MS = 1_000
 
 const feedEvent = z.looseObject({
@@ -39,7 +39,7 @@ export type Feed = {
 type FollowQuery = { after: number; limit: number; type?: string | undefined }
 type FeedPage = { events: FollowedEvent[]; next: number | undefined }
 
-/** The API rejects the query, such as an unknown type. */
+/** The API rejects the query, e.g. because of an unknown type. */
 export class InvalidOption extends ConfigError {}
 
 /** A temporary failure: the request is retried. */
@@ -52,8 +52,8 @@ class ApiUnavailable extends Error {
 }
 
 /**
- * The sequence of the newest event; 0 if there is none. A binary search: sequences have no gaps, so an event exists
- * after a number exactly if the newest event is newer. Throws as `followFeed`.
+ * The sequence of the newest event; 0 if there is none. Binary search: sequences have no gaps, so an event follows a
+ * sequence exactly if the newest event has a higher one. Throws like `followFeed`.
  */
 export async function findNewest(feed: Feed): Promise<number> {
   const firstAfter = async (after: number) =>
@@ -80,7 +80,8 @@ export async function* followFeed(
   feed: Feed,
   { after, types }: { after: number; types: readonly string[] },
 ): AsyncGenerator<FollowedEvent, never> {
-  // A request can name one type. With that filter the API may also return types that this version does not know.
+  // A request can name one type; several types are filtered here. A filter of the API also finds types that this
+  // version does not know.
   const filter = types.includes('*') ? '*' : types.length === 1 ? types[0] : undefined
   const type = filter === '*' ? undefined : filter
   const wanted_types = filter === undefined ? new Set<string>(types.flatMap(matchEventTypes)) : undefined

@@ -9,10 +9,13 @@ const TIMEOUT_MS = 15_000
 /** Limit for the response body, which is discarded. */
 const MAX_READ_BYTES = 16 * 1024
 
-/** The status of the response, or the reason why there was none. */
+/** The status of the response, or the reason why there was no response. */
 export type Forwarded = { status: number | null; error: string | null; duration_ms: number }
 
-/** Posts an event to `url` once, signed with a `whsec_...` secret. `signal` aborts. Never rejects. */
+/**
+ * Posts an event to `url` once, signed with a `whsec_...` secret. An abort of `signal` cancels the request. Never
+ * rejects.
+ */
 export async function forwardEvent(
   event: FollowedEvent,
   { url, secret, signal }: { url: string; secret: string; signal: AbortSignal },
@@ -42,7 +45,10 @@ export async function forwardEvent(
   }
 }
 
-/** Reads the body: a receiver may log a response that is not read as failed. A connection that breaks is no error here. */
+/**
+ * Reads and discards the body: a receiver may log an error if its response is not read. A connection that breaks
+ * meanwhile is no error.
+ */
 async function drainBody({ body }: Response): Promise<void> {
   let bytes = 0
   try {
@@ -51,6 +57,6 @@ async function drainBody({ body }: Response): Promise<void> {
       if (bytes > MAX_READ_BYTES) return
     }
   } catch {
-    // The status is already known.
+    // A failure here is ignored: the status was already received.
   }
 }

@@ -19,7 +19,7 @@ export const DASHBOARD_VARIABLES = {
 
 const THIS_MACHINE = /^(?:(?:[^.]+\.)*localhost|127(?:\.\d+){3}|\[::1\])$/
 
-/** The problem of a dashboard URL in production, or null. */
+/** The reason why a dashboard URL is not accepted in production, or null. */
 export function problemOfDashboardUrl(url: string): string | null {
   const { protocol, hostname } = new URL(url)
   return protocol === 'https:' || THIS_MACHINE.test(hostname)

@@ -1,12 +1,12 @@
-// The providers, the queues whose jobs call them, and the form of their ids. Only a provider's own files may also
-// name it.
+// The providers, the queues whose jobs call them, and the form of their ids. Except for this file, only a provider's
+// own files may name the provider.
 
 export const PAYMENTS = {
   provider: 'stripe',
   queues: ['payments', 'notifications'],
-  /** The form of its ids of payments and refunds. */
+  /** The form of the provider's ids of payments and refunds. */
   reference: /^(pi|re|pyr)_\w+$/,
-  /** For the documentation. */
+  /** Example values for the documentation. */
   examples: {
     payment: 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg',
     refund: 're_3SV0Zw2eZvKYlo2C0aBcDeFg',
@@ -17,11 +17,11 @@ export const PAYMENTS = {
   },
 } as const
 
-/** The same for payouts. */
+/** The provider of payouts, with the same fields as PAYMENTS. */
 export const PAYOUTS = {
   provider: PAYMENTS.provider,
   queues: ['payouts', 'notifications'],
-  /** The form of its ids of payouts and transfers. */
+  /** The form of the provider's ids of payouts and transfers. */
   reference: /^(po|tr)_\w+$/,
   examples: { payout: 'po_1SV0Zw2eZvKYlo2C0aBcDeFg' },
 } as const
@@ -29,7 +29,7 @@ export const PAYOUTS = {
 /** The prefixes of the provider's tokens for payout destinations, by the type of the recipient. */
 export const DESTINATIONS = { bank_account: 'ba_', card: 'card_', account: 'acct_' } as const
 
-/** The same for top-ups. */
+/** The provider of top-ups, with the same fields as PAYMENTS. */
 export const TOP_UPS = {
   provider: PAYMENTS.provider,
   queues: PAYMENTS.queues,
@@ -37,7 +37,7 @@ export const TOP_UPS = {
   examples: { top_up: 'tu_1SV0Zw2eZvKYlo2C0aBcDeFg', source: 'src_success' },
 } as const
 
-/** The same for verifications. */
+/** The provider of verifications, with the same fields as PAYMENTS. */
 export const IDENTITY = {
   provider: PAYMENTS.provider,
   queues: ['compliance', 'notifications'],
@@ -51,15 +51,15 @@ export const IDENTITY = {
 /** The queues whose jobs call the payment processor. */
 export const PROCESSOR_QUEUES = [PAYMENTS, PAYOUTS, TOP_UPS, IDENTITY].flatMap(({ queues }) => queues)
 
-/** Any server that speaks OpenAI's API. */
+/** The provider of AI tasks: any server with OpenAI's API. */
 export const AI = {
   provider: 'ai',
   queues: ['ai'],
-  /** The variables without which there is none. */
+  /** The variables without which no AI task is performed. */
   credentials: ['AI_BASE_URL', 'AI_API_KEY'],
 } as const
 
-/** Any SMTP server. */
+/** The provider of email: any SMTP server. */
 export const EMAIL = {
   provider: 'smtp',
   queues: ['messages'],
@@ -76,15 +76,15 @@ export const SMS = {
   queues: ['messages', 'notifications'],
   /** The variables without which no SMS is sent. */
   credentials: ['TWILIO_ACCOUNT_SID', 'TWILIO_AUTH_TOKEN', 'TWILIO_FROM'],
-  /** The form of its ids of messages. */
+  /** The form of the provider's ids of messages. */
   reference: /^(SM|MM)[0-9a-f]{32}$/,
   examples: { sms: 'SM0123456789abcdef0123456789abcdef' },
 } as const
 
 type ProviderFacts = {
-  /** The name in sentences. */
+  /** The name of the provider in texts for people. */
   title: string
-  /** The variables to check if it refuses our credentials, and if it does not answer. */
+  /** The variables to check if the provider refuses our credentials, and if the provider does not answer. */
   check: Record<'credentials' | 'address', readonly string[]>
 }
 

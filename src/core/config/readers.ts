@@ -1,4 +1,4 @@
-// Which process reads which variable, and which it requires.
+// The variables that each process reads, and the variables that it requires.
 import type { ProcessName, VariableRow } from './row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
@@ -28,7 +28,7 @@ export function isReadBy(name: VariableName, process: ProcessName): boolean {
   )
 }
 
-/** The dashboard serves the API's routes. */
+/** Variables of the API also apply to the dashboard, which serves the API's routes. */
 function appliesTo(process: ProcessName, processes: readonly ProcessName[]): boolean {
   return processes.includes(process) || (process === 'dashboard' && processes.includes('api'))
 }

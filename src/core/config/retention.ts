@@ -5,7 +5,7 @@ import { list } from './list.ts'
 /** The kinds of history that are dropped after some days. */
 export const HISTORY_KINDS = ['jobs', 'notifications', 'events'] as const
 export type HistoryKind = (typeof HISTORY_KINDS)[number]
-/** By kind. AI tasks stay; their outputs are erased. */
+/** The default retention in days, by kind. AI tasks are never deleted: only their outputs are erased. */
 const RETENTION_DAYS = { jobs: 90, notifications: 90, ai_tasks: 90 }
 type RetentionKind = keyof typeof RETENTION_DAYS
 /**

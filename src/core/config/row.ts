@@ -12,9 +12,9 @@ export type VariableRow = readonly [
   example: string,
   about: string,
   read_by: readonly ProcessName[],
-  /** Processes that do not start without it. */
+  /** The processes that do not start without the variable. */
   required_by?: readonly ProcessName[],
-  /** A worker of none of these queues starts without it. */
+  /** The queues that need the variable: a worker that serves none of them starts without it. */
   serving_queues?: readonly string[],
 ]
 

@@ -156,7 +156,7 @@ export const VARIABLES = {
     ['api'],
   ],
   WEBHOOKS_URL: [
-    // Twilio does not call such hosts.
+    // Twilio does not call hosts with underscores.
     baseUrl
       .refine((url) => !new URL(url).hostname.includes('_'), {
         error: 'must have a host without underscores',

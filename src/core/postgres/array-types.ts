@@ -1,5 +1,5 @@
-// Fault of postgres.js (3.0.0 to 3.4.9; porsager/postgres#1192): on each new connection it looks up the types of
-// arrays in a promise that is not awaited. If the connection ends meanwhile, the unhandled rejection ends the
+// Fault of postgres.js (3.0.0 to 3.4.9; porsager/postgres#1192): on each new connection the driver looks up the types
+// of arrays in a promise that is not awaited. If the connection ends meanwhile, the unhandled rejection ends the
 // process. Workaround: no lookup (`fetch_types: false`); the types that we use are declared here. Patch for upstream:
 // upstream/array-types.patch.
 

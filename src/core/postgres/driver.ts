@@ -8,7 +8,7 @@ export type DriverOptions = {
   max: number
   application_name: string
   statement_timeout_ms?: number
-  /** Reads and writes timestamps as `Date`, which loses microseconds: for libraries that expect that. */
+  /** Reads and writes timestamps as `Date`, which loses microseconds: for libraries that expect `Date`. */
   dates?: boolean
 }
 
@@ -40,8 +40,8 @@ export function openDriver(url: string, options: DriverOptions, onclose: () => v
       TimeZone: 'UTC',
       DateStyle: 'ISO',
       statement_timeout: options.statement_timeout_ms ?? STATEMENT_TIMEOUT_MS,
-      // Every statement reads by key or along an index. A plan from the time when a table was empty is kept with the
-      // prepared statement and would scan the full table later.
+      // Every statement reads by key or along an index, and these settings force such plans. Otherwise a plan that
+      // was made while a table was empty would stay with the prepared statement and scan the full table later.
       plan_cache_mode: 'force_generic_plan',
       enable_seqscan: 'off',
       enable_hashjoin: 'off',

@@ -1,27 +1,27 @@
 // Fault of postgres.js (all versions to 3.4.9): answers have no time limit. On a connection that became silent
-// without closing, statements wait for ever. Workaround: a ping on idle connections and a limit for each statement;
-// if either is exceeded, the pool is replaced. There is no patch, because the driver's authors must decide how it
-// limits answers.
+// without closing, statements wait for ever. Workaround: idle connections are pinged, and each ping and statement has
+// a time limit; if one exceeds its limit, the pool is replaced. There is no patch, because the authors must decide
+// how the driver limits answers.
 import type { Traffic } from './traffic.ts'
 
-/** How often idle connections are pinged with `select 1`, and the time limit of its answer. */
+/** The interval at which idle connections are pinged with `select 1`, and the time limit of a ping. */
 export const PING_INTERVAL_MS = 8_000
-/** The time limit of other answers. The server cancels each statement before (`statement_timeout`). */
+/** The time limit of other statements. The server cancels a statement earlier (`statement_timeout`). */
 export const ANSWER_LIMIT_MS = 15_000
 /**
- * How often limits are checked. They are counted in checks, not in time: after this process was frozen, answers may
- * have arrived that it has not read yet.
+ * The interval at which limits are checked. Limits are counted in checks, not in time: when this process was frozen,
+ * answers may have arrived that it has not read yet.
  */
 export const CHECK_MS = 1_000
 
-/** How many pings reach all idle connections; the busy ones have statements with a limit. */
+/** The number of pings that reach every idle connection. Busy connections need none: their statements have a limit. */
 export function countPings({ peak, pending }: Traffic, max: number): number {
   return Math.max(1, Math.min(max, peak) - pending.size)
 }
 
 /**
- * Whether a statement has exceeded its limit. Only statements that run on a connection count, because others wait
- * behind them, or all of them if there is no answer at all. Call it every `CHECK_MS`.
+ * Whether a limit is exceeded: by a statement that runs on a connection, or by all pending statements together if
+ * none gets an answer. A statement that waits behind another has no limit of its own. Call it every `CHECK_MS`.
  */
 export function isSilent(traffic: Traffic): boolean {
   traffic.checks_without_answer = traffic.pending.size === 0 ? 0 : traffic.checks_without_answer + 1

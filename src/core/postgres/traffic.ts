@@ -3,7 +3,7 @@
 export type Traffic = {
   /** Statements without an answer. `checks`: how often `silence.ts` has seen the statement run. */
   pending: Map<PromiseLike<unknown>, { limit_ms: number; checks: number }>
-  /** The maximum of pending statements, which is the number of open connections. */
+  /** The largest number of statements that were pending at once: so many connections are open. */
   peak: number
   checks_without_answer: number
   sent: number

@@ -1,6 +1,6 @@
-// Fault of BullMQ on PostgreSQL (6.7): it listens to the errors of a node-postgres client only after the client is
-// connected, and not while a client of its pool is in use. A connection that is lost then causes an uncaught error.
-// Workaround: this error is ignored; the next operation of such a client is rejected.
+// Fault of BullMQ on PostgreSQL (6.7): BullMQ listens to the errors of a node-postgres client only after the client
+// is connected, and not while a client of its pool is in use. A connection that is lost then causes an uncaught
+// error. Workaround: this error is ignored; the next operation of such a client is rejected.
 import { isUnavailable } from '../db.ts'
 
 /** Whether an uncaught error is a lost connection of node-postgres, which is safe to ignore. */

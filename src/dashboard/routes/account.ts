@@ -134,7 +134,10 @@ async function checkPassword(
   return matches ? Response.json({}) : Response.json({ code: 'INVALID_PASSWORD' }, { status: 400 })
 }
 
-/** Removes the passkeys if requested, and lists the remaining ones: a person who knew the password may have added one. */
+/**
+ * Removes the passkeys if requested, and lists the remaining passkeys: a person who knew the password may have added
+ * a passkey.
+ */
 async function withPasskeys(
   { sql }: DashboardContext,
   request_body: unknown,

@@ -24,7 +24,10 @@ const entrySchema = z.object({
   request_id: z.string().nullable(),
   address: z.string().nullable(),
   outcome: jsonObject.nullable(),
-  /** Whether another entry records the outcome: if so, a missing `outcome` is unknown. Null: the entry is too old to tell. */
+  /**
+   * Whether another entry records the outcome: if so, and `outcome` is missing, the outcome is unknown. Null: the
+   * entry is too old to say.
+   */
   expects_outcome: z.boolean().nullable(),
 })
 type EntryView = z.output<typeof entrySchema>

@@ -25,7 +25,10 @@ const body = z.strictObject({
 export function emailDomainRoutes(root: FastifyInstance, { sql, config }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  /** Replaces the list with the result of `update`, and records that. If `update` returns null, the default applies. */
+  /**
+   * Replaces the list with the result of `update`, and records the change. If `update` returns null, the default
+   * applies.
+   */
   async function change(
     request: FastifyRequest,
     reply: FastifyReply,

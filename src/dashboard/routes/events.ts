@@ -54,7 +54,7 @@ export function eventFigureRoutes(root: FastifyInstance, context: DashboardConte
       listDeliveriesOfEvent(request.sql, requireTenant(request).tenant.id, request.params.id),
   )
   app.get(
-    '/api/webhook_endpoints/lines',
+    '/api/webhook_endpoints/series',
     {
       schema: { response: { 200: z.array(endpointSeriesSchema) } },
       config: { audit_action: 'listWebhookSeries' },

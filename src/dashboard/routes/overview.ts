@@ -5,11 +5,11 @@ import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import { findRows, foundRowSchema } from '#domain/operations/find-row.ts'
 import { findOverview, overviewSchema } from '#domain/operations/overview.ts'
-import { findTimelineData, timelineDataSchema } from '#domain/operations/payment-timeline.ts'
+import { findTimelineData, timelineDataSchema } from '#domain/operations/timeline-data.ts'
 import { requireTenant } from '../context.ts'
 
 const params = z.strictObject({ id: z.uuid() })
-/** Default: the complete timeline. */
+/** The period of a timeline. Default: the complete timeline. */
 const timeRange = z.strictObject({ since: dateTime.optional(), before: dateTime.optional() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 
@@ -24,10 +24,10 @@ export function overviewRoutes(root: FastifyInstance): void {
     },
   )
   app.get(
-    '/api/stories/:id',
+    '/api/timelines/:id',
     {
       schema: { params, querystring: timeRange, response: { 200: timelineDataSchema } },
-      config: { audit_action: 'readStory' },
+      config: { audit_action: 'readTimeline' },
     },
     async (request) =>
       findTimelineData(request.sql, requireTenant(request).tenant.id, request.params.id, request.query),

@@ -81,7 +81,7 @@ export function errorMessage(error: Error): string {
 
 type RequestContent = {
   query?: ApiQuery | undefined
-  /** Sent as JSON. Undefined: no body. */
+  /** The body, which is sent as JSON. Undefined: no body. */
   body?: unknown
   idempotency_key?: string | undefined
   signal?: AbortSignal | undefined

@@ -17,7 +17,7 @@ export function useDialogs<Name extends string>(): {
     begin,
     props: (name) => ({
       opened: state.open === name,
-      // Closes this dialog, not one that was opened since.
+      // Closes this dialog, not a dialog that was opened since then.
       onClose: () => set((now) => (now.open === name ? { ...now, open: null } : now)),
     }),
   }

@@ -18,8 +18,8 @@ import { queryClient } from './queries.ts'
 import { router } from './router.tsx'
 import { theme, variables } from './theme.ts'
 
-// The content security policy requires the nonce on style elements. `__webpack_nonce__` is where the scroll lock of
-// dialogs reads it.
+// The content security policy requires the nonce on style elements. The scroll lock of dialogs reads the nonce from
+// `__webpack_nonce__`.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name=csp-nonce]')?.content ?? ''
 Object.assign(globalThis, { __webpack_nonce__: nonce })
 

@@ -33,7 +33,7 @@ export type NavPage = {
   icon: LucideIcon
   /** The API area of the page. If the area is switched off, the link shows that. */
   area?: string
-  /** The key after `g`. */
+  /** The key that opens the page after `g`. */
   key?: string
 }
 

@@ -1,6 +1,6 @@
 // Outcomes of acts whose response was lost, and the idempotency keys of their retries.
 import { randomId } from '#sdk/client.ts'
-import { SluiceError, type RememberedRequest } from '#sdk/index.ts'
+import { SluiceError, type AcceptedRequest } from '#sdk/index.ts'
 
 /** The header in which a page names its tenant. */
 export const TENANT_HEADER = 'x-sluice-tenant'
@@ -14,7 +14,7 @@ export function isOutcomeUnknown(error: Error): boolean {
   return error.code === 'idempotency_key_reused' || (error.maybe_done && !isFinalResponse(error))
 }
 
-/** Whether the API checked the key before this error, so that no other outcome exists. */
+/** Whether the API had checked the key when it returned this error: then the error is the only outcome. */
 function isFinalResponse({ code, status, param }: SluiceError): boolean {
   if (status === null || ![402, 404, 409, 422].includes(status)) return PROVIDER_FAILURES.has(code)
   if (code === 'conflict') return param !== TENANT_HEADER
@@ -43,47 +43,48 @@ type StoredAct = { key: string; titles: string[] }
 const STORAGE_KEY = 'sluice.open-acts'
 const stored_acts = new Map<string, StoredAct>(loadStoredActs())
 
-/** The stored key of an act on `subject` with an unknown outcome. Undefined: there is none. */
-export const storedKeyOf = (subject: string): string | undefined => stored_acts.get(subject)?.key
+/** The stored key of an `operation` with an unknown outcome. Undefined: there is none. */
+export const storedKeyOf = (operation: string): string | undefined => stored_acts.get(operation)?.key
 
 /** The titles of the acts that were requested with that key. */
-export const storedTitlesOf = (subject: string): readonly string[] => stored_acts.get(subject)?.titles ?? []
+export const storedTitlesOf = (operation: string): readonly string[] =>
+  stored_acts.get(operation)?.titles ?? []
 
 /**
  * Requests an act, and stores its key in the session storage until the outcome is known, even if the dialog is closed
  * or the page reloaded. A refusal before the key was checked says nothing about an earlier request.
  */
 export async function runWithStoredKey<T>(
-  { subject, key, title }: { subject: string; key: string; title: string },
+  { operation, key, title }: { operation: string; key: string; title: string },
   act: (idempotency_key: string) => Promise<T>,
 ): Promise<T> {
-  const before = stored_acts.get(subject)
+  const before = stored_acts.get(operation)
   const is_retry = before?.key === key
-  storeAct(subject, { key, titles: [...new Set([...(is_retry ? before.titles : []), title])] })
+  storeAct(operation, { key, titles: [...new Set([...(is_retry ? before.titles : []), title])] })
   try {
     const done = await act(key)
-    deleteStoredKey(subject, key)
+    deleteStoredKey(operation, key)
     return done
   } catch (error) {
     if (error instanceof SluiceError) {
-      if (isFinalResponse(error) || (!is_retry && !isOutcomeUnknown(error))) deleteStoredKey(subject, key)
-      // The request with this title was not accepted.
+      if (isFinalResponse(error) || (!is_retry && !isOutcomeUnknown(error))) deleteStoredKey(operation, key)
+      // The request with this title was not accepted, so the title is removed.
       else if (is_retry && (!error.maybe_done || error.code === 'idempotency_key_reused'))
-        storeAct(subject, before)
+        storeAct(operation, before)
     }
     throw error
   }
 }
 
 /** Deletes the stored key: the outcome is known. */
-export function deleteStoredKey(subject: string, key: string): void {
-  if (storedKeyOf(subject) !== key) return
-  stored_acts.delete(subject)
+export function deleteStoredKey(operation: string, key: string): void {
+  if (storedKeyOf(operation) !== key) return
+  stored_acts.delete(operation)
   saveStoredActs()
 }
 
-function storeAct(subject: string, act: StoredAct): void {
-  stored_acts.set(subject, act)
+function storeAct(operation: string, act: StoredAct): void {
+  stored_acts.set(operation, act)
   saveStoredActs()
 }
 
@@ -103,11 +104,11 @@ function saveStoredActs(): void {
 }
 
 /** The outcome of an act. `missing`: it never arrived. `unknown`: its effect at the provider is being looked up. */
-export type FoundOutcome = { state: RememberedRequest['status'] | 'missing'; request?: RememberedRequest }
+export type FoundOutcome = { state: AcceptedRequest['status'] | 'missing'; request?: AcceptedRequest }
 
 /** Looks up the outcome of the act with this key. Throws if the lookup fails. */
 export async function findOutcome(
-  list: (key: string) => PromiseLike<readonly RememberedRequest[]>,
+  list: (key: string) => PromiseLike<readonly AcceptedRequest[]>,
   key: string,
 ): Promise<FoundOutcome> {
   try {

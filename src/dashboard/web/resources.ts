@@ -1,5 +1,6 @@
 // The resources of the API: labels, and addresses of their pages. A test compares them with the API and the routes.
 import { humanize } from './kit/statuses.ts'
+import { counted } from './kit/counts.ts'
 
 /**
  * `page`: each row has a page below this address. `list`: rows are only shown in this list. `label`: default is the
@@ -43,10 +44,10 @@ export function resourceLabel(resource: string): string {
   return entryOf(resource)?.label ?? humanize(resource)
 }
 
-/** `1 AI task`, `12 payments`. */
+/** A count with the label of its resource: `1 AI task`, `12 payments`. */
 export function resourceCount(count: number, resource: string): string {
   const label = resourceLabel(resource)
   // `AI task` keeps its capitals.
   const lower = /^[A-Z][a-z]/.test(label) ? label[0]!.toLowerCase() + label.slice(1) : label
-  return `${count.toLocaleString()} ${lower}${count === 1 ? '' : 's'}`
+  return counted(count, lower)
 }

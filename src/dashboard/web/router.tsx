@@ -18,7 +18,7 @@ import { Shell } from './shell/Shell.tsx'
 
 const root = createRootRoute({
   component: Outlet,
-  // Filters are plain strings. Each page reads those that it has.
+  // Filters are plain strings. Each page reads the filters that it has.
   validateSearch: (search): AddressSearch => search as AddressSearch,
 })
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: Shell })
@@ -32,7 +32,7 @@ const page = <Name extends string>(path: string, load: PageLoader<Name>, name: N
     component: lazyRouteComponent(() => loadPage(load, name)),
   })
 
-/** A page of an area, which may be switched off. `title` is shown then. */
+/** A page of an area. While the area is switched off, the page shows only `title` and the reason. */
 const areaPage = <Name extends string>(
   area: string,
   title: string,
@@ -53,7 +53,7 @@ const areaPage = <Name extends string>(
   })
 }
 
-/** A page of operators. Others get a message. */
+/** A page of operators. Other users get a message. */
 const operatorPage = <Name extends string>(path: string, load: PageLoader<Name>, name: Name) => {
   const Page = lazyRouteComponent(() => loadPage(load, name))
   const component = () => (

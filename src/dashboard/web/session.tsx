@@ -17,7 +17,7 @@ export function useSessionQuery(): UseQueryResult<WebSession> {
   return useQuery({
     queryKey: SESSION_KEY,
     queryFn: async ({ signal }) => {
-      // A refetch must be for the page's tenant: another tab may have selected another one.
+      // A refetch must be for the page's tenant: another tab may have selected another tenant.
       const is_first = queryClient.getQueryData(SESSION_KEY) === undefined
       if (is_first) setRequestTenant(null)
       const request = () => read<WebSession>('/session', undefined, signal)
@@ -40,7 +40,7 @@ export const SessionProvider = SessionContext.Provider
 /** The session. Only for pages within the shell. */
 export function useSession(): WebSession {
   const session = use(SessionContext)
-  if (session === null) throw new Error('useSession requires a signed-in page.')
+  if (session === null) throw new Error('useSession was called on a page without a session.')
   return session
 }
 

@@ -16,7 +16,8 @@ const LISTED = Object.keys(aiTaskSchema.omit({ output: true }).shape)
 /** The AI tasks of a tenant, newest first, without outputs: a page of 100 could have 25 MB. */
 export async function listAiTasks(sql: Sql, tenant_id: string, filters: AiTaskFilters): Promise<AiTask[]> {
   const { status, kind, limit } = filters
-  // Open and failed tasks are few and have partial indexes. Other filters do not change the statement's text.
+  // Open and failed tasks are few and have partial indexes, which need the status as a literal. Other filters are
+  // parameters.
   const open = status !== undefined && !isFinalAiTaskStatus(status)
   return await sql<AiTask[]>`
     select ${columnList(sql, LISTED)}, null as output from ai_tasks
@@ -36,7 +37,7 @@ export async function findAiTasks(
   return await findWithJobs<AiTask>(sql, 'ai_task', aiTaskColumns(sql), requested)
 }
 
-/** The AI task that the key protects, or undefined. */
+/** The AI task that was created with this idempotency key, or undefined. */
 export async function findAiTaskByKey(sql: Sql, key: KeyOnRoute): Promise<KeyedResource<AiTask> | undefined> {
   const [found] = await findByKeys<AiTask>(sql, 'ai_task', aiTaskColumns(sql), [key])
   return found

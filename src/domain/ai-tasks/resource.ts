@@ -19,7 +19,7 @@ export const aiTaskResource = {
   under_way: { open: (sql) => isOpenTask(sql, 'p') },
 } as const satisfies Resource
 
-/** The condition on open rows `row`, as in their partial index. */
+/** The condition on the alias `row` for open tasks, the same as in their partial index. */
 export function isOpenTask(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.status in ('queued', 'running')`
 }

@@ -17,7 +17,7 @@ export type AiTaskUpdate = { tenant_id: string; ai_task_id: string } & (
   | { status: 'failed'; failure: AiFailure; model: string | null; usage: AiTask['usage'] }
 )
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyAiTaskUpdate = { model: null, usage: null } as const
 
 export type AiTaskSettlement = Settlement & { update: AiTaskUpdate }

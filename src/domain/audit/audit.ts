@@ -31,7 +31,7 @@ type CheckResult = {
 export type AuditOptions = {
   /** Default: 600. */
   stuck_after_s?: number
-  /** The limit of each check. Default: 600,000. */
+  /** The time limit of each check. Default: 600,000. */
   timeout_ms?: number
 }
 
@@ -52,7 +52,7 @@ const MIN_STEP_MS = 1_000
  * consistent. Checks do not share a snapshot: a long snapshot keeps the database from vacuuming.
  */
 export async function auditEverything(sql: Sql, options: AuditOptions = {}): Promise<AuditReport> {
-  return mergeReports(await runEach(sql, options, CHECKS, fullScope(sql), limitsOf(options)))
+  return mergeReports(await runInSnapshots(sql, options, CHECKS, fullScope(sql), limitsOf(options)))
 }
 
 export type ChangesOptions = AuditOptions & {
@@ -76,10 +76,10 @@ export async function auditChanges(
     ...(await auditRows(sql, recheck, options)),
     ...(await auditTenants(sql, options)),
     ...(await auditInFlight(sql, options)),
-    ...(await runEach(sql, options, OPEN_CHECKS, fullScope(sql), limits)),
+    ...(await runInSnapshots(sql, options, OPEN_CHECKS, fullScope(sql), limits)),
   ]
   // Each problem is reported once.
-  const reported = new Set<string | null>(recheck.map(({ subject_id }) => subject_id))
+  const reported = new Set<string | null>(recheck.map(({ resource_id }) => resource_id))
   const end_ms = Date.now() + 3 * MAX_CLOCK_SKEW_MS
   let step_ms = INITIAL_STEP_MS
   for (let from_ms = Date.parse(since) - MAX_CLOCK_SKEW_MS; from_ms < end_ms;) {
@@ -92,14 +92,16 @@ export async function auditChanges(
       step_ms = Math.max(MIN_STEP_MS, step_ms / 4)
       continue
     }
-    const unreported = changed.filter(({ subject_id }) => !reported.has(subject_id))
+    const unreported = changed.filter(({ resource_id }) => !reported.has(resource_id))
     reports.push(...(await auditRows(sql, unreported, options)))
-    reports.push(...(await runEach(sql, options, PERIOD_CHECKS, fullScope(sql), { ...limits, ...period })))
+    reports.push(
+      ...(await runInSnapshots(sql, options, PERIOD_CHECKS, fullScope(sql), { ...limits, ...period })),
+    )
     from_ms = until_ms
     if (changed.length < BATCH_SIZE / 8) step_ms *= 4
     const found = mergeReports(reports)
     reports.splice(0, reports.length, found)
-    for (const { subject_id } of found.problems) reported.add(subject_id)
+    for (const { resource_id } of found.problems) reported.add(resource_id)
     await options.onProgress?.(period.until, found)
   }
   return mergeReports(reports)
@@ -111,7 +113,7 @@ function limitsOf({ stuck_after_s = STUCK_AFTER_S }: AuditOptions): Limits {
 
 async function auditRows(sql: Sql, keys: ResourceKey[], options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
-  for (const [resource, rows] of Map.groupBy(keys, ({ subject }) => subject))
+  for (const [resource, rows] of Map.groupBy(keys, ({ resource }) => resource))
     for (let start = 0; start < rows.length; start += BATCH_SIZE) {
       const scope = rowsScope(sql, resource, rows.slice(start, start + BATCH_SIZE))
       reports.push(
@@ -127,7 +129,9 @@ async function auditRows(sql: Sql, keys: ResourceKey[], options: AuditOptions): 
 async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
   for (const { id } of await sql<{ id: string }[]>`select id from tenants`)
-    reports.push(...(await runEach(sql, options, TENANT_CHECKS, tenantScope(sql, id), limitsOf(options))))
+    reports.push(
+      ...(await runInSnapshots(sql, options, TENANT_CHECKS, tenantScope(sql, id), limitsOf(options))),
+    )
   return reports
 }
 
@@ -142,7 +146,7 @@ async function auditInFlight(sql: Sql, options: AuditOptions): Promise<AuditRepo
     do {
       const stage = await findStage(sql, open, cursor)
       const scope = inFlightScope(sql, resource, sql`(select p.* from ${open} and ${stage.within} offset 0)`)
-      reports.push(...(await runEach(sql, options, IN_FLIGHT_CHECKS, scope, limitsOf(options))))
+      reports.push(...(await runInSnapshots(sql, options, IN_FLIGHT_CHECKS, scope, limitsOf(options))))
       cursor = stage.cursor
     } while (cursor !== null)
   }
@@ -155,7 +159,7 @@ export function countsOf(report: AuditReport): Record<string, number> {
 }
 
 /** Runs each check in its own snapshot. */
-async function runEach(
+async function runInSnapshots(
   sql: Sql,
   options: AuditOptions,
   checks: Checks,
@@ -227,7 +231,7 @@ async function exceedsBatch(tx: Tx, { since, until }: Period): Promise<boolean> 
 async function findChanged(tx: Tx, { since, until }: Period): Promise<ResourceKey[]> {
   const rows = RESOURCE_NAMES.filter((resource) => AUDITED_RESOURCES.includes(rootOf(resource))).map(
     (resource) => tx`
-      select r.tenant_id, ${rootOf(resource)}::text as subject, ${tx(`r.${rootIdColumn(resource)}`)} as subject_id
+      select r.tenant_id, ${rootOf(resource)}::text as resource, ${tx(`r.${rootIdColumn(resource)}`)} as resource_id
         from touched
       join ${tx(resourceOf(resource).table)} r on r.tenant_id = touched.tenant_id and r.id = touched.subject_id`,
   )

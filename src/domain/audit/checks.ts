@@ -7,9 +7,9 @@ export type Problem = {
   check: string
   problem: string
   tenant_id: string | null
-  /** The root row that it belongs to, if any: its resource and id. */
-  subject: string | null
-  subject_id: string | null
+  /** The resource and the id of the root row with the violation; null if there is none. */
+  resource: string | null
+  resource_id: string | null
   /** The row at fault, or the row that it references. */
   id: string | null
   /** The row's state, kind or account. */
@@ -21,7 +21,7 @@ export type Problem = {
   currency: string | null
 }
 
-/** A check selects the fields of `Problem` in order, without `check`. */
+/** A check selects the fields of `Problem` in order, except `check`. */
 type Check = (sql: Sql | Tx, scope: AuditScope, limits: Limits) => Fragment
 
 /** Checks by name. */
@@ -67,12 +67,12 @@ export type Limits = {
 export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditScope): Fragment {
   const rows = resources.map(
     ({ table, root, root_id_column }) => sql`
-      select ${root}::text as subject, ${sql(`r.${root_id_column}`)} as subject_id from ${sql(table)} r
+      select ${root}::text as resource, ${sql(`r.${root_id_column}`)} as resource_id from ${sql(table)} r
       where r.tenant_id = t.tenant_id and r.id = t.subject_id`,
   )
   return sql`
-    select 'a running balance does not follow from the previous one' as problem, t.tenant_id, of.subject,
-      of.subject_id, t.id::text as id, t.kind || ' ' || t.currency as what, t.expected,
+    select 'a running balance does not follow from the previous one' as problem, t.tenant_id, of.resource,
+      of.resource_id, t.id::text as id, t.kind || ' ' || t.currency as what, t.expected,
       t.balance_after_minor as found, t.balance_after_minor - t.expected as off_by,
       t.currency
     from (
@@ -85,7 +85,7 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditS
         select case when t.seq = 1 then 0 else before.balance_after_minor end + ${changeOfAvailable(sql)} as expected
       ) follows
       where t.seq is not null and follows.expected is distinct from t.balance_after_minor
-      -- Only a wrong balance needs its owner.
+      -- The root row is looked up only for a wrong balance.
       offset 0
     ) t
     left join lateral (${unionAll(sql, rows)}) of on true`
@@ -93,7 +93,7 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditS
 
 /** The resource fields of a problem that belongs to no single row, or of a check that runs in every audit. */
 export function noResource(sql: Sql | Tx): Fragment {
-  return sql`null::text as subject, null::uuid as subject_id`
+  return sql`null::text as resource, null::uuid as resource_id`
 }
 
 /** The numeric fields of a problem without numbers. */
@@ -200,17 +200,17 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
       from (
         select 'jobs' as what, ${rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)} as resource,
           j.tenant_id,
-          j.subject_id as at
+          j.resource_id as at
         from all_jobs j
-        where ${isInIds(sql`j.id`)} and j.subject_id is not null
+        where ${isInIds(sql`j.id`)} and j.resource_id is not null
         union all
         select 'events', ${rootResourceOf(sql, resources, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
         from events e
         where ${isInPeriod(sql`e.created_at`)}
         union all
-        select 'notifications', n.subject, n.tenant_id, n.subject_id
+        select 'notifications', n.resource, n.tenant_id, n.resource_id
         from ${unbounded ? sql`all_notifications` : sql`notifications`} n
-        where ${isInPeriod(sql`n.received_at`)} and n.subject_id is not null
+        where ${isInPeriod(sql`n.received_at`)} and n.resource_id is not null
         union all
         select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${isInPeriod(sql`d.created_at`)}
         union all
@@ -236,9 +236,9 @@ function rowExists(
   id: Fragment,
 ): Fragment {
   const rows = resources.map(
-    (subject) => sql`
-      select from ${sql(subject.table)} r
-      where coalesce(${resource}, ${subject.resource}) = ${subject.resource} and r.tenant_id = ${tenant_id}
+    (each) => sql`
+      select from ${sql(each.table)} r
+      where coalesce(${resource}, ${each.resource}) = ${each.resource} and r.tenant_id = ${tenant_id}
         and r.id = ${id}`,
   )
   return sql`exists (${unionAll(sql, rows)})`
@@ -255,7 +255,7 @@ export function arrivedWithin(
   return sql`${from} and ${to}`
 }
 
-/** An idempotency key protects a row that exists, and a job that exists for as long as the key is stored. */
+/** The row of each stored idempotency key exists, and so does its job, if the key has one. */
 export function keys(sql: Sql | Tx, { resources }: AuditScope, limits: Limits): Fragment {
   const resource_names = sql`${resources.map(({ resource }) => resource)}::text[]`
   return sql`

@@ -5,11 +5,11 @@ import { sendDelivery } from '#jobs/deliveries.ts'
 import { arrivedWithin, noFigures, noResource, type AuditScope, type Checks, type Limits } from './checks.ts'
 
 /**
- * A pending delivery is in the backlog or has an open job, and a delivery matches its event. Within a period
- * the check covers the deliveries created in it, endpoint by endpoint: no index has creation times alone.
+ * A pending delivery is in the backlog or has an open job, and a delivery matches its event. Within a period the
+ * check covers the deliveries created in it, endpoint by endpoint, because no index begins with the creation time.
  *
- * One statement moves a delivery from the backlog to a job, and one statement finishes the job and moves the
- * delivery back or makes it final. So no snapshot shows a delivery in between.
+ * One statement moves a delivery from the backlog to a job, and one statement finishes the job and moves the delivery
+ * back or makes it final. So no snapshot shows a delivery in between.
  */
 function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const created = arrivedWithin(sql, sql`d.created_at`, limits)
@@ -73,8 +73,8 @@ function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
 }
 
 /**
- * Each row of a backlog is a pending delivery. An attempt that ends at the moment of a replay can make the
- * delivery final while it is queued: the due row is then dropped when it is scanned, and has a minute for that.
+ * Each row of a backlog is a pending delivery. An attempt that ends during a replay can make the delivery final while
+ * the delivery is queued. The next scan drops such a row: deliveries that changed within the last minute are exempt.
  */
 function delivery_backlogs(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
@@ -112,7 +112,7 @@ function recoveries(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
 function isOpenAttempt(sql: Sql | Tx, row: Fragment): Fragment {
   return sql`
     j.queue = ${sendDelivery.queue} and j.tenant_id = ${row}.tenant_id and j.finished_at is null
-    and j.subject_id = ${row}.endpoint_id`
+    and j.resource_id = ${row}.endpoint_id`
 }
 
 /** The beginning of the retention period of events and their deliveries. */

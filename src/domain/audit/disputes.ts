@@ -15,7 +15,7 @@ function disputesOf(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
 /** The amounts of a dispute match its postings, and its payment shows the latest dispute. */
 function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
   return sql`
-    select finding.problem, d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
+    select finding.problem, d.tenant_id, 'payment' as resource, d.payment_id as resource_id, d.id::text as id,
       d.status as what, finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, d.currency
     from ${disputesOf(sql, scope)}
@@ -39,20 +39,20 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
 /** The withdrawn amount is reinstated within a day after the dispute is won. */
 function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select 'a dispute is won and not reinstated' as problem, d.tenant_id, 'payment' as subject,
-      d.payment_id as subject_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
+    select 'a dispute is won and not reinstated' as problem, d.tenant_id, 'payment' as resource,
+      d.payment_id as resource_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
       0::bigint as found, -d.amount_withdrawn_minor as off_by, d.currency
     from disputes d
     where ${tenant_condition} and d.status = 'won' and d.amount_withdrawn_minor > 0 and d.amount_reinstated_minor = 0
       and d.closed_at < now() - interval '1 day'`
 }
 
-/** Each announced event of a dispute exists once, and no other event exists. */
+/** Each event that a dispute lists in `announced` exists once, and no other event exists. */
 function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   return sql`
     select case when compared.expected is not null then 'an event of a dispute is missing or was written twice'
         else 'a dispute has an unexpected event' end as problem,
-      d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
+      d.tenant_id, 'payment' as resource, d.payment_id as resource_id, d.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
       coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by,

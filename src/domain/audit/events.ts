@@ -3,8 +3,8 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { AuditScope } from './checks.ts'
 
 /**
- * Each of the `expected` events (`type`) of the row `p` was written once, and no other event. For a resource
- * without parts whose events all follow from the state of its row.
+ * Each of the `expected` events (`type`) of the row `p` was written once, and no other event was written. Only for
+ * resources without parts, whose events all follow from the state of the row.
  */
 export function announcedOnce(
   sql: Sql | Tx,
@@ -15,7 +15,7 @@ export function announcedOnce(
   return sql`
     select case when compared.expected is not null then 'an event is missing or was written twice'
         else 'an event reports a change that did not happen' end as problem,
-      p.tenant_id, ${resource}::text as subject, p.id as subject_id, p.id::text as id,
+      p.tenant_id, ${resource}::text as resource, p.id as resource_id, p.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
       coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by,
@@ -45,8 +45,8 @@ export function announcedTimes(
 ): Fragment {
   return sql`
     select 'the number of events differs from the number of changes' as problem, p.tenant_id,
-      ${resource}::text as subject,
-      p.id as subject_id, p.id::text as id, required.type as what, required.times as expected, found.times as found,
+      ${resource}::text as resource,
+      p.id as resource_id, p.id::text as id, required.type as what, required.times as expected, found.times as found,
       found.times - required.times as off_by, null::text as currency
     from ${rowsOf(resource)} p
     cross join lateral (${required}) as required(type, times, max_times)
@@ -62,7 +62,7 @@ function createdSince(sql: Sql | Tx): Fragment {
   return sql`e.created_at >= p.created_at - interval '1 hour'`
 }
 
-/** Whether all events of the row `p` are retained: older rows have lost some. */
+/** Whether all events of the row `p` are retained: older rows may have lost events. */
 function isRetained(sql: Sql | Tx): Fragment {
   return sql`
     p.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained

@@ -71,7 +71,7 @@ function checksOf(resources: readonly ResourceName[]): Checks {
   )
 }
 
-/** Every row with a provider call in progress has an open job, unless the row is left to the provider. */
+/** Every row with a provider call in progress has an open job, unless the row only waits for the provider. */
 function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
   const checks = RESOURCE_NAMES.flatMap((resource) => {
     const rows = under_way.get(resource)
@@ -81,12 +81,12 @@ function in_flight(sql: Sql | Tx, { under_way }: AuditScope): Fragment {
     return [
       sql`
         select ${`a ${resource} is in progress without an open job`}::text as problem, p.tenant_id,
-          ${rootOf(resource)}::text as subject, ${sql(`p.${rootIdColumn(resource)}`)} as subject_id,
+          ${rootOf(resource)}::text as resource, ${sql(`p.${rootIdColumn(resource)}`)} as resource_id,
           p.id::text as id, p.status || ' since ' || p.updated_at as what, ${noFigures(sql)}
         from ${rows} p
         where ${entry.open(sql)} and p.status = any(${callStatuses(resource)}::text[]) and not ${left}
           and not exists (
-            select from jobs j where j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}
+            select from jobs j where j.tenant_id = p.tenant_id and j.resource_id = ${sql(`p.${rootIdColumn(resource)}`)}
               and ${worksOn(sql, resource, sql`p.id`)} and j.finished_at is null)`,
     ]
   })

@@ -11,7 +11,7 @@ export function calls(sql: Sql | Tx, { jobs, resources }: AuditScope): Fragment 
   const resource = rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)
   return sql`
     select 'a job succeeded without its provider call' as problem, j.tenant_id,
-      case when j.subject_id is not null then ${resource} end as subject, j.subject_id,
+      case when j.resource_id is not null then ${resource} end as resource, j.resource_id,
       j.id::text as id, j.operation as what, ${noFigures(sql)}
     from ${jobs} j where j.state = 'succeeded' and j.operation is not null and j.first_sent_at is null
       and j.name <> all(${DISPENSABLE_JOBS}::text[])`

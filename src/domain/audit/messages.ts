@@ -6,7 +6,7 @@ import { announcedTimes } from './events.ts'
 
 function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
   const status_checks = sql`
-    select finding.problem, p.tenant_id, 'message' as subject, p.id as subject_id, p.id::text as id, p.status as what,
+    select finding.problem, p.tenant_id, 'message' as resource, p.id as resource_id, p.id::text as id, p.status as what,
       ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
     cross join lateral (
@@ -35,15 +35,15 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
     ) as finding(problem, violated)
     where finding.violated`
   const attachment_checks = sql`
-    select 'attachments outlived the text of their message' as problem, p.tenant_id, 'message' as subject,
-      p.id as subject_id, p.id::text as id, p.status as what, ${noFigures(sql)}
+    select 'attachments outlived the text of their message' as problem, p.tenant_id, 'message' as resource,
+      p.id as resource_id, p.id::text as id, p.status as what, ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
     where p.content is null and exists (
       select from message_attachments a where a.tenant_id = p.tenant_id and a.message_id = p.id offset 0)`
   return unionAll(sql, [status_checks, attachment_checks])
 }
 
-/** The present status was announced once; a status that the message may have passed, at most once. */
+/** The current status has exactly one event; a status that the message may have had before has at most one. */
 function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const present = (status: string) => sql`(p.status = ${status})::integer::bigint`
   const required = sql`

@@ -1,24 +1,25 @@
-// The invariants of notifications: none is lost.
+// The invariants of notifications: no notification is lost.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noFigures, type AuditScope, type Limits } from './checks.ts'
 
 const GIVEN_UP = 'a notification was given up'
 const DUPLICATE = 'the processor has a duplicate object'
-const NOW_KNOWN = 'a parked notification waits for an object that exists'
-const NOW_FITS = 'a parked notification fits now and is not resumed'
+const PARKED_OBJECT_EXISTS = 'a parked notification waits for an object that exists'
+const PARKED_BUT_APPLICABLE = 'a parked notification can be applied now but is not resumed'
 const OVERDUE = 'a notification waits although it is due'
 /** Problems of parked and waiting notifications: every audit reports them, whatever period it covers. */
 export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
   GIVEN_UP,
   DUPLICATE,
-  NOW_KNOWN,
-  NOW_FITS,
+  PARKED_OBJECT_EXISTS,
+  PARKED_BUT_APPLICABLE,
   OVERDUE,
 ])
 
 /**
  * An unfinished notification has an open job or waits, and a notification whose job has finished was applied or
- * ignored. None was given up, and none stays parked although its object exists here or its change fits now.
+ * ignored. No notification was given up, and none stays parked although its object exists here by now or its change
+ * is possible by now.
  */
 export function notifications(
   sql: Sql | Tx,
@@ -36,7 +37,7 @@ export function notifications(
   )
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`
-    select finding.problem, n.tenant_id, n.subject, n.subject_id, n.id::text as id,
+    select finding.problem, n.tenant_id, n.resource, n.resource_id, n.id::text as id,
       n.provider || ' ' || n.event_id || ' ' || n.state || coalesce(' ' || n.reason, '') as what,
       ${noFigures(sql)}
     from notifications n left join jobs j on j.id = n.id
@@ -50,13 +51,13 @@ export function notifications(
       ('a final notification has an open job', n_is.final and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),
       (${DUPLICATE}, n.state = 'parked' and n.reason = 'duplicate' and j.finished_at is null),
-      (${NOW_KNOWN}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
+      (${PARKED_OBJECT_EXISTS}, n.state = 'parked' and n.reason in ('not_known_here', 'not_ours')
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second'
         and exists (${unionAll(sql, matching_rows)})),
-      (${NOW_FITS}, n.state = 'parked' and n.reason = 'does_not_fit'
+      (${PARKED_BUT_APPLICABLE}, n.state = 'parked' and n.reason = 'does_not_fit'
         and j.state = 'ready' and j.run_at > now() + ${stuck_after_s} * interval '1 second' and exists (
-          select from payments p where p.tenant_id = n.tenant_id and p.id = n.subject_id and p.status = 'captured'
-            -- A dispute needs no remaining amount.
+          select from payments p where p.tenant_id = n.tenant_id and p.id = n.resource_id and p.status = 'captured'
+            -- A dispute is possible even if the payment is fully refunded.
             and case when n.payload #>> '{data,object,object}' = 'dispute'
                 then p.currency = upper(n.payload #>> '{data,object,currency}')
               when jsonb_typeof(${amount}) = 'number'

@@ -3,12 +3,12 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
 /**
- * The captured amount is at most the authorized one, the refunded at most the captured; the totals match the
- * refunds and the ledger; the merchant and the dispute exist.
+ * The captured amount is at most the authorized amount, and the refunded amount at most the captured amount; the
+ * totals match the refunds and the ledger; the merchant and the dispute exist.
  */
 function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
-    select finding.problem, p.tenant_id, 'payment' as subject, p.id as subject_id, p.id::text as id, p.status as what,
+    select finding.problem, p.tenant_id, 'payment' as resource, p.id as resource_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, p.currency
     from ${rowsOf('payment')} p
@@ -42,7 +42,7 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     select case when e.type is not null then 'an event is missing or was written twice'
         when t.type like 'refund.%' then 'an event belongs to a missing refund'
         else 'an event reports a change that did not happen' end as problem,
-      p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id,
+      p.tenant_id, 'payment' as resource, p.id as resource_id, coalesce(e.id, t.id) as id,
       coalesce(e.type, t.type) as what,
       (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
       coalesce(t.times, 0) - (e.type is not null)::integer as off_by, null::text as currency

@@ -7,7 +7,7 @@ import { announcedTimes } from './events.ts'
 /** The amounts of a payout match its postings. */
 function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
-    select finding.problem, p.tenant_id, 'payout' as subject, p.id as subject_id, p.id::text as id, p.status as what,
+    select finding.problem, p.tenant_id, 'payout' as resource, p.id as resource_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, upper(p.currency) as currency
     from ${rowsOf('payout')} p
@@ -26,7 +26,7 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         p.amount_minor, p.paid_minor),
       ('a payout is paid here and not at the processor', p.status = 'paid'
         and (p.processor_reference is null or p.processor_status is distinct from 'paid'), null, null),
-      -- The drift follows shortly.
+      -- The drift is opened within a minute after the payout has ended.
       ('a payout has ended here and not at the processor, without a drift',
         p.status in ('failed', 'canceled')
         and (p.processor_status = 'processing' or (p.processor_status = 'paid' and p.out_minor > 0))

@@ -3,9 +3,9 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
- * No entry was changed, left out or cut off. A writer who can change the head as well can rewrite the end:
- * therefore a copy of the head is stored elsewhere. Within a period the check covers its entries and the one
- * before each.
+ * No entry was changed, left out or cut off. A writer who can change the head as well can rewrite the end: therefore
+ * a copy of the head is stored elsewhere. Within a period the check covers the period's entries and the entry before
+ * each.
  */
 export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`
@@ -22,7 +22,7 @@ export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
       head.seq, coalesce(last.seq, 0), coalesce(last.seq, 0) - head.seq, null
     from audit_head head
     left join lateral (select e.seq, e.hash from audit_entries e order by e.seq desc limit 1) last on true
-    -- Runs once in an audit with steps.
+    -- In an audit with steps, this check runs only in the step that includes the present.
     where ${arrivedWithin(sql, sql`now()`, limits)}
       and (coalesce(last.seq, 0) <> head.seq or coalesce(last.hash, sha256('sluice')) <> head.hash)
     union all

@@ -5,8 +5,8 @@ import { postedFor, type AuditScope, type Checks } from './checks.ts'
 /** A refund that succeeded at the processor is posted, and posted back if it failed later. */
 function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
-    select 'the refunded amount differs from its postings' as problem, r.tenant_id, 'payment' as subject,
-      r.payment_id as subject_id, r.id::text as id, r.status as what, r.expected,
+    select 'the refunded amount differs from its postings' as problem, r.tenant_id, 'payment' as resource,
+      r.payment_id as resource_id, r.id::text as id, r.status as what, r.expected,
       (refunded.posted + reversed.posted)::bigint as found,
       (refunded.posted + reversed.posted - r.expected)::bigint as off_by, r.currency
     from ${rowsOf('payment')} p

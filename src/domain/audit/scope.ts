@@ -11,7 +11,7 @@ import {
 import type { AuditScope } from './checks.ts'
 
 /** The key of a root row. */
-export type RowKey = { tenant_id: string; subject_id: string }
+export type RowKey = { tenant_id: string; resource_id: string }
 
 /** All rows. */
 export function fullScope(sql: Sql | Tx): AuditScope {
@@ -44,19 +44,19 @@ export function tenantScope(sql: Sql | Tx, tenant_id: string): AuditScope {
   return { ...fullScope(sql), tenant_condition: sql`tenant_id = ${tenant_id}` }
 }
 
-/** All rows, but of the rows in progress only these, of one resource. */
+/** All rows, except that the rows in progress are limited to the source `rows` of one resource. */
 export function inFlightScope(sql: Sql | Tx, resource: ResourceName, rows: Fragment): AuditScope {
   return { ...fullScope(sql), under_way: new Map([[resource, rows]]) }
 }
 
 /**
- * Only these rows of a root resource. The planner does not know how many there are and would plan joins for a
- * handful, so everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and in the
- * checks.
+ * Only the rows of a root resource that have these keys. The planner does not know how many there are and would plan
+ * joins for a handful, so everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and
+ * in the checks.
  */
 export function rowsScope(sql: Sql | Tx, root: ResourceName, keys: RowKey[]): AuditScope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)
-  const ids = keys.map(({ subject_id }) => subject_id)
+  const ids = keys.map(({ resource_id }) => resource_id)
   const of_parts = childrenOf(root)
     .map(
       ({ table, id_column }) => sql`
@@ -76,7 +76,7 @@ export function rowsScope(sql: Sql | Tx, root: ResourceName, keys: RowKey[]): Au
     jobs: sql`(
       select j.* from ${rows} p
       cross join lateral (
-        select j.* from all_jobs j where j.tenant_id = p.tenant_id and j.subject_id = p.id offset 0) j)`,
+        select j.* from all_jobs j where j.tenant_id = p.tenant_id and j.resource_id = p.id offset 0) j)`,
     ledger_transfers: sql`(
       select t.* from ${rows} p
       cross join lateral (select p.id as subject_id ${of_parts}) subject

@@ -5,7 +5,7 @@ import { announcedOnce } from './events.ts'
 
 function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
   const posted = sql`
-    select finding.problem, p.tenant_id, 'top_up' as subject, p.id as subject_id, p.id::text as id, p.status as what,
+    select finding.problem, p.tenant_id, 'top_up' as resource, p.id as resource_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
       (finding.found - finding.expected)::bigint as off_by, upper(p.currency) as currency
     from ${scope.rowsOf('top_up')} p
@@ -23,7 +23,7 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
       ('a top-up is posted and did not succeed at the processor',
         coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.received_minor > 0, 0,
           p.received_minor),
-      -- The drift follows shortly.
+      -- The drift is opened within a minute after the money has arrived.
       ('a top-up has ended here and its money arrived, without a drift',
         p.status in ('failed', 'canceled') and p.received_minor > p.reversed_minor
         and p.updated_at < now() - interval '1 minute' and not exists (

@@ -10,7 +10,7 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = resources.find(({ resource }) => resource === type)!
     return sql`
-      select finding.problem, p.tenant_id, 'kyc' as subject, p.id as subject_id, p.id::text as id, p.status as what,
+      select finding.problem, p.tenant_id, 'kyc' as resource, p.id as resource_id, p.id::text as id, p.status as what,
         ${noFigures(sql)}
       from ${rowsOf('kyc')} p
       left join lateral (

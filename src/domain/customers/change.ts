@@ -118,7 +118,7 @@ export async function eraseNextEvents(sql: Sql, limit: number): Promise<boolean>
     const [row] = await sql<{ erased: number | null }[]>`select erase_next_events(${limit}) as erased`
     return row!.erased !== null
   } catch (error) {
-    // An event got its sequence at the same time and moved to another partition. The next call finds it there.
+    // An event got its sequence at the same time and moved to another partition, where the next call finds it.
     if (isRolledBack(error)) return true
     throw error
   }

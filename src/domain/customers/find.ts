@@ -13,7 +13,7 @@ export async function listCustomers(
   tenant_id: string,
   { email, external_id, deleted, ...page }: CustomerFilters,
 ): Promise<Customer[]> {
-  // Only filters with an index change the statement's text, because each connection plans each text once.
+  // Only filters with an index change the statement's text, because each connection must plan every distinct text.
   return await sql<Customer[]>`
     select ${customerColumns(sql)} from customers
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and (${deleted} or deleted_at is null)

@@ -1,4 +1,4 @@
-// The backlogs of endpoints: finds those with due deliveries and locks them.
+// The backlogs of endpoints: finds the backlogs with due deliveries and locks them.
 import type { Fragment, Json, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { droppedAs } from './dropped.ts'
@@ -11,8 +11,8 @@ const FAILING_AFTER_S = 60
 export type BacklogPosition = { tenant_id: string; endpoint_id: string }
 
 /**
- * The backlogs to scan: the next ones in the order of their endpoints, or these backlogs and those of all
- * endpoints of these tenants.
+ * The backlogs to scan. `after`: the backlogs that follow this one in the order of their endpoints. Otherwise the
+ * given `backlogs`, and the backlogs of all endpoints of the given `tenants`.
  */
 export type ScannedBacklogs = { after: BacklogPosition } | { backlogs: BacklogPosition[]; tenants: string[] }
 
@@ -21,13 +21,13 @@ export type DueBacklog = BacklogPosition & {
   ordered: boolean
   enabled: boolean
   deleted: boolean
-  /** It may contain deliveries queued before the endpoint was enabled or disabled. */
+  /** Whether the backlog may contain deliveries that were queued before the endpoint was last enabled or disabled. */
   stale: boolean
   enabled_at: string
   disabled_at: string | null
-  /** The status of its unsent deliveries. */
+  /** The status that unwanted deliveries get. */
   dropped_as: 'failed' | 'skipped'
-  /** The maximum number of open jobs. */
+  /** The maximum number of open jobs of the endpoint. */
   window: number
   rate_per_s: number | null
   /** The time until the rate limit allows the next request. */

@@ -14,7 +14,7 @@ import {
   type ScannedBacklogs,
 } from './backlogs.ts'
 
-/** A rate limit is met by scheduling sends up to this far ahead. */
+/** The sends of a rate-limited endpoint are scheduled up to this far ahead. */
 const SEND_AHEAD_MS = 200
 /**
  * Up to this rate each send is scheduled separately. Above it the sends of a step begin together, so they are
@@ -32,15 +32,16 @@ export type ClaimedDeliveries = {
   jobs: ClaimedDelivery[]
   /** Where the next scan continues; null: from the first backlog. */
   after: BacklogPosition | null
-  /** The number of unwanted deliveries removed from their backlogs. There may be more. */
+  /** The number of unwanted deliveries removed from their backlogs. The backlogs may contain more of them. */
   dropped: number
   /** The backlogs that had work to do. */
   scanned: { backlog: BacklogPosition; next_scan: NextScan }[]
 }
 
 /**
- * When a backlog is scanned again before the regular scan reaches it: after an attempt there ends, if its
- * window or the free slots are the limit; after a delay, if its rate or a lock is the limit; or not at all.
+ * When a backlog is scanned again before the regular scan reaches it. `after_attempt`: after an attempt to its
+ * endpoint has ended, because the endpoint's window or the worker's slots are used up. `in_ms`: after a delay,
+ * because of its rate limit or a lock. Null: not earlier.
  */
 export type NextScan = 'after_attempt' | { in_ms: number } | null
 
@@ -57,9 +58,9 @@ export type ClaimOptions = {
   /** When this worker last sent a request to an endpoint, by a monotonic clock; null if never. */
   last_at: (endpoint_id: string) => number | null
   /**
-   * The other endpoints get at most `window` deliveries each and `room` in total: first endpoints without open
-   * attempts, of these the one that has waited longest. Further attempts to the same endpoint are limited by
-   * `room_for_more`.
+   * Endpoints that are not proven get at most `window` deliveries each and `room` in total: first the endpoints
+   * without open attempts, and among them the endpoint that has waited longest. Further attempts to the same endpoint
+   * are limited by `room_for_more`.
    */
   unproven: { window: number; room: number; room_for_more: number }
 }
@@ -67,9 +68,9 @@ export type ClaimOptions = {
 export const FIRST_BACKLOG: BacklogPosition = { tenant_id: LOWEST_ID, endpoint_id: LOWEST_ID }
 
 /**
- * Claims due deliveries, for each endpoint up to its limit of open attempts. A failing endpoint gets one at a
- * time, an ordered endpoint its next in sequence. The backlogs are locked before a second statement counts the
- * open attempts, so two workers never count the same ones.
+ * Claims due deliveries, for each endpoint up to its limit of open attempts. A failing endpoint gets one delivery at
+ * a time, an ordered endpoint the next delivery in its sequence. The backlogs are locked before a second statement
+ * counts the open attempts, so two workers never use the same free slot.
  */
 export async function claimDeliveries(
   sql: Sql,
@@ -80,12 +81,13 @@ export async function claimDeliveries(
     const { backlogs, busy, after } = await lockBacklogs(tx, scanned_backlogs)
     const unwanted = backlogs.filter(({ enabled, deleted, stale }) => !enabled || deleted || stale)
     const dropped = unwanted.length === 0 ? 0 : await dropUnwanted(tx, unwanted)
-    // Until all unwanted deliveries are removed, a search for wanted ones would read all of them.
+    // Skips backlogs that may still contain unwanted deliveries: a search for due deliveries would read all of these.
     const open = backlogs.filter(({ deleted, stale }) => !deleted && !stale)
     const { jobs, scanned } =
       open.length === 0 ? { jobs: [], scanned: [] } : await claimFrom(tx, open, options)
     for (const backlog of busy) scanned.push({ backlog, next_scan: { in_ms: BUSY_RETRY_DELAY_MS } })
-    // A due delivery that no limit holds back is unwanted: it was queued after the backlog was cleaned.
+    // A due delivery that was not claimed, although no limit applies, is unwanted: it was queued after the backlog
+    // was cleaned.
     const useful = new Set(jobs.map(({ backlog }) => backlog.endpoint_id))
     for (const { backlog, next_scan } of scanned) if (next_scan !== null) useful.add(backlog.endpoint_id)
     const useless = open.filter(({ endpoint_id }) => !useful.has(endpoint_id))
@@ -102,7 +104,7 @@ export async function hasBacklog(sql: Sql): Promise<boolean> {
 
 async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions): Promise<ClaimsByBacklog> {
   const requested = tx`
-    select job_id, tenant_id, endpoint_id as subject_id, true as will_wake, null::text as dedupe_key,
+    select job_id, tenant_id, endpoint_id as resource_id, true as will_wake, null::text as dedupe_key,
       null::text as request_id, due_at,
       jsonb_build_object('delivery_id', delivery_id, 'created_at', delivery_created_at, 'recovery_id', recovery_id)
         as payload
@@ -149,17 +151,17 @@ function freeSlots(tx: Tx, backlogs: DueBacklog[], { proven, last_at, unproven }
   )
   return tx`
     open as (
-      select j.tenant_id, j.subject_id, count(*) as jobs
+      select j.tenant_id, j.resource_id, count(*) as jobs
       from (select distinct l.tenant_id from ${l}) l
       cross join lateral (
-        select j.tenant_id, j.subject_id from jobs j
+        select j.tenant_id, j.resource_id from jobs j
         where j.queue = ${sendDelivery.queue} and j.tenant_id = l.tenant_id and j.finished_at is null
           and j.name = ${sendDelivery.name} offset 0
       ) j
       group by 1, 2
     ), backlog as (
       select l.*, coalesce(o.jobs, 0) as jobs, least(l."window" - coalesce(o.jobs, 0), l.allowed) as free from ${l}
-      left join open o on o.tenant_id = l.tenant_id and o.subject_id = l.endpoint_id
+      left join open o on o.tenant_id = l.tenant_id and o.resource_id = l.endpoint_id
     )`
 }
 

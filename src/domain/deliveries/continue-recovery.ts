@@ -17,7 +17,7 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
   let recovery: RecoveryPosition | undefined
   try {
     return await sql.begin(async (tx) => {
-      // Its lock comes first: the process that handles the next batch sees the results of this one.
+      // The recovery is locked first: the process that handles the next batch sees the results of this batch.
       const found = await tx<RecoveryPosition[]>`
         select tenant_id, id from webhook_recoveries where status <> 'completed' and after_at is not null
         order by updated_at limit 1 for update skip locked`
@@ -27,8 +27,8 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
       return true
     })
   } catch (error) {
-    // The rollback also undid the new position behind the other recoveries. The first error is the one to
-    // report.
+    // The rollback also undid the move behind the other recoveries. If this move fails too, the first error is
+    // reported.
     if (recovery !== undefined) await moveToEnd(sql, recovery).catch(() => undefined)
     throw error
   }
@@ -55,7 +55,7 @@ async function recoverBatch(tx: Tx, recovery: RecoveryPosition): Promise<void> {
       select j.payload ->> 'delivery_id' as delivery_id from recovery r cross join lateral (
         select j.payload from jobs j
         where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
-          and j.subject_id = r.endpoint_id and j.name = ${sendDelivery.name} offset 0) j
+          and j.resource_id = r.endpoint_id and j.name = ${sendDelivery.name} offset 0) j
     ), delivery as (
       update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(),
         updated_at = clock_timestamp()
@@ -92,7 +92,7 @@ export async function completeRecoveries(sql: Sql): Promise<void> {
         and not exists (
           select from jobs j
           where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
-            and j.subject_id = r.endpoint_id and j.payload ->> 'recovery_id' = r.id::text)
+            and j.resource_id = r.endpoint_id and j.payload ->> 'recovery_id' = r.id::text)
       limit 100
     ) finished
     where r.tenant_id = finished.tenant_id and r.id = finished.id and r.status <> 'completed'`

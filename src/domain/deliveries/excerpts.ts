@@ -2,7 +2,10 @@
 import type { Fragment, Sql } from '#core/db.ts'
 import type { EventType } from '../events.ts'
 
-/** A statement that erases the response excerpts for events of this type of `rows`, a part with `tenant_id, id`. */
+/**
+ * A statement that erases the response excerpts for the events of type `type` about `rows`, a part with the columns
+ * `tenant_id, id`.
+ */
 export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Fragment {
   return sql`
     update webhook_deliveries d set excerpts_erased = true, attempts_log = (

@@ -17,7 +17,7 @@ export async function listDeliveries(
   const prefix = type.endsWith('*') ? type.slice(0, -1) : ''
   const exact = type.endsWith('*') ? null : type
   const has_failed = status === 'failed' || status === 'exhausted' || status === 'skipped'
-  // Only filters with their own index change the statement text: each text costs every connection a plan.
+  // Only filters with an index change the statement's text, because each connection must plan every distinct text.
   return await sql<Delivery[]>`
     select ${deliveryColumns(sql)} from webhook_deliveries
     where tenant_id = ${tenant_id} and endpoint_id = ${endpoint_id} and ${createdWithin(sql, page)}

@@ -31,7 +31,7 @@ export async function requestRecovery(
     if (!endpoint.in_order)
       throw new AppError('invalid_request', {
         param: 'since',
-        message: 'since must be in the past, and before until.',
+        message: '`since` must be in the past and before `until`.',
       })
     const [row] = await tx<(Recovery & { is_new: boolean; other_id: string | null })[]>`
       with requested as (
@@ -85,5 +85,5 @@ function recoveryColumns(sql: Sql | Tx): Fragment {
       - (select count(*) from webhook_due w where w.tenant_id = r.tenant_id and w.recovery_id = r.id)
       - (select count(*) from jobs j
         where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
-          and j.subject_id = r.endpoint_id and j.payload ->> 'recovery_id' = r.id::text))::integer as sent`
+          and j.resource_id = r.endpoint_id and j.payload ->> 'recovery_id' = r.id::text))::integer as sent`
 }

@@ -8,7 +8,7 @@ import { deliveryColumns, isEndpointNotDeleted } from './find.ts'
 
 type AttemptRequest = Omit<JobRequest, 'event_id'>
 
-/** The maximum number of open tests and replays: a receiver that never responds occupies each for long. */
+/** The maximum number of open tests and replays: each stays open for long if the receiver never responds. */
 const MAX_MANUAL_ATTEMPTS = { of_endpoint: 10, of_tenant: 20 }
 
 /**
@@ -75,16 +75,16 @@ export async function requestReplay(
 function isBelowManualLimit(sql: Sql, endpoint_id: Fragment): Fragment {
   return sql`(
     select count(*) < ${MAX_MANUAL_ATTEMPTS.of_tenant}
-      and count(*) filter (where j.subject_id = ${endpoint_id}) < ${MAX_MANUAL_ATTEMPTS.of_endpoint}
+      and count(*) filter (where j.resource_id = ${endpoint_id}) < ${MAX_MANUAL_ATTEMPTS.of_endpoint}
     from jobs j
     where j.queue = ${replayDelivery.queue} and j.tenant_id = a.tenant_id and j.finished_at is null
       and j.name in (${replayDelivery.name}, ${testDelivery.name}))`
 }
 
-/** The job for the delivery `d` that the request `a` asks for. */
+/** The job of a manual attempt: of the delivery `d`, by the request `a`. */
 function manualJob(sql: Sql, more: Fragment): Fragment {
   return sql`
-    select a.job_id, d.tenant_id, d.endpoint_id as subject_id, a.will_wake, null::text as dedupe_key, a.request_id,
+    select a.job_id, d.tenant_id, d.endpoint_id as resource_id, a.will_wake, null::text as dedupe_key, a.request_id,
       jsonb_build_object('delivery_id', d.id, 'created_at', ${isoText(sql, sql`d.created_at`)}) || ${more} as payload
     from requested a join d using (tenant_id)`
 }

@@ -8,7 +8,7 @@ import { addStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 const DISABLE_AFTER_DAYS = 5
 /** The number of attempts that the log of a delivery retains. */
 const MAX_LOGGED_ATTEMPTS = 50
-/** The excerpt to erase when an attempt is added: the last five attempts retain theirs. */
+/** The excerpt to erase when an attempt is added: the last five attempts retain their excerpts. */
 const EXCERPT_TO_ERASE = ['-5', 'response_excerpt']
 
 /** How an attempt at a delivery ended. */
@@ -19,7 +19,7 @@ export type DeliveryChange = {
   delivery_id: string
   delivery_created_at: string
   endpoint_id: string
-  /** `manual`: it does not affect the schedule. `test`: it does not affect the endpoint. */
+  /** The kind of attempt. `manual`: it does not affect the schedule. `test`: it does not affect the endpoint. */
   how: 'scheduled' | 'manual' | 'test'
   /** `retry`: the next attempt follows after `next_ms`. A failed manual attempt changes nothing. */
   result: 'delivered' | 'retry' | 'failed' | 'exhausted' | 'skipped'
@@ -114,7 +114,7 @@ function deliveryUpdates(sql: Sql): Fragment {
     )`
 }
 
-/** The parts up to `endpoint`: whether an endpoint is failing now, and whether that disables it. */
+/** The parts up to `endpoint`: whether an endpoint is failing now, and whether the failure disables the endpoint. */
 function endpointUpdates(sql: Sql): Fragment {
   return sql`
     attempted as (

@@ -13,9 +13,9 @@ export type DisputeUpdate = Pick<
   'tenant_id' | 'payment_id' | 'processor' | 'processor_reference' | 'status' | 'reason' | 'amount_minor'
 > &
   Pick<Dispute, 'currency' | 'evidence_due_by' | 'opened_at'> & {
-    /** Whether the processor has closed it. */
+    /** Whether the processor has closed the dispute. */
     closed: boolean
-    /** All its movements of money so far, oldest first. `reference`: the processor's id of the movement. */
+    /** All movements of money of the dispute so far, oldest first. `reference`: the processor's id of the movement. */
     movements: {
       kind: 'dispute_withdrawn' | 'dispute_reinstated'
       reference: string
@@ -23,7 +23,7 @@ export type DisputeUpdate = Pick<
     }[]
   }
 
-/** The names of its events, after `payment.`. */
+/** The names of the events of disputes, after `payment.`. */
 const EVENT_NAMES = [
   'disputed',
   'dispute_won',
@@ -152,7 +152,7 @@ function updating(sql: Sql, revision: number): Fragment {
       closed_at = case when not g.closed then null
         when d.status = g.status and d.closed_at is not null then d.closed_at else clock_timestamp() end,
       announced = d.announced || array(select unnest(g.announced) except select unnest(d.announced)),
-      -- Increases even without a change, so that an answer to an earlier query is rejected.
+      -- The revision increases even without a change, so that an answer to an earlier query is rejected.
       revision = d.revision + 1,
       updated_at = case when ${isChange(sql`d`)} then clock_timestamp() else d.updated_at end
     from payment cross join report g cross join total

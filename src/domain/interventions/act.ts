@@ -35,7 +35,7 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
         and not ${isScheduled(sql)} and not ${isDiscardedDelivery(sql)} ${filterCondition(sql, act)}
       for update
     ), attempt as (
-      -- The last attempt does not end the job after all.
+      -- The job is reopened, so its last attempt becomes one of the attempts that did not finish it.
       insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error, in_doubt)
       select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error, in_doubt
       from before where worker is not null
@@ -52,9 +52,9 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
 }
 
 /**
- * Ends an open job without running it. Refused while the row of its call is in progress: the operator must
- * resolve the call instead. Also refused for a provider call that this version does not know, because its row
- * may wait for it.
+ * Ends an open job without running it. Refused while the row of its call is in progress: the operator must resolve
+ * the call instead. Also refused for a provider call that this version does not know, because the row may wait for
+ * the call.
  */
 export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
@@ -69,7 +69,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
     ), delivery as (
-      -- No other job sends it; a recovery can.
+      -- No other job sends the delivery; only a recovery can.
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from before
@@ -131,12 +131,12 @@ export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string |
 /** The jobs of attempts that a pending delivery waits for. */
 const DELIVERY_JOBS = [sendDelivery.name, testDelivery.name]
 
-const NO_EFFECT = { code: 'processor_error', message: 'It did not take effect at the provider.' }
+const NO_EFFECT = { code: 'processor_error', message: 'The call did not take effect at the provider.' }
 
 /**
- * Records that the call of a job did not and will not take effect: its row is settled as after a definitive
- * failure, by the statement that workers use. If a notification has settled the row in the meantime, nothing is
- * written and `settled` describes its state. Afterwards the provider is looked up, so that a wrong decision
+ * Records that the call of a job did not and will not take effect: its row is settled as after a definitive failure,
+ * by the statement that workers use. If a notification has settled the row in the meantime, nothing is written and
+ * `settled` describes its state. After that, the resource is looked up at the provider, so that a wrong decision
  * shows as a drift.
  */
 export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { settled: string }> {
@@ -147,11 +147,11 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
   const root = rootOf(resource)
   // This lock keeps notifications from changing the row.
   await tx`
-    select from jobs j join ${tx(resourceOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
+    select from jobs j join ${tx(resourceOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.resource_id
     where j.id = ${act.job_id} for update of j, p`
   const [job] = await tx<FencedJob[]>`
     with before as (
-      select j.id, j.tenant_id, j.state, j.operation, j.subject_id as root_id, j.provider_reference, r.*
+      select j.id, j.tenant_id, j.state, j.operation, j.resource_id as root_id, j.provider_reference, r.*
       from jobs j cross join lateral (${callRow(tx)}) r
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') ${filterCondition(tx, act)}
     ), after as (
@@ -188,7 +188,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
   // Without a reference there is nothing to look up. If the object exists at the provider, its notifications
   // carry our ids.
   if (row !== undefined && reference !== null) {
-    const lookup = requestLookup(row.provider, { subject: root, reference }, `resolved:${job.id}`)
+    const lookup = requestLookup(row.provider, { resource: root, reference }, `resolved:${job.id}`)
     await storeNotifications(tx, [lookup])
   }
   return { before, after: 'failed', lookup_only: false }
@@ -242,7 +242,7 @@ function filterCondition(sql: Sql | Tx, { only }: Act): Fragment {
   return only === undefined ? sql`` : matchesConditions(sql, only)
 }
 
-// The part of an act's statement that records it. It reads the parts `before` and `after`.
+// The part of an act's statement that records the act. It reads the parts `before` and `after`.
 function recordIntervention(
   sql: Sql | Tx,
   act: string,

@@ -18,8 +18,8 @@ const resource_name = z.enum(RESOURCE_NAMES)
 
 /**
  * A job in lists. `parked`: it waits for an operator and has no `run_at`. `paused`: a pause keeps it from
- * starting. `acting`: the requested act of an operator that is not done yet. `subject` and `subject_id`: the
- * root row that it belongs to, if any; `subject` is also null for an unknown resource. `started_at`: the start
+ * starting. `acting`: the requested act of an operator that is not done yet. `resource` and `resource_id`: the
+ * root row that it belongs to, if any; `resource` is also null for an unknown resource. `started_at`: the start
  * of its last attempt. `failing_since`: the start of its latest series of failed attempts; null if the last
  * attempt did not fail.
  */
@@ -33,8 +33,8 @@ export const listedJobSchema = z.object({
   parked: z.boolean(),
   paused: z.boolean(),
   acting: actKind.nullable(),
-  subject: resource_name.nullable(),
-  subject_id: z.uuid().nullable(),
+  resource: resource_name.nullable(),
+  resource_id: z.uuid().nullable(),
   attempt: z.int(),
   run_at: timestamp.nullable(),
   unknown_since: timestamp.nullable(),
@@ -85,7 +85,7 @@ const workedRowSchema = z.object({
   idempotency_key: z.string().nullable(),
 })
 
-/** A posting for the row that a job works on. `added`: to the available balance; false: taken from it. */
+/** A posting for the row that a job works on. `added`: whether it increased the available balance. */
 const posting = z.object({
   at: timestamp,
   kind: z.string(),
@@ -102,10 +102,7 @@ const deliveryOfJob = z.object({
   next_attempt_at: timestamp.nullable(),
 })
 
-/**
- * The call of a job. `makes`: an example of the provider's id of the object that it creates; null if it changes
- * an existing one. `under_way`: its row still waits for it.
- */
+/** The call of a job. `makes`: an example id of the created object, or null. `under_way`: the row waits for the call. */
 const callOfJob = z.object({ makes: z.string().nullable(), under_way: z.boolean() })
 
 /**
@@ -135,7 +132,7 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
   const [job] = await sql<
     Omit<
       JobDetail,
-      'subject' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions' | 'postings'
+      'resource' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions' | 'postings'
     >[]
   >`
     select ${listedColumns(sql)}, j.payload, j.max_attempts, j.request_id, j.worker, j.lease_until
@@ -149,7 +146,7 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
   const works_on = await findWorkedRow(sql, job)
   return {
     ...job,
-    subject: resourceOfJob(job.name),
+    resource: resourceOfJob(job.name),
     works_on,
     delivery: await findJobDelivery(sql, job),
     call: callOf(job, works_on),
@@ -174,7 +171,7 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
 /** `created_at` selects the partition. */
 const deliveryInPayload = z.object({ delivery_id: z.uuid(), created_at: z.string() })
 
-type JobReference = Pick<JobDetail, 'id' | 'tenant_id' | 'name' | 'subject_id' | 'payload'>
+type JobReference = Pick<JobDetail, 'id' | 'tenant_id' | 'name' | 'resource_id' | 'payload'>
 
 async function findWorkedRow(sql: Sql, job: JobReference): Promise<JobDetail['works_on']> {
   const of = resourceNameOf(job.name)
@@ -188,7 +185,7 @@ async function findWorkedRow(sql: Sql, job: JobReference): Promise<JobDetail['wo
       ${columnOf('currency')} as currency, ${reference} as provider_reference, (
         select k.key from idempotency_keys k
         where k.tenant_id = p.tenant_id and k.key = ${key} and k.job_id = ${job.id} limit 1) as idempotency_key
-    from (select ${job.name}::text as name, ${job.subject_id}::uuid as subject_id,
+    from (select ${job.name}::text as name, ${job.resource_id}::uuid as resource_id,
       ${JSON.stringify(job.payload)}::text::jsonb as payload) j
     join ${sql(table)} p on p.tenant_id = ${job.tenant_id} and p.id = ${rowIdOf(sql, of)}`
   return row === undefined ? null : { resource: of, ...row }
@@ -214,7 +211,7 @@ function callOf({ name }: JobReference, works_on: JobDetail['works_on']): JobDet
   return { makes: makes?.example ?? null, under_way }
 }
 
-/** The tenant of a job, also of one in the history; null if the job or the tenant does not exist. */
+/** The tenant of a job, even if the job is in the history; null if the job or the tenant does not exist. */
 export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string | null> {
   const [job] = await sql<{ tenant_id: string }[]>`
     select j.tenant_id from (
@@ -225,18 +222,21 @@ export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string
   return job?.tenant_id ?? null
 }
 
-/** The only tenant whose jobs a filter can match: its own, or the owner of its row. Null: any tenant. */
+/**
+ * The only tenant whose jobs a filter can match: the tenant of the filter, or the owner of the row in the filter.
+ * Null: any tenant.
+ */
 export async function findTenantOfFilter(
   sql: Sql | Tx,
-  { tenant_id, subject_id }: { tenant_id?: string | undefined; subject_id?: string | undefined },
+  { tenant_id, resource_id }: { tenant_id?: string | undefined; resource_id?: string | undefined },
 ): Promise<string | null> {
-  if (tenant_id === undefined && subject_id === undefined) return null
+  if (tenant_id === undefined && resource_id === undefined) return null
   const [tenant] = await sql<{ id: string }[]>`
     select t.id from tenants t where ${
       tenant_id === undefined
         ? sql`
-      exists (select from jobs j where j.tenant_id = t.id and j.subject_id = ${subject_id!})
-      or exists (select from job_history j where j.tenant_id = t.id and j.subject_id = ${subject_id!})`
+      exists (select from jobs j where j.tenant_id = t.id and j.resource_id = ${resource_id!})
+      or exists (select from job_history j where j.tenant_id = t.id and j.resource_id = ${resource_id!})`
         : sql`t.id = ${tenant_id}`
     }`
   return tenant?.id ?? null
@@ -244,7 +244,7 @@ export async function findTenantOfFilter(
 
 /** The properties of a job's provider call that resolving it depends on. */
 export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
-  /** Whether this or a newer version can read its stored request. If not, no worker can look the call up. */
+  /** Whether this version or a newer one can read the call's stored request. If not, no worker can look the call up. */
   readable: boolean
 }
 
@@ -271,7 +271,7 @@ export function resourceOfJob(name: string): ResourceName | null {
  */
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
-    j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
+    j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.resource_id, j.payload, j.attempt, j.max_attempts,
     j.unknown_since, j.failing_since, j.last_error, j.first_sent_at, j.created_at, j.started_at, j.finished_at,
     j.request_id, j.provider_reference`
 }
@@ -294,7 +294,7 @@ export function listedColumns(sql: Sql | Tx): Fragment {
       where a.finished_at is null and (a.job_id = j.id or exists (
         select from operator_act_items i where i.act_id = a.id and i.job_id = j.id and i.at is null))
       order by a.created_at limit 1
-    ) as acting, j.subject_id,
+    ) as acting, j.resource_id,
     j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.failing_since,
     ${jobErrorMessage(sql, 'j.last_error')} as error, j.first_sent_at, j.created_at, j.started_at, j.finished_at`
 }

@@ -1,5 +1,5 @@
-// The registry of the functions that settle a row as failed, for operators. A resource with provider calls does
-// not compile without one.
+// The registry of the functions that settle a row as failed, for operators. A resource with provider calls does not
+// compile without such a function.
 import type { Tx } from '#core/db.ts'
 import type { CallingResource } from '#jobs/index.ts'
 import type { FailedRow, Settlement } from '../jobs/settle.ts'
@@ -26,7 +26,7 @@ const SETTLERS: Record<CallingResource, SettleAsFailed> = {
 }
 const byResource = new Map<string, SettleAsFailed>(Object.entries(SETTLERS))
 
-/** Undefined for a resource without provider calls. */
+/** The function that settles a row of this resource as failed; undefined for a resource without provider calls. */
 export function settleAsFailedOf(resource: ResourceName): SettleAsFailed | undefined {
   return byResource.get(resource)
 }

@@ -2,8 +2,8 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * The states, and `all`, `open` (not finished), `parked` (waits for an operator) and `retrying` (its last
- * attempt failed). A job that is being looked up is `running` and also `unknown`.
+ * The filters by state: each state, and `all`, `open` (not finished), `parked` (waits for an operator) and `retrying`
+ * (its last attempt failed). A job that is being looked up is `running` and also `unknown`.
  */
 export const JOB_FILTERS = [
   'all',
@@ -25,7 +25,7 @@ export type JobConditions = {
   queue?: string | undefined
   name?: string | undefined
   tenant_id?: string | undefined
-  subject_id?: string | undefined
+  resource_id?: string | undefined
   created_from?: string | undefined
   created_to?: string | undefined
   finished_from?: string | undefined
@@ -56,7 +56,7 @@ export function matchingJobs(sql: Sql | Tx, conditions: JobConditions): Fragment
 
 /** The conditions on the job `j`, each preceded by `and`. */
 export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fragment {
-  const { state, queue, name, tenant_id, subject_id, ...times } = conditions
+  const { state, queue, name, tenant_id, resource_id, ...times } = conditions
   const parts: Fragment[] = [
     ...(OPEN_FILTERS.has(state) ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
@@ -65,7 +65,7 @@ export function matchesConditions(sql: Sql | Tx, conditions: JobConditions): Fra
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
     ...(name === undefined ? [] : [sql`and j.name = ${name}`]),
     ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
-    ...(subject_id === undefined ? [] : [sql`and j.subject_id = ${subject_id}`]),
+    ...(resource_id === undefined ? [] : [sql`and j.resource_id = ${resource_id}`]),
     within(sql, 'created_at', times.created_from, times.created_to),
     within(sql, 'finished_at', times.finished_from, times.finished_to),
   ]
@@ -100,7 +100,7 @@ export function sourcesOf(
       state === 'parked' ? sql`and j.run_at = 'infinity'` : (is_sortable && rareState(sql, state)) || sql``
     return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
   }
-  // No job finishes before it is created.
+  // No job finishes before its creation, so `created_from` also bounds `finished_at`.
   const range = sql`
     ${within(sql, 'finished_at', finished_from, finished_to)} ${within(sql, 'finished_at', created_from, undefined)}`
   // The literal text of the index condition: with a parameter no plan would use the index.

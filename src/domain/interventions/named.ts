@@ -12,19 +12,19 @@ const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
 
 /**
  * The jobs that `text` names: by job id, by the key of the provider call, by the id of their row, by the
- * provider's reference of that row or of a part of it, or by an idempotency key. With `subject_id`: the jobs of
+ * provider's reference of that row or of a part of it, or by an idempotency key. With `resource_id`: the jobs of
  * that row. Undefined if the text names nothing.
  */
 export async function findNamedJobs(
   sql: Tx,
-  requested: { text: string | undefined; subject_id: string | undefined; tenant_id: string | undefined },
+  requested: { text: string | undefined; resource_id: string | undefined; tenant_id: string | undefined },
 ): Promise<NamedJobs | undefined> {
-  const { text, subject_id } = requested
+  const { text, resource_id } = requested
   const tenant_id = requested.tenant_id ?? null
   // The indexes begin with the tenant, which the operator may not know: every tenant is tried.
   const tenants = sql`tenants t where (${tenant_id}::uuid is null or t.id = ${tenant_id})`
-  if (subject_id !== undefined) {
-    const rows = await findRowsWithJobs(sql, tenants, subject_id)
+  if (resource_id !== undefined) {
+    const rows = await findRowsWithJobs(sql, tenants, resource_id)
     return rows.length === 0 ? NO_JOBS : jobsNamed([], rows)
   }
   if (text === undefined) return undefined
@@ -40,10 +40,10 @@ export async function findNamedJobs(
   const referenced = PROVIDER_RESOURCE_NAMES.map((resource) => {
     const { table, at_provider } = providerResourceOf(resource)
     return sql`
-      select r.tenant_id, ${sql(`r.${rootIdColumn(resource)}`)} as subject_id, null::uuid as job_id from ${sql(table)} r
-      where ${sql(`r.${at_provider.reference}`)} = ${text}`
+      select r.tenant_id, ${sql(`r.${rootIdColumn(resource)}`)} as resource_id, null::uuid as job_id
+      from ${sql(table)} r where ${sql(`r.${at_provider.reference}`)} = ${text}`
   })
-  const rows = await sql<{ tenant_id: string; subject_id: string; job_id: string | null }[]>`
+  const rows = await sql<{ tenant_id: string; resource_id: string; job_id: string | null }[]>`
     select distinct * from (
       ${unionAll(sql, referenced)}
       union all
@@ -57,7 +57,7 @@ export async function findNamedJobs(
   )
 }
 
-type RowReference = { tenant_id: string; subject_id: string }
+type RowReference = { tenant_id: string; resource_id: string }
 
 /** Matches no job. */
 const NO_JOBS: NamedJobs = (sql) => sql`false`
@@ -65,15 +65,15 @@ const NO_JOBS: NamedJobs = (sql) => sql`false`
 function jobsNamed(ids: string[], rows: RowReference[]): NamedJobs {
   return (sql) =>
     rows.reduce(
-      (all, row) => sql`${all} or (j.tenant_id = ${row.tenant_id} and j.subject_id = ${row.subject_id})`,
+      (all, row) => sql`${all} or (j.tenant_id = ${row.tenant_id} and j.resource_id = ${row.resource_id})`,
       sql`j.id = any(${ids}::uuid[])`,
     )
 }
 
-async function findRowsWithJobs(sql: Tx, tenants: Fragment, subject_id: string): Promise<RowReference[]> {
+async function findRowsWithJobs(sql: Tx, tenants: Fragment, resource_id: string): Promise<RowReference[]> {
   return await sql<RowReference[]>`
-    select t.tenant_id, ${subject_id} as subject_id from (select t.id as tenant_id from ${tenants}) t
-    where exists (select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
-      or exists (select from job_history j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
+    select t.tenant_id, ${resource_id} as resource_id from (select t.id as tenant_id from ${tenants}) t
+    where exists (select from jobs j where j.tenant_id = t.tenant_id and j.resource_id = ${resource_id})
+      or exists (select from job_history j where j.tenant_id = t.tenant_id and j.resource_id = ${resource_id})
     limit ${MAX_NAMED_ROWS}`
 }

@@ -6,7 +6,8 @@ import { findCall, type ResolvableCall } from './find.ts'
 /** `reference`: the provider's id of the object that the call created; null if it created none or took no effect. */
 export type CallOutcome = { took_effect: boolean; reference: string | null }
 
-export const UNREADABLE_REQUEST = 'Its stored request cannot be read, so it cannot be looked up.'
+export const UNREADABLE_REQUEST =
+  'The stored request of the job cannot be read, so the call cannot be looked up.'
 
 /**
  * Resolves a job as done or as failed. Undefined if the job's state does not allow it; `refused` gives any

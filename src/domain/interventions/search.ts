@@ -27,13 +27,13 @@ import { findNamedJobs, type NamedJobs } from './named.ts'
 
 /** The maximum number of jobs that a page reads from each table, matching or not. */
 const MAX_SCANNED = 10_000
-/** The same for a count, which runs once before an act. */
+/** The same limit for a count, which runs once before an act. */
 const MAX_COUNT_SCAN = 300_000
-/** The maximum count. */
+/** The maximum number of jobs that are counted. */
 const MAX_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
 /**
- * The maximum number of unknown or retrying jobs that are sorted. If there are more, the list of open jobs has
+ * The maximum number of unknown or retrying jobs that are sorted. If there are more, a scan of the open jobs finds
  * enough of them.
  */
 const MAX_SORTED = 5_000
@@ -47,7 +47,7 @@ export const jobFiltersSchema = z.strictObject({
   queue: z.enum(QUEUES).optional(),
   name: z.string().min(1).max(100).optional(),
   tenant: z.string().min(1).max(100).optional(),
-  subject_id: z.uuid().optional(),
+  resource_id: z.uuid().optional(),
   search: z.string().trim().min(1).max(255).optional(),
   created_from: dateTime.optional(),
   created_to: dateTime.optional(),
@@ -111,8 +111,8 @@ export async function searchJobs(
     }
     const more = found.length > limit
     const jobs = backwards ? found.slice(0, limit).toReversed() : found.slice(0, limit)
-    // The way back is never empty: it has at least the job of the cursor. A page without jobs leads back to a
-    // position next to the cursor.
+    // The page in the opposite direction is never empty: it has at least the job of the cursor. If this page has no
+    // jobs, the opposite page begins next to the cursor.
     const edge = from && (bound ?? { ...from, id: backwards ? HIGHEST_ID : LOWEST_ID })
     const [first, last] = [jobs[0] ?? edge, jobs.at(-1) ?? edge]
     const onwards = more ? cursorOf(backwards ? first : last) : cursorOf(bound)
@@ -127,8 +127,8 @@ export async function searchJobs(
 }
 
 /**
- * Counts the matching jobs up to `max_count`. `more`: there may be more than that. `for_act`: counts only jobs that
- * an act can change, none of the history.
+ * Counts the matching jobs up to `max_count`. `more`: there may be more matching jobs. `for_act`: counts only jobs
+ * that an act can change, none of the history.
  */
 export async function countJobs(
   sql: Sql,
@@ -168,7 +168,7 @@ async function prepare(sql: Tx, search: JobSearch): Promise<PreparedSearch | und
         >`select id from tenants where slug = ${tenant} or id::text = ${tenant} limit 1`
   if (tenant !== undefined && found_tenant === undefined) return undefined
   const tenant_id = found_tenant?.id
-  const named = await findNamedJobs(sql, { text, subject_id: conditions.subject_id, tenant_id })
+  const named = await findNamedJobs(sql, { text, resource_id: conditions.resource_id, tenant_id })
   const rare = rareState(sql, conditions.state)
   const [found] =
     rare === undefined
@@ -205,11 +205,11 @@ async function readSection(
   let bound: JobPosition | undefined
   for (const { inner, outer, key } of scans) {
     const read = sql`${inner} ${backwards ? sql`order by ${key}, j.id` : sql`order by ${key} desc, j.id desc`}`
-    const rows = await sql<Omit<FoundJob, 'subject'>[]>`
+    const rows = await sql<Omit<FoundJob, 'resource'>[]>`
       select ${listedColumns(sql)}, j.at
       from (select * from (${read} limit ${max_rows}) j where true ${outer} ${order} limit ${limit}) j
       left join tenants t on t.id = j.tenant_id ${order}`
-    found.push(...rows.map((row) => ({ ...row, subject: resourceOfJob(row.name) })))
+    found.push(...rows.map((row) => ({ ...row, resource: resourceOfJob(row.name) })))
     if (rows.length === limit || max_rows === null) continue
     const [last] = await sql<{ at: string; id: string }[]>`
       select at, id from (${read} limit ${max_rows}) j offset ${max_rows - 1}`

@@ -6,8 +6,8 @@ import { matchesConditions } from './matching.ts'
 export type ActName = keyof typeof JOB_ACTIONS | 'resolve'
 
 /**
- * `is_scheduled`: scheduled, before its first attempt. `ended_delivery`: a discarded attempt of a delivery. `in_history`: moved to the
- * history. `matches`: it matches the filter of the act.
+ * `is_scheduled`: scheduled, before its first attempt. `ended_delivery`: a discarded attempt of a delivery.
+ * `in_history`: moved to the history. `matches`: the job matches the filter of the act.
  */
 type JobFacts = Record<
   'has_call' | 'is_unknown' | 'parked' | 'is_scheduled' | 'ended_delivery' | 'in_history' | 'matches',
@@ -36,21 +36,22 @@ export async function refusalReason(
 }
 
 function reasonOf(act: ActName, job: JobFacts): string {
-  if (job.state === 'running') return 'It is running: try again later.'
-  if (act === 'retry' && job.ended_delivery) return 'Discarding it ended its delivery: replay the delivery.'
+  if (job.state === 'running') return 'The job is running: try again later.'
+  if (act === 'retry' && job.ended_delivery)
+    return 'The discard of the job ended its delivery: replay the delivery.'
   if (act === 'retry' && job.state === 'discarded' && job.has_call)
-    return 'It was discarded and has a call to a provider: repeat the original request instead.'
+    return 'The job was discarded and has a call to a provider: repeat the original request instead.'
   if (job.in_history || !['ready', 'unknown'].includes(job.state))
-    return `It has finished with the state ${job.state}.`
-  if (!job.matches) return 'It no longer matches the filter.'
+    return `The job has finished with the state ${job.state}.`
+  if (!job.matches) return 'The job no longer matches the filter.'
   if (act === 'resolve')
     return job.has_call && !job.is_unknown
-      ? 'The outcome of its call is not unknown: retry it instead.'
-      : 'It has no call to a provider that this version knows.'
-  if (act === 'discard') return 'Its row waits for the call: resolve the call instead.'
-  if (act === 'retry' && job.is_scheduled) return 'It is scheduled for later: Run now makes it due.'
-  if (act === 'run_now' && job.parked) return 'It is parked: retry performs it again.'
+      ? 'The outcome of the call is not unknown: retry the job instead.'
+      : 'The job has no call to a provider that this version knows.'
+  if (act === 'discard') return 'The resource waits for the call of the job: resolve the call instead.'
+  if (act === 'retry' && job.is_scheduled) return 'The job is scheduled for later: Run now makes it due.'
+  if (act === 'run_now' && job.parked) return 'The job is parked: retry performs it again.'
   if (act === 'run_now' && job.state === 'unknown')
-    return 'The effect of its call is unknown: retry looks it up now.'
-  return act === 'run_now' ? 'It is already due.' : 'Its state has just changed: try again.'
+    return 'The effect of the call is unknown: retry looks up the call now.'
+  return act === 'run_now' ? 'The job is already due.' : 'The state of the job has just changed: try again.'
 }

@@ -97,8 +97,8 @@ export async function claimJobs(
         sent_with = case when ${sends} and not coalesce(position(${sent_with} in j.sent_with) > 0, false)
           then nullif(concat_ws(' ', j.sent_with, ${sent_with}), '') else j.sent_with end,
         absent_since = case when not ${sends} then j.absent_since end,
-        -- Reset after an attempt that did not end, and after the job was due for an hour: it was paused, not
-        -- refused.
+        -- Reset after an attempt that did not end, and when the job was due for more than an hour: then the job was
+        -- paused, not refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
       returning j.*, ${lookup_only} as lookup_only

@@ -71,7 +71,7 @@ export async function findDue(
           row_number() over (order by j.priority, j.run_at) as rank
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
-        -- Twice the tenant's share, because another tenant may have fewer jobs.
+        -- Twice an equal share of the room, because other tenants may have fewer jobs.
         limit least((2 * w.room + w.served - 1) / w.served, ${remainingShare(sql, sql`v.share`, sql`v.tenant_id`)})
       ) candidate
     )

@@ -64,7 +64,7 @@ export const pausedQueueSchema = z.object({
 })
 type PausedQueue = z.output<typeof pausedQueueSchema>
 
-/** The queues paused for a tenant, for all tenants or only this one; each once. */
+/** The queues that are paused for a tenant, by a pause of all tenants or of this tenant; each once. */
 export async function findPausesOf(sql: Sql, tenant_id: string): Promise<PausedQueue[]> {
   return await sql<PausedQueue[]>`
     select queue, min(created_at) as since from pauses where tenant_id is null or tenant_id = ${tenant_id}

@@ -61,7 +61,7 @@ export async function runIfDue<T>(
     return await work(run)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    // If the database is the reason, the lease lapses by itself.
+    // If the database is unavailable, this write fails too, and the lease lapses by itself.
     await failRun(sql, run, { reason, next_s: RUN_LEASE_S }).catch(() => {})
     throw error
   }
@@ -109,7 +109,7 @@ export async function failRun(
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
 }
 
-/** Records a run of work that every worker does without a lease. `failure` null: it succeeded. */
+/** Records a run of work that every worker does without a lease. `failure` null: the run succeeded. */
 export async function recordRun(
   sql: Sql,
   name: string,
@@ -138,7 +138,7 @@ export async function postponeRun(sql: Sql, name: string, next_s: number): Promi
   await sql`update recurring_work set due_at = now() + ${next_s} * interval '1 second' where name = ${name}`
 }
 
-/** For how many seconds all runs have failed, by name; only work whose last run failed. */
+/** The recurring work whose last run failed, by name, each with the seconds for which all its runs have failed. */
 export async function findFailingRuns(sql: Sql): Promise<{ name: string; failing_s: number }[]> {
   return await sql<{ name: string; failing_s: number }[]>`
     select name, extract(epoch from now() - failing_since)::float8 as failing_s from recurring_work

@@ -16,7 +16,7 @@ export function requestJobs(
 ): Fragment {
   const id = sql(`${resource}_id`)
   const requested = sql`
-    select job_id, tenant_id, ${id} as subject_id, jsonb_build_object(${`${resource}_id`}::text, ${id}) as payload,
+    select job_id, tenant_id, ${id} as resource_id, jsonb_build_object(${`${resource}_id`}::text, ${id}) as payload,
       will_wake,
       null::text as dedupe_key, request_id ${request === undefined ? sql`` : sql`, ${request} as request`}
     from ${rows}`

@@ -6,7 +6,7 @@ import { JOB_NAMES, JOB_NAMES_OF } from '#jobs/index.ts'
 /** The maximum count for each name. */
 const MAX_RETRYING = 10_000
 
-/** `oldest_s`: for how long the attempts of the oldest one have failed; 0 without jobs. */
+/** `oldest_s`: the seconds for which the attempts of the oldest retrying job have failed; 0 without jobs. */
 export type RetryingCount = { retrying: number; oldest_s: number }
 
 /** The number of retrying jobs by job name; names without any are omitted. */
@@ -31,7 +31,7 @@ export async function findRetryingOfQueues(sql: Sql): Promise<Map<QueueName, Ret
   return new Map(QUEUES.map((queue) => [queue, retryingOf(found, JOB_NAMES_OF.get(queue) ?? [])]))
 }
 
-/** The total of these names. */
+/** The total over these job names. */
 export function retryingOf(found: Map<string, RetryingCount>, names: readonly string[]): RetryingCount {
   const rows = names.flatMap((name) => found.get(name) ?? [])
   return {
@@ -40,7 +40,7 @@ export function retryingOf(found: Map<string, RetryingCount>, names: readonly st
   }
 }
 
-/** `since`: when the attempts of the oldest began to fail. */
+/** `since`: the time at which the attempts of the oldest job began to fail. */
 export type RetryingJobs = {
   name: string
   count: number
@@ -49,7 +49,7 @@ export type RetryingJobs = {
   examples: string[]
 }
 
-/** The retrying jobs of one tenant by name, counted up to `limit` in total. */
+/** The retrying jobs of one tenant by job name; at most `limit` jobs are counted in total. */
 export async function findRetryingOfTenant(
   sql: Sql,
   tenant_id: string,

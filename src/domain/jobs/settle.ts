@@ -22,7 +22,7 @@ export type Settlement = {
   provider_reference: string | null
   /** Starts the next generation of the call, with a new key: only after a definitive failure. */
   rotate: boolean
-  /** The attempt sent nothing: unless another attempt may have sent the call, it counts as never sent. */
+  /** The attempt sent nothing: the call counts as never sent, unless another attempt may have sent it. */
   unsent: boolean
   /** The provider's complete list showed no effect, long enough after the call was last sent. */
   absent?: boolean
@@ -36,7 +36,7 @@ export type Settlement = {
 export type FailedRow = {
   tenant_id: string
   id: string
-  /** The root row that its job belongs to. */
+  /** The id of the root row to which the row's job belongs. */
   root_id: string
   operation: string
   failure: { code: string; message: string }
@@ -115,14 +115,14 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
         sent_with = case when not (fenced.rotate or fenced.never_sent) then j.sent_with end,
         absent_since = case when fenced.absent then coalesce(j.absent_since, now())
           when not fenced.rotate then j.absent_since end,
-        -- Unless it is unsent, the attempt may have reached the provider.
+        -- An attempt that is not marked as unsent may have reached the provider.
         in_doubt = not fenced.rotate
           and (j.in_doubt or (fenced.continues and not fenced.unsent and j.operation is not null)),
         refused_since = case when fenced.unsent and fenced.outcome = 'retry' then coalesce(j.refused_since, now())
           when fenced.unsent and fenced.outcome = 'returned' then j.refused_since end,
         provider_reference = case when not fenced.rotate
           then coalesce(fenced.provider_reference, j.provider_reference) end,
-        -- A finished call needs its sealed tokens no longer.
+        -- A finished call no longer needs its sealed tokens.
         request = case when fenced.is_final and j.request ? 'sealed' then j.request - 'sealed' else j.request end
       from fenced where j.id = fenced.job_id
       returning j.id, j.state

@@ -20,7 +20,7 @@ export type MessageState = {
 
 /** A message with everything that its job needs to send it or look it up. */
 export type MessageToSend = MessageState & {
-  /** Whether the job may send it now, once. Otherwise the status shows why not. */
+  /** Whether the job may send the message now, once. If not, the status shows the reason. */
   may_send: boolean
   /** Sealed. */
   envelope: string

@@ -36,14 +36,14 @@ export const messageCompletion = {
     false as omits`,
   open(columns, stored, vault) {
     const { content, channel, ...row } = completingRow.parse(columns)
-    const envelope = openPart(vault, row, 'envelope', row.envelope, messageEnvelope)
-    const body = content === null ? null : openPart(vault, row, 'content', content, messageContent).body
+    const envelope = decryptPart(vault, row, 'envelope', row.envelope, messageEnvelope)
+    const body = content === null ? null : decryptPart(vault, row, 'content', content, messageContent).body
     if (channel === 'sms') return { ...envelope, to: envelope.to[0]!, recipients: null, body }
     return { ...envelope, recipients: recipientsOf(row.recipients, envelope, stored), body }
   },
 } as const satisfies Resource['completion']
 
-function openPart<Part>(
+function decryptPart<Part>(
   vault: Vault,
   { tenant_id, id }: { tenant_id: string; id: string },
   column: 'envelope' | 'content',

@@ -37,8 +37,8 @@ export type TextingTenant = {
 
 /**
  * The tenants that sent SMS to a number from one of these senders; number and senders are hashes. The inbound SMS is
- * a reply to the last message that was sent to the number before `received_at`, and only its tenant may read the
- * reply.
+ * a reply to the last message that was sent to the number before `received_at`, and only the tenant of that message
+ * may read the reply.
  */
 export async function findTextingTenants(
   sql: Sql,
@@ -63,13 +63,13 @@ export async function findTextingTenants(
 }
 
 /**
- * A search also finds messages sent up to this time earlier. Their texts are retained longer:
+ * A search also finds messages that were sent up to this time before the message. Their texts are retained longer:
  * `TEXT_COMPARISON_PERIOD`.
  */
 const SEARCH_MARGIN = '1 day'
 
 /** Another message in the provider's list: its id at the provider or, while the id is unknown, its sealed content. */
-export type OtherSms = {
+export type SmsToSameNumber = {
   tenant_id: string
   message_id: string
   reference: string | null
@@ -77,14 +77,14 @@ export type OtherSms = {
 }
 
 /**
- * Other messages to the same number, of any tenant, since `SEARCH_MARGIN` before this message: messages that the
- * provider accepted or may have accepted.
+ * The other messages to the same number, of any tenant, that the provider accepted or may have accepted, from the
+ * time `SEARCH_MARGIN` before this message.
  */
-export async function findOtherSms(
+export async function findSmsToSameNumber(
   sql: Sql,
   { message_id, number, since_s }: { message_id: string; number: string; since_s: number },
-): Promise<OtherSms[]> {
-  return await sql<OtherSms[]>`
+): Promise<SmsToSameNumber[]> {
+  return await sql<SmsToSameNumber[]>`
     select m.tenant_id, m.id as message_id, m.provider_reference as reference,
       case when m.provider_reference is null then m.content end as content
     from messages m

@@ -20,7 +20,7 @@ export async function listMessages(
   tenant_id: string,
   { channel, status, terms, ...page }: MessageFilters,
 ): Promise<MessageRow[]> {
-  // Only filters with an index change the statement's text.
+  // Only filters with an index change the statement's text, because each connection must plan every distinct text.
   const open = status !== undefined && isOpenMessageStatus(status)
   const ended_badly = status !== undefined && !open && !SUCCESS_STATUSES.includes(status)
   return await sql<MessageRow[]>`
@@ -43,7 +43,7 @@ export async function findMessages(
   return await findWithJobs<MessageRow>(sql, 'message', allMessageColumns(sql), requested)
 }
 
-/** The message that was canceled with this key, or undefined. */
+/** The message that was canceled with this idempotency key, or undefined. */
 export async function findMessageByKey(
   sql: Sql,
   key: KeyOnRoute,

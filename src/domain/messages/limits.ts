@@ -42,7 +42,7 @@ export function countingMessages(
       returning tenant_id, scope, new.window_start, new.used,
         case when old.window_start = new.window_start then old.used else 0 end as used_before
     ), ${full!} as materialized (
-      -- Few or no rows: each request is compared with all of them.
+      -- Only the counters that reached their limit: few or none, so comparing each request with all of them is cheap.
       select * from ${counter!} where used >= ${max_messages}::integer
     ), ${counted!} as (
       select w.*, f.used_before is null

@@ -45,7 +45,7 @@ export type InboundSettlement = Settlement & {
  * settlements of one call must be of different numbers. Returns the ids of the jobs with a valid lease.
  */
 export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
-  await recordOptWords(sql, settlements)
+  await recordKeywords(sql, settlements)
   const opted_out = sql`
     select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
       'opt_out' as reason, message_id, received_at as happened_at
@@ -66,7 +66,7 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
         tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid, received_event_id uuid,
         received jsonb)
     ), opt_word as (
-      -- The lock makes a later keyword wait until this one is settled, so it sees the result.
+      -- The lock makes a later keyword wait until this keyword is settled, so the later keyword sees the result.
       select t.* from (select * from per_tenant order by tenant_id, address) t
       cross join lateral (
         select from latest_opt_outs w where w.tenant_id = t.tenant_id and w.channel = t.channel
@@ -131,7 +131,7 @@ function liftingSuppressions(sql: Sql): Fragment {
     returning s.*, t.event_id`
 }
 
-/** Inserts the message of each tenant that receives one. */
+/** Inserts the received message for each tenant that receives it. */
 function insertingMessages(sql: Sql): Fragment {
   return sql`
     insert into messages (tenant_id, id, channel, status, envelope, content, sender, recipients, terms, provider,
@@ -150,10 +150,10 @@ function insertingMessages(sql: Sql): Fragment {
 }
 
 /**
- * Records the keywords as the latest of their numbers, unless a later keyword is stored. A statement of its own: the
- * settling statement then starts after it has waited for earlier keywords, and sees their results.
+ * Records the keywords as the latest of their numbers, unless a later keyword is stored. This is a separate
+ * statement, so that the settling statement begins after the wait for earlier keywords, and sees their results.
  */
-async function recordOptWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
+async function recordKeywords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
   const opt_words = settlements.flatMap(
     ({ notification_id: fact_id, received_at, channel, address, ...opt_word }) =>
       opt_word.opts_out === null

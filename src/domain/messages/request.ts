@@ -55,7 +55,7 @@ export async function requestMessages(
   requests: MessageRequest[],
 ): Promise<MessageResult[]> {
   const job = JOBS[channel]
-  // A fixed order in every statement, so that statements with the same keys cannot deadlock.
+  // The order is the same in every statement, so that statements with the same keys cannot deadlock.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, message_id as resource_id,
       case when status = 'queued' then job_id end as job_id
@@ -164,7 +164,7 @@ function checkingRecipients(sql: Sql | Tx, channel: Channel): Fragment {
 function sendJobs(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
   const has_files = sql`jsonb_array_length(attachments) > 0`
   return sql`
-    select job_id, tenant_id, message_id as subject_id, jsonb_build_object('message_id', message_id) as payload,
+    select job_id, tenant_id, message_id as resource_id, jsonb_build_object('message_id', message_id) as payload,
       will_wake and send_at is null as will_wake, null::text as dedupe_key, request_id, send_at,
       ${requestJson(sql, job, { retries: sql`retries`, has_files })} as request
     from accepted where status <> 'suppressed'`

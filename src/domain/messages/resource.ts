@@ -14,12 +14,12 @@ export const messageResource = {
   under_way: { open: (sql) => isOpenMessage(sql, 'p') },
 } as const satisfies Resource
 
-/** The condition on rows `row` with deferred recipients that wait for another attempt. */
+/** The condition on the alias `row` for messages with deferred recipients that wait for another attempt. */
 export function awaitsRetry(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.recipients @> '[{"deferred": "waiting"}]'`
 }
 
-/** The condition on open rows `row`, as in their partial index. */
+/** The condition on the alias `row` for open messages, the same as in their partial index. */
 export function isOpenMessage(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.open`
 }

@@ -116,7 +116,10 @@ async function settleUpdates(sql: Sql | Tx, settlements: MessageSettlement[]): P
   return new Set(rows.map((row) => row.id))
 }
 
-/** Whether an invitation email is final. Its content is erased then, because its link is a secret of the recipient. */
+/**
+ * Whether an invitation email is final. The content of a final email is erased, because its link is a secret of the
+ * recipient.
+ */
 function hasEndedInvitation(sql: Sql | Tx): Fragment {
   return sql`(
     m.tenant_id = ${SYSTEM_TENANT_ID} and m.idempotency_key like 'invitation %'
@@ -146,8 +149,8 @@ function newEvents(sql: Sql | Tx): Fragment {
 }
 
 /**
- * Makes the waiting jobs of messages due that a notification settled. A locked job is running, and settles after this
- * statement.
+ * If a notification settled a message, makes the waiting job of the message due. A locked job is running, and settles
+ * after this statement.
  */
 function resumingJobs(sql: Sql | Tx): Fragment {
   return sql`
@@ -155,12 +158,12 @@ function resumingJobs(sql: Sql | Tx): Fragment {
       select j.tenant_id, j.id from m
       cross join lateral (
         select j.tenant_id, j.id from jobs j
-        where j.tenant_id = m.tenant_id and j.subject_id = m.id and j.state in ('ready', 'unknown')
+        where j.tenant_id = m.tenant_id and j.resource_id = m.id and j.state in ('ready', 'unknown')
           and j.run_at > now() for update skip locked
       ) j
       where m.notification_id is not null and m.changes_status and ${isFinished(sql)}
     ), resumed_job as (
-      -- A job without attempts left gets one more, which ends it.
+      -- A job without remaining attempts gets one more, which ends the job.
       update jobs j set run_at = now(), wakeup_sent_at = null, max_attempts = greatest(j.max_attempts, j.attempt + 1)
       from waiting_job where j.tenant_id = waiting_job.tenant_id and j.id = waiting_job.id
     )`

@@ -42,7 +42,7 @@ export type MessageUpdate = {
   suppresses: NewSuppression[]
 }
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyMessageUpdate: Omit<MessageUpdate, 'tenant_id' | 'message_id' | 'reported'> = {
   provider_reference: null,
   found: false,
@@ -55,7 +55,7 @@ export const emptyMessageUpdate: Omit<MessageUpdate, 'tenant_id' | 'message_id' 
 }
 
 /** The meanings of inbound SMS, by keyword. */
-const SMS_WORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
+const SMS_KEYWORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
 
 const hash = z.string().max(64)
 
@@ -76,8 +76,8 @@ export const messageEvent = z.discriminatedUnion('about', [
       .nullable(),
   }),
   z.object({
-    about: z.literal('word'),
-    word: z.enum(SMS_WORDS),
+    about: z.literal('inbound_sms'),
+    keyword: z.enum(SMS_KEYWORDS),
     from: hash,
     /** The receiving number, and its messaging service, if any. */
     received_by: z.array(hash),

@@ -1,24 +1,24 @@
-// Notifications from providers: their stored form and how one is found.
+// Notifications from providers: their stored form, and their lookup by id.
 import type { Json, Sql } from '#core/db.ts'
 import { derivedId } from '#core/ids.ts'
 
 /** The reasons for which a notification is parked or was finally ignored. */
 const PARKED_REASONS = [
-  /** Its object carries our ids but is not known here yet. */
+  /** The notification's object carries our ids, but is not known here yet. */
   'not_known_here',
-  /** Its object carries none of our ids: it belongs to another application. */
+  /** The notification's object carries none of our ids: it belongs to another application. */
   'not_ours',
-  /** The processor does not know its object. */
+  /** The processor does not know the notification's object. */
   'not_at_processor',
   /** A refund that exceeds the captured amount not yet reserved here, or a dispute of an uncaptured payment. */
   'does_not_fit',
-  /** The processor has a duplicate of one of our rows, and this is its object. */
+  /** The notification's object is a duplicate, at the processor, of the object of one of our rows. */
   'duplicate',
   /** The processor's refunded amount differs from ours; another notification may be on its way. */
   'refunds_differ',
   /** The processor did not answer the lookup, or refused it. */
   'no_answer',
-  /** Its worker was killed or its handler threw, repeatedly. */
+  /** The worker was killed or the handler threw an error, repeatedly. */
   'poison',
 ] as const
 export type ParkedReason = (typeof PARKED_REASONS)[number]
@@ -29,7 +29,7 @@ export type Notification = {
   account: string
   event_id: string
   kind: string
-  /** The provider's id of its object. */
+  /** The provider's id of the object that the notification reports. */
   object_id: string | null
   payload: Json
 }
@@ -49,7 +49,10 @@ export function notificationOf<Event extends Omit<Notification, 'id' | 'provider
 /** A stored notification with its state. */
 export type StoredNotification = Notification & {
   state: 'received' | 'waiting' | 'applied' | 'parked' | 'ignored'
-  /** The reason for which it is parked, and for how long with this reason; null if it is not parked. */
+  /**
+   * The reason for which the notification is parked, and the time since which it is parked for this reason; null if
+   * it is not parked.
+   */
   reason: ParkedReason | null
   parked_ms: number | null
   received_at: string

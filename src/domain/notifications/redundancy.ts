@@ -3,14 +3,13 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf, rootOf } from '../resources.ts'
 
 /**
- * A part of a statement: `judged`, the rows of `arrived` (notifications; `reported` is a provider's
- * `ReportedStatus`) with `tenant_id, subject, subject_id` of their root row. `is_redundant`: our row already
- * has the reported status. `in_progress`: the first attempt of a job is working on that row and will probably
- * settle the same.
+ * A part of a statement: `judged`, the rows of `arrived` (notifications; `reported` is a provider's `ReportedStatus`)
+ * with `tenant_id, resource, resource_id` of their root row. `is_redundant`: our row already has the reported status.
+ * `in_progress`: the first attempt of a job is working on that row and will probably settle the same status.
  *
- * No row is locked: a row that changes concurrently only moves forward, past the reported status. Only the
- * statuses that a resource lists are compared. Everything else needs a lookup: other amounts, a row with an
- * open drift, a row without the provider's id.
+ * No row is locked: a row that changes concurrently only moves forward, past the reported status. Only the statuses
+ * that a resource lists are compared. Everything else needs a lookup: other amounts, a row with an open drift, a row
+ * without the provider's id.
  */
 export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
   const rows = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {
@@ -19,7 +18,7 @@ export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
     const root = rootOf(resource)
     const root_id = sql`r.${sql(rootIdColumn(resource))}`
     return sql`
-      select r.tenant_id, ${root} as subject, ${root_id} as subject_id,
+      select r.tenant_id, ${root} as resource, ${root_id} as resource_id,
         (${at_provider.isRedundant(sql)}) and not exists (
           select from drifts d
           where d.tenant_id = r.tenant_id and d.resolved_at is null
@@ -27,22 +26,22 @@ export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
               or d.subject = ${root} and d.subject_id = ${root_id})
         ) as is_redundant
       from ${sql(table)} r
-      where reported.subject = ${resource} and r.${sql(at_provider.provider)} = arrived.provider
+      where reported.resource = ${resource} and r.${sql(at_provider.provider)} = arrived.provider
         and r.${sql(at_provider.reference)} = reported.reference`
   })
   return sql`
     judged as (
-      select arrived.*, matched.tenant_id, matched.subject, matched.subject_id,
+      select arrived.*, matched.tenant_id, matched.resource, matched.resource_id,
         coalesce(matched.is_redundant, false) as is_redundant,
         not coalesce(matched.is_redundant, false) and exists (
           select from jobs j
           where j.tenant_id = coalesce(matched.tenant_id, reported.tenant_id)
-            and j.subject_id = coalesce(matched.subject_id, reported.root_id)
+            and j.resource_id = coalesce(matched.resource_id, reported.root_id)
             and j.state = 'running' and j.attempt = 1 and not j.in_doubt offset 0
         ) as in_progress
       from (${arrived}) arrived
       cross join lateral jsonb_to_record(coalesce(arrived.reported, '{}')) as reported(
-        subject text, reference text, status text, amount_minor bigint, currency text, status_amount_minor bigint,
+        resource text, reference text, status text, amount_minor bigint, currency text, status_amount_minor bigint,
           reason text,
         tenant_id uuid, root_id uuid)
       left join lateral (${unionAll(sql, rows)} offset 0) matched on true

@@ -4,7 +4,7 @@ import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf, type ResourceName, type ResourceKey } from '../resources.ts'
 import type { ParkedReason } from './notification.ts'
 
-/** The delay before the next attempt if the object of a parked notification changed during this one. */
+/** The delay before the next attempt if the object of a parked notification changed during the current attempt. */
 const RETRY_DELAY_MS = 1_000
 
 /** The settlement of a notification that currently changes no row. */
@@ -12,9 +12,9 @@ export type NotificationSettlement = Settlement & {
   notification_id: string
   becomes: 'applied' | 'ignored' | 'parked'
   reason: ParkedReason | null
-  /** While it is parked: the provider's id of the object whose change resumes it; null if only time does. */
+  /** While it is parked: the provider's id of the object whose change resumes it; null if only a delay resumes it. */
   waits_for: string | null
-  /** Its root row, if known. */
+  /** The root row of the notification, if known. */
   of: ResourceKey | null
 }
 
@@ -34,7 +34,7 @@ export async function settleNotifications(
   const root_rows = PROVIDER_RESOURCE_NAMES.map(
     (resource) => sql`
       select r.updated_at from ${sql(resourceOf(resource).table)} r
-      where change.subject = ${resource} and r.tenant_id = change.tenant_id and r.id = change.subject_id`,
+      where change.resource = ${resource} and r.tenant_id = change.tenant_id and r.id = change.resource_id`,
   )
   const delay_ms = sql`
     case when fenced.job_id in (select job_id from crossed) then ${RETRY_DELAY_MS} else fenced.delay_ms end`
@@ -42,7 +42,8 @@ export async function settleNotifications(
     with ${fencing(sql, items)},
     change as (
       select c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
-        notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, subject text, subject_id uuid)
+        notification_id uuid, becomes text, reason text, waits_for text, tenant_id uuid, resource text,
+        resource_id uuid)
     ), crossed as (
       select fenced.job_id from fenced
       join change
@@ -55,8 +56,8 @@ export async function settleNotifications(
           when change.becomes = 'parked' and n.reason = change.reason then n.parked_at
           when change.becomes = 'parked' then now() end,
         applied_at = case when change.becomes <> 'parked' then clock_timestamp() end,
-        tenant_id = coalesce(change.tenant_id, n.tenant_id), subject = coalesce(change.subject, n.subject),
-        subject_id = coalesce(change.subject_id, n.subject_id)
+        tenant_id = coalesce(change.tenant_id, n.tenant_id), resource = coalesce(change.resource, n.resource),
+        resource_id = coalesce(change.resource_id, n.resource_id)
       from change where n.id = change.notification_id
     ),
     ${finishing(sql, delay_ms)}
@@ -65,24 +66,24 @@ export async function settleNotifications(
 }
 
 /**
- * A part of the statement that settles `updates` (`job_id, notification_id, tenant_id` and `<resource>_id`):
- * marks the notification of each update as applied and assigns it to its row. The notification of a job that
- * continues is not applied yet.
+ * A part of the statement that settles `updates` (`job_id, notification_id, tenant_id` and `<resource>_id`): marks
+ * the notification of each update as applied and assigns the notification to the update's row. The notification of a
+ * job that continues is not applied yet.
  */
 export function assigning(sql: Sql | Tx, resource: ResourceName): Fragment {
   return sql`
     notification as (
       update notifications n set state = 'applied', applied_at = clock_timestamp(), reason = null, waits_for = null,
-        reported = null, due_at = null, parked_at = null, tenant_id = updates.tenant_id, subject = ${resource},
-        subject_id = ${sql(`updates.${resource}_id`)}
+        reported = null, due_at = null, parked_at = null, tenant_id = updates.tenant_id, resource = ${resource},
+        resource_id = ${sql(`updates.${resource}_id`)}
       from updates join fenced on fenced.job_id = updates.job_id
       where n.id = updates.notification_id and fenced.state <> 'running'
     )`
 }
 
 /**
- * A part of a statement that creates or changes objects: makes the parked notifications that wait for them due.
- * `objects` selects their `provider, reference`. It waits for no lock: a locked job is running anyway, and a
+ * A part of a statement that creates or changes objects: makes due the parked notifications that wait for these
+ * objects. `objects` selects their `provider, reference`. It waits for no lock: a locked job is running anyway, and a
  * notification parked at this moment is soon retried.
  */
 export function resuming(sql: Sql | Tx, objects: Fragment): Fragment {
@@ -92,8 +93,8 @@ export function resuming(sql: Sql | Tx, objects: Fragment): Fragment {
       cross join lateral (
         select n.id from notifications n
         where n.provider = objects.provider and n.waits_for = objects.reference and n.state = 'parked'
-        -- The offset keeps this a lookup: a join, planned while nothing was parked, would later read every
-        -- parked row.
+        -- The offset forces a lookup by index: a join that was planned while nothing was parked would later read
+        -- every parked row.
         offset 0
       ) n
       cross join lateral (

@@ -1,4 +1,4 @@
-// Stores notifications, each once. A redundant one is final as it is stored; the others get jobs.
+// Stores notifications, each once. A redundant notification is final when it is stored; the others get jobs.
 import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
@@ -11,13 +11,13 @@ export type Arrival = Notification & {
   /** False: events of this kind never change our data. */
   is_relevant: boolean
   /**
-   * For an event that reports a new object: its `tenant_id, root_id`. It matters if a call of that row was
-   * repeated with a new key.
+   * For an event that reports a new object: the `tenant_id, root_id` of its row. If a call of that row was repeated
+   * with a new key, the object may be a duplicate.
    */
   created_for?: Json | null
-  /** The reported status, as `judgeRedundancy` reads it; null if only a lookup can tell it. */
+  /** The reported status, as `judgeRedundancy` reads it; null if only a lookup can find the status. */
   reported: Json | null
-  /** This process sends a wake-up for its job, if it gets one, right after the commit. */
+  /** Whether this process sends a wake-up right after the commit, if the notification gets a job. */
   will_wake: boolean
   request_id: string | null
 }
@@ -29,20 +29,20 @@ export type Arrival = Notification & {
 export type StoredOutcome = {
   id: string
   state: 'received' | 'waiting' | 'applied' | 'ignored'
-  /** Its root row; null if not known yet. */
+  /** The root row of the notification; null if not known yet. */
   tenant_id: string | null
-  subject: string | null
-  subject_id: string | null
+  resource: string | null
+  resource_id: string | null
 }
 
-/** The fields of its log line. */
+/** The fields of the log line about a stored notification. */
 export function storedFields({
   state,
   tenant_id,
-  subject,
-  subject_id,
+  resource,
+  resource_id,
 }: Omit<StoredOutcome, 'id'>): Record<string, unknown> {
-  return { state, ...(subject !== null && { tenant_id, [`${subject}_id`]: subject_id }) }
+  return { state, ...(resource !== null && { tenant_id, [`${resource}_id`]: resource_id }) }
 }
 
 /** The result of comparing a waiting notification. `request_id`: the request that delivered it. */
@@ -55,11 +55,11 @@ const MAX_WAIT_FOR_JOBS_MS = 1_000
 const MAX_WAIT_FOR_LOOKUPS_MS = 5_000
 
 /**
- * Stores notifications and returns the new ones. A redundant one is final at once: `ignored` if its kind never
- * matters, `applied` if our row already has the reported status. One whose change a running job or a lookup in
- * progress will probably bring waits. The others get jobs that apply them. The id of a notification is derived
- * from the provider's and is also the id of its job, so a repeated notification writes nothing, whether it is
- * repeated in this call, in the table or in the history.
+ * Stores notifications and returns the new ones. A redundant notification is final at once: `ignored` if its kind
+ * never matters, `applied` if our row already has the reported status. A notification is `waiting` if a running job
+ * or a lookup in progress will probably make the reported change. The others get jobs that apply them. The id of a
+ * notification is derived from the provider's and is also the id of its job, so a repeated notification writes
+ * nothing, whether it is repeated in this call, in the table or in the history.
  */
 export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<StoredOutcome[]> {
   const arrived = sql`
@@ -91,29 +91,29 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       from judged
     ), stored as (
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at,
-        applied_at, tenant_id, subject, subject_id)
+        applied_at, tenant_id, resource, resource_id)
       select id, provider, account, event_id, kind, object_id, payload, state,
-        -- Stored for the job that it may get.
+        -- The request id is stored for the job that the notification may get.
         case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id) end,
         case when state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
         case when state in ('applied', 'ignored') then clock_timestamp() end,
         case when state = 'applied' then tenant_id end,
-        case when state = 'applied' then subject end,
-        case when state = 'applied' then subject_id end
-      -- The same order in every statement: two statements with the same notifications cannot deadlock.
+        case when state = 'applied' then resource end,
+        case when state = 'applied' then resource_id end
+      -- The order is the same in every statement, so that statements with the same notifications cannot deadlock.
       from judgement order by provider, account, event_id
       on conflict do nothing
       returning id, state
     ),
     job as (${enqueue(sql, applyNotification, jobsToApply(sql, to_apply))})
-    select stored.id, stored.state, judgement.tenant_id, judgement.subject, judgement.subject_id
+    select stored.id, stored.state, judgement.tenant_id, judgement.resource, judgement.resource_id
     from stored join judgement on judgement.id = stored.id`
 }
 
 /**
- * Compares up to `limit` due waiting notifications again: redundant ones are final, those with work still in
- * progress continue to wait, and the others get jobs. If one of them cannot be compared, all due ones get jobs.
- * Returns the result of each.
+ * Compares up to `limit` due waiting notifications again: redundant notifications are final, notifications with work
+ * still in progress continue to wait, and the others get jobs. If a notification cannot be compared, all due
+ * notifications get jobs. Returns the result of each.
  */
 export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedNotification[]> {
   const due = sql`
@@ -123,7 +123,7 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
     due as materialized (${due}),
     ${judgeRedundancy(sql, sql`select *, true as is_relevant from due`)},
     judgement as (
-      select judged.id, judged.tenant_id, judged.subject, judged.subject_id, case
+      select judged.id, judged.tenant_id, judged.resource, judged.resource_id, case
           when is_redundant then 'applied'
           when in_progress and received_at > now() - ${MAX_WAIT_FOR_JOBS_MS} * interval '1 millisecond' then 'waiting'
           when received_at > now() - ${MAX_WAIT_FOR_LOOKUPS_MS} * interval '1 millisecond'
@@ -135,14 +135,14 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
   try {
     return await writeJudgements(sql, compared)
   } catch (error) {
-    // The failing row would fail each time and hold up the others.
+    // The failing row would fail each time and block the others.
     if (!isRowError(error)) throw error
     return await writeJudgements(
       sql,
       sql`
         due as materialized (${due}),
         judgement as (
-          select id, null::uuid as tenant_id, null::text as subject, null::uuid as subject_id, 'received' as state
+          select id, null::uuid as tenant_id, null::text as resource, null::uuid as resource_id, 'received' as state
           from due
         )`,
     )
@@ -151,7 +151,7 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
 
 /**
  * Writes the new states of waiting notifications. `judgements`: parts of the statement, the last of them
- * `judgement (id, state, tenant_id, subject, subject_id)`.
+ * `judgement (id, state, tenant_id, resource, resource_id)`.
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
@@ -166,19 +166,19 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
         due_at = case when judgement.state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
         applied_at = case when judgement.state = 'applied' then clock_timestamp() end,
         tenant_id = case when judgement.state = 'applied' then judgement.tenant_id end,
-        subject = case when judgement.state = 'applied' then judgement.subject end,
-        subject_id = case when judgement.state = 'applied' then judgement.subject_id end
+        resource = case when judgement.state = 'applied' then judgement.resource end,
+        resource_id = case when judgement.state = 'applied' then judgement.resource_id end
       from judgement where n.id = judgement.id
       returning n.id, n.state, n.provider, n.account, n.event_id, old.reported ->> 'request_id' as request_id,
-        judgement.tenant_id, judgement.subject, judgement.subject_id
+        judgement.tenant_id, judgement.resource, judgement.resource_id
     ),
     job as (${enqueue(sql, applyNotification, jobsToApply(sql, to_apply))})
-    select id, state, event_id, request_id, tenant_id, subject, subject_id from written`
+    select id, state, event_id, request_id, tenant_id, resource, resource_id from written`
 }
 
 /**
- * Whether a lookup of the same object is in progress or begins with this statement: another notification of it
- * has or gets a job. That lookup may precede this event, so this notification is compared again and is not
+ * Whether a lookup of the same object is in progress or begins with this statement: another notification of the
+ * object has or gets a job. That lookup may precede this event, so this notification is compared again and is not
  * final. Reads the columns of `judged`.
  */
 function isLookupInProgress(sql: Sql | Tx): Fragment {
@@ -196,14 +196,14 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
   return sql`(
     created_for is not null and exists (
       select from jobs j
-      where j.tenant_id = (created_for ->> 'tenant_id')::uuid and j.subject_id = (created_for ->> 'root_id')::uuid
+      where j.tenant_id = (created_for ->> 'tenant_id')::uuid and j.resource_id = (created_for ->> 'root_id')::uuid
         and j.generation > 1 offset 0))`
 }
 
 /** The rows for `enqueue`, from notifications with `id, provider, account, event_id, will_wake, request_id`. */
 function jobsToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   return sql`
-    select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as subject_id,
+    select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as resource_id,
       jsonb_build_object('notification_id', id) as payload, will_wake,
       provider || ':' || account || ':' || event_id as dedupe_key, request_id
     from (${notifications}) notification`

@@ -9,10 +9,10 @@ import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { findOutages, outageProblem } from './provider-outages.ts'
 
-/** The maximum count. */
+/** The maximum number of problems that are counted of each kind. */
 export const MAX_COUNTED = 1000
 const EXAMPLES = 3
-/** Deliveries that failed earlier are not reported. */
+/** The hours for which failed deliveries are reported. */
 const DELIVERIES_H = 24
 
 /** The kinds found in rows of the tenant. */
@@ -66,7 +66,7 @@ export const attentionSchema = z
 export type Attention = z.output<typeof attentionSchema>
 
 /**
- * The present problems; kinds without any are omitted. `retrying`: the retrying jobs of the tenant.
+ * The current problems; kinds without problems are omitted. `retrying`: the retrying jobs of the tenant.
  * `for_operator`: includes the problems of the installation: outages that affect no job of this tenant, failing
  * recurring work, and undecided proposals of all tenants.
  */
@@ -129,9 +129,11 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
 
 const countLimit = (sql: Sql) => sql`limit ${MAX_COUNTED + 1}`
 
-/** Each selects `id, since, weight`; `weight` is the number of problems that the row stands for. */
+/**
+ * The query of each kind. It selects `id, since, weight`; `weight` is the number of problems that the row stands for.
+ */
 const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
-  // Found by their warnings, because the index of holds spans all tenants.
+  // Found by the events that warn of their expiry, because the index of holds spans all tenants.
   hold_lapses: (sql, tenant_id) => sql`
     select p.id, p.capture_before as since, 1 as weight
     from (

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** Workers count every ten seconds and wait for open transactions. */
+/** The maximum age of a current count: workers count every ten seconds, and wait for open transactions. */
 const MAX_LAG_S = 30
 
 export const countedFields = {
@@ -21,7 +21,7 @@ type Counting = z.output<typeof countedFields.counting>
 /** The time up to which finished jobs are counted, and the time of the last count of open jobs. */
 type CountProgress = { finished: string | null; open: string | null; counting: Counting }
 
-/** By the database's clock only. */
+/** The progress of the counts, judged by the database's clock only. */
 export async function findCountProgress(sql: Sql): Promise<CountProgress> {
   const [row] = await sql<CountProgress[]>`
     select position ->> 'after' as finished, position ->> 'sampled' as open,

@@ -5,7 +5,7 @@ import { addCounts, percentilesOf, type Percentiles } from '../rollups/histogram
 
 const WINDOWS_S = { '5m': 300, '15m': 900, '1h': 3600, '24h': 86_400, '7d': 7 * 86_400 }
 
-/** How far back figures go. */
+/** The time window of figures. */
 export const figureWindow = z
   .enum(['5m', '15m', '1h', '24h', '7d'])
   .meta({ description: 'The length of the window, up to now.', example: '1h' })
@@ -24,7 +24,7 @@ export const openFields = {
 } satisfies Record<(typeof STAGES)[number] | 'oldest_due_s', z.ZodInt>
 
 /** The open jobs in this row; all zero without a row. */
-export function openNow(row: RollupFigures | undefined): Record<keyof typeof openFields, number> {
+export function openJobCounts(row: RollupFigures | undefined): Record<keyof typeof openFields, number> {
   return {
     due: row?.due ?? 0,
     later: row?.later ?? 0,

@@ -9,7 +9,7 @@ export const foundRowSchema = z.object({
   resource: z.union([resourceSchema, z.literal('event')]),
   id: z.uuid(),
   /**
-   * How it was found: by its `id` (complete, or the end of it), its `reference` at the provider, an `email`, or
+   * How the row was found: by its `id` (complete, or the end of it), its `reference` at the provider, an `email`, or
    * `words` in it.
    */
   by: z.enum(['id', 'reference', 'email', 'words']),
@@ -70,7 +70,10 @@ export async function findRows(sql: Sql, tenant_id: string, text: string): Promi
   return found.length > 0 ? found : await findAmongLatest(sql, tenant_id, text)
 }
 
-/** Customers by email, newest first: an exact or lower-case match; among the latest customers in any case. */
+/**
+ * Customers by email, newest first: exact and lower-case matches among all customers, and case-insensitive matches
+ * among the latest customers.
+ */
 async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<FoundRow[]> {
   const columns = rowColumns(sql, 'customer', 'email')
   const lower = email.toLowerCase()
@@ -85,7 +88,7 @@ async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<
     ) found order by id desc limit ${MAX_FOUND}`
 }
 
-/** By words, or by the end of the id as tables show it: `…0a1b2c3d`. */
+/** The rows among the latest that match by words, or by the end of the id as tables show it: `…0a1b2c3d`. */
 async function findAmongLatest(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
   const [, end] = /^…?([0-9a-f]{8})$/i.exec(text) ?? []
   const pattern = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`

@@ -4,7 +4,7 @@ import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { countedFields, findCountProgress } from './counted.ts'
-import { countField, openFields, openNow, spanOf, sumRollups, type FigureWindow } from './figures.ts'
+import { countField, openFields, openJobCounts, spanOf, sumRollups, type FigureWindow } from './figures.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 
@@ -42,13 +42,13 @@ export async function findNameFigures(
   const of = { queue, names: JOB_NAMES }
   const [rows, open, counted] = await Promise.all([
     findRollups(sql, { ...of, window }),
-    findOpenNow(sql, of),
+    findOpenJobCounts(sql, of),
     findCountProgress(sql),
   ])
   const by_name = Map.groupBy(rows, ({ name }) => name)
   const names = [...new Set([...by_name.keys(), ...open.keys()])].map((name) => {
     const { declined: _, ...sum } = sumRollups(by_name.get(name) ?? [])
-    return { name, ...sum, ...openNow(open.get(name)) }
+    return { name, ...sum, ...openJobCounts(open.get(name)) }
   })
   return {
     names: names.toSorted((a, b) => b.out - a.out || (a.name < b.name ? -1 : 1)),
@@ -77,7 +77,7 @@ export async function findRollups(
  * For each of these names, the row that the last count of open jobs wrote, however long ago. A name without a
  * row had no open jobs then: rows of earlier counts are outdated.
  */
-export async function findOpenNow(
+export async function findOpenJobCounts(
   sql: Sql,
   { queue, names }: { queue: string; names: readonly string[] },
 ): Promise<Map<string, RollupFigures>> {

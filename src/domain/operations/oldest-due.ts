@@ -1,5 +1,5 @@
-// How long the oldest due job of each queue has waited, read from the jobs themselves: also correct while
-// nothing is counted.
+// How long the oldest due job of each queue has waited, read from the jobs themselves: correct even while no worker
+// updates the roll-ups.
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { openStage } from '../jobs/states.ts'
@@ -8,7 +8,7 @@ import { openStage } from '../jobs/states.ts'
  * Queues without due jobs are omitted; paused jobs count as due. Steps from tenant to tenant in the index of
  * open jobs.
  */
-export async function findOldestDueNow(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
+export async function findOldestDueAges(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
   const rows = await sql<{ queue: string; age_s: number }[]>`
     with recursive visit as (
       select q.queue, ${LOWEST_ID}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)

@@ -3,10 +3,10 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** After two missed heartbeats. */
+/** A process is late after two missed heartbeats. */
 const LATE_AFTER_S = 30
-/** After six missed heartbeats. */
-const GONE_AFTER_S = 60
+/** A process is gone after five missed heartbeats. */
+const LOST_AFTER_S = 60
 
 /**
  * `queues`: the queues that a worker serves; null for other processes. `state`: `up`: seen recently; `late`: it
@@ -23,16 +23,16 @@ export const processSchema = z.object({
   seen_at: timestamp,
   state: z.enum(['up', 'late', 'gone']),
 })
-export type SeenProcess = z.output<typeof processSchema>
+export type ReportedProcess = z.output<typeof processSchema>
 
-/** The table stores no more than this. */
+/** The maximum number of processes that are listed. */
 const MAX_PROCESSES = 1_000
 
 /** The processes seen within a day that have not reported their end, by name and start. */
-export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
-  return await sql<SeenProcess[]>`
+export async function findProcesses(sql: Sql): Promise<ReportedProcess[]> {
+  return await sql<ReportedProcess[]>`
     select id, name, version, host, pid, queues, started_at, seen_at,
-      case when seen_at < now() - ${GONE_AFTER_S} * interval '1 second' then 'gone'
+      case when seen_at < now() - ${LOST_AFTER_S} * interval '1 second' then 'gone'
         when seen_at < now() - ${LATE_AFTER_S} * interval '1 second' then 'late' else 'up' end as state
     from processes where seen_at > now() - interval '1 day' and ended_at is null
     order by name, started_at, id limit ${MAX_PROCESSES}`

@@ -8,7 +8,7 @@ import { findRetrying, retryingOf } from '../jobs/retrying.ts'
 import { countedFields, findCountProgress } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
-import { findOpenNow, findRollups } from './job-names.ts'
+import { findOpenJobCounts, findRollups } from './job-names.ts'
 import { CALL_FAILURES, findFailedCalls, findOutages, outageProblem } from './provider-outages.ts'
 
 const FAILURES = CALL_FAILURES.filter((each) => each !== 'late')
@@ -82,7 +82,7 @@ export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
           const of = { queue, names: of_queue.map(({ job }) => job) }
           const [rows, open] = await Promise.all([
             findRollups(sql, { ...of, window: '15m' }),
-            findOpenNow(sql, of),
+            findOpenJobCounts(sql, of),
           ])
           return { rows, open: [...open.values()] }
         }),

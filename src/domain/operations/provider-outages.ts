@@ -85,7 +85,7 @@ export function problemOf(outcome: CallFailure): OutageProblem {
   return outcome === 'misconfigured' ? 'credentials' : 'no_answer'
 }
 
-/** `check`: the variables to check. */
+/** An outage of a provider. `check`: the variables whose values an operator should check. */
 export type Outage = {
   provider: string
   title: string
@@ -95,8 +95,8 @@ export type Outage = {
 }
 
 /**
- * The providers that currently do not answer. Failed calls of one worker are no outage if no job is retrying
- * and none is unknown since then: another worker may have had answers.
+ * The providers that currently do not answer. Failed calls of a worker are not an outage if no job of the provider is
+ * retrying and none has become unknown since the calls began to fail: other workers may have had answers.
  */
 export async function findOutages(sql: Sql): Promise<Outage[]> {
   const calls = CALLS.map(({ provider, job }) => ({ provider, job }))

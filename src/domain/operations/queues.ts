@@ -5,8 +5,8 @@ import type { Sql } from '#core/db.ts'
 import { findPauses } from '../jobs/pauses.ts'
 import { findRetryingOfQueues } from '../jobs/retrying.ts'
 import { countedFields, findCountProgress } from './counted.ts'
-import { countField, openFields, openNow, sumRollups } from './figures.ts'
-import { findOldestDueNow } from './oldest-due.ts'
+import { countField, openFields, openJobCounts, sumRollups } from './figures.ts'
+import { findOldestDueAges } from './oldest-due.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 
@@ -20,7 +20,7 @@ const queueFiguresSchema = z.object({
   ...openFields,
   oldest_due_s: openFields.oldest_due_s.meta({
     description:
-      'How long the oldest job has been due at this moment, in seconds, also while nothing is counted.',
+      'How long the oldest job has been due at this moment, in seconds, even while nothing is counted.',
   }),
   retrying: countField(
     'Open jobs whose last attempt failed, at this moment; at most 10,000 of each name.',
@@ -50,13 +50,13 @@ export const queuesFiguresSchema = z
 export type QueuesFigures = z.output<typeof queuesFiguresSchema>
 
 /**
- * The figures of all queues. Rates and times cover whole minutes and the counted part of the present one: for
- * finished jobs up to the time counted, for arrived jobs up to the last count of open jobs.
+ * The figures of all queues. Rates and times cover whole minutes and the counted part of the present minute: finished
+ * jobs are counted up to the position of the count, arrived jobs up to the last count of open jobs.
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   const [counted, oldest, found, pauses] = await Promise.all([
     findCountProgress(sql),
-    findOldestDueNow(sql, QUEUES),
+    findOldestDueAges(sql, QUEUES),
     findRetryingOfQueues(sql),
     findPauses(sql),
   ])
@@ -86,7 +86,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
     const paused = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
     return {
       queue,
-      ...openNow(queue_rows.findLast(({ sampled_at }) => sampled_at !== null)),
+      ...openJobCounts(queue_rows.findLast(({ sampled_at }) => sampled_at !== null)),
       oldest_due_s: oldest.get(queue) ?? 0,
       retrying,
       oldest_retrying_s: oldest_s,
@@ -105,7 +105,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   return { queues, as_of: counted.open, counting: counted.counting }
 }
 
-/** The start of the present minute at a time (`end_ms`), and how much of that minute has passed. */
+/** A time, split into the start of its minute (`end_ms`) and the seconds since then (`begun_s`). */
 type Span = { end_ms: number; begun_s: number }
 
 function spanUpTo(time: string | null): Span {

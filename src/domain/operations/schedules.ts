@@ -17,9 +17,9 @@ const EVENTS_DESCRIPTION = "Reads the provider's list for events that never arri
 
 /**
  * A kind of recurring work. `state`: `running`; `ended`: the last run succeeded; `failed`: the last run failed,
- * `failure` is the reason; `lost`: its worker died during the run, and another one continues; `new`: it has not
- * run yet. `failing_since`: since when all runs have failed; `failed_runs`: how many. `worker`: of the present
- * or last run. `duration_ms` and `result`: of the last successful run. `next_run_at` is null during a run.
+ * `failure` is the reason; `lost`: its worker died during the run, and another one continues; `new`: it has not run
+ * yet. `failing_since`: since when all runs have failed; `failed_runs`: how many. `worker`: the worker of the current
+ * or last run. `duration_ms` and `result` are those of the last successful run. `next_run_at` is null during a run.
  */
 export const scheduleSchema = z.object({
   name: z.string(),
@@ -45,7 +45,7 @@ export async function findSchedules(sql: Sql): Promise<Schedule[]> {
         when failing_since is not null then 'failed' when ended_at is null then 'new' else 'ended' end as state,
       failure, failing_since, failed_runs,
       worker, started_at, ended_at, duration_ms, case when lease_until is null then due_at end as next_run_at,
-      -- The audit stores its problem rows here; its own report shows them.
+      -- The result of the audit also contains the rows with problems, which only the audit's report shows.
       case when jsonb_typeof(result) = 'object' then result - 'rows' else result end as result
     from recurring_work order by name`
   return rows.map((row) => ({

@@ -10,7 +10,7 @@ import { percentilesSchema } from '../rollups/histograms.ts'
 import { MINUTE_RETENTION_H } from '../rollups/retention.ts'
 
 const MAX_POINTS = 500
-/** Longer periods are read by the hour. */
+/** The longest period that is read by the minute; longer periods are read by the hour. */
 const MAX_BY_MINUTE_S = 12 * 3600
 
 export const seriesQuerySchema = z.object({

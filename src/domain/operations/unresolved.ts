@@ -12,7 +12,7 @@ export type UnresolvedFilters = {
   state?: z.output<typeof driftState>
   subject?: z.output<typeof driftSubject>
   tenant_id?: string
-  /** A drift's id: returns only drifts detected before it. */
+  /** The id of a drift: returns only drifts that were detected earlier. */
   before?: string
   limit: number
 }
@@ -43,23 +43,26 @@ export const parkedNotificationSchema = z.object({
   reason: z.string().nullable(),
   waits_for: z.string().nullable(),
   tenant: z.string().nullable(),
-  subject: z.string().nullable(),
-  subject_id: z.uuid().nullable(),
+  resource: z.string().nullable(),
+  resource_id: z.uuid().nullable(),
   received_at: timestamp,
   parked_at: timestamp,
   age_s: z.int(),
 })
 export type ParkedNotification = z.output<typeof parkedNotificationSchema>
 
-/** Parked notifications, latest first. `before`: the id of one; returns only those parked before it. */
+/**
+ * Parked notifications, latest first. `before`: the id of a notification; returns only notifications that were parked
+ * earlier.
+ */
 export async function findParkedNotifications(
   sql: Sql,
   filters: { reason?: string; before?: string; limit: number },
 ): Promise<ParkedNotification[]> {
   const { reason = null, before = null, limit } = filters
   return await sql<ParkedNotification[]>`
-    select n.id, n.provider, n.event_id, n.kind, n.object_id, n.reason, n.waits_for, t.slug as tenant, n.subject,
-      n.subject_id, n.received_at, n.parked_at, extract(epoch from now() - n.parked_at)::integer as age_s
+    select n.id, n.provider, n.event_id, n.kind, n.object_id, n.reason, n.waits_for, t.slug as tenant, n.resource,
+      n.resource_id, n.received_at, n.parked_at, extract(epoch from now() - n.parked_at)::integer as age_s
     from notifications n left join tenants t on t.id = n.tenant_id
     where n.parked_at is not null and (${reason}::text is null or n.reason = ${reason})
       and (${before}::uuid is null

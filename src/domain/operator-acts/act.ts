@@ -12,7 +12,7 @@ import { reasonText } from '../jobs/reason.ts'
 export const MAX_ACT_ITEMS = 100_000
 /** The maximum number of unfinished acts. */
 const MAX_OPEN_ACTS = 20
-/** How long finished acts are retained. */
+/** The days for which finished acts are retained. */
 const RETENTION_DAYS = 90
 
 export const actKind = z.enum(['retry', 'discard', 'run_now', 'resolve'])
@@ -22,7 +22,7 @@ export const actFilterSchema = z.strictObject({
   queue: z.enum(QUEUES).optional(),
   name: z.string().min(1).max(100).optional(),
   tenant_id: z.uuid().optional(),
-  subject_id: z.uuid().optional(),
+  resource_id: z.uuid().optional(),
   created_from: dateTime.optional(),
   created_to: dateTime.optional(),
 })
@@ -44,15 +44,15 @@ export const requestedActSchema = z
     message: 'Give either a job or a filter.',
   })
   .refine(({ act, took_effect }) => (act === 'resolve') === (took_effect !== undefined), {
-    message: 'took_effect is required to resolve, and only then.',
+    message: 'took_effect is required for resolve and not allowed for other acts.',
   })
   .refine(({ act, filter }) => act !== 'resolve' || filter === undefined || filter.state === 'unknown', {
-    message: 'Only unknown jobs are resolved by filter.',
+    message: 'A filter can resolve only unknown jobs: set its state to unknown.',
   })
   .refine(
     ({ took_effect, reference, job_id }) =>
       (took_effect === true && job_id !== undefined) || reference === undefined,
-    { message: 'A reference is only for the call of one job that took effect.' },
+    { message: 'A reference is allowed only for one job whose call took effect.' },
   )
 export type RequestedAct = z.output<typeof requestedActSchema>
 
@@ -67,7 +67,7 @@ export const operatorActSchema = z.object({
   filter: actFilterSchema.nullable(),
   who: z.string(),
   reason: z.string(),
-  /** Only for an act that resolves. */
+  /** Null for an act that does not resolve calls. */
   took_effect: z.boolean().nullable(),
   reference: z.string().nullable(),
   state: z.enum(['requested', 'running', 'done', 'canceled', 'failed']),
@@ -84,7 +84,10 @@ export const operatorActSchema = z.object({
 })
 export type OperatorAct = z.output<typeof operatorActSchema>
 
-/** The result for a job of an act. `at` is null until the act reaches the job; `after` is null if it was refused. */
+/**
+ * The result for a job of an act. `at` is null until the act reaches the job; `after` is null if the act was refused
+ * for the job.
+ */
 export const actItemSchema = z.object({
   job_id: z.uuid(),
   at: timestamp.nullable(),
@@ -158,7 +161,10 @@ export async function listActs(
     order by a.created_at desc, a.id desc limit ${limit}`
 }
 
-/** The jobs of an act by id, those after `after`. `outcome`: only jobs that are done, refused or waiting. */
+/**
+ * The jobs of an act in the order of their ids, those after the job `after`. `outcome`: only jobs that are done,
+ * refused or waiting.
+ */
 export async function findActItems(
   sql: Sql,
   act_id: string,

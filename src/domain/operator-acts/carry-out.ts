@@ -8,15 +8,18 @@ import { resolveJob } from '../interventions/resolve.ts'
 import { refusalReason } from '../interventions/why-not.ts'
 import { actFilterSchema, MAX_ACT_ITEMS, type OperatorAct } from './act.ts'
 
-/** The number of jobs in a step. Their rows are locked until it ends. */
+/** The number of jobs in a step. The rows of these jobs are locked until the step ends. */
 const BATCH_SIZE = 100
-/** Resolving also locks rows and accounts: the next job is locked once these are released. */
+/**
+ * The number of jobs in a step that resolves calls. Resolving also locks rows and accounts, so the next job is locked
+ * only after these locks are released.
+ */
 const RESOLVE_BATCH_SIZE = 1
 const LOCK_TIMEOUT_MS = 1_000
-const JOBS_NOT_FOUND = 'Its jobs could not be found, or not in time: narrow the filter.'
+const JOBS_NOT_FOUND = 'The jobs of the act could not be found in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
 
-/** By kind of act. */
+/** The function that performs each kind of act on a job. */
 const ACTIONS: Record<
   OpenAct['act'],
   (tx: Tx, requested: Act, act: OpenAct) => Promise<ActResult | { refused: string }>
@@ -35,9 +38,9 @@ type OpenAct = Pick<
 }
 
 /**
- * Performs the next step of the act that has waited longest: the first step finds the jobs, the others act on
- * some of them, the last one finishes the act. Several workers handle different acts. Returns whether there was
- * one. Throws if the step fails: it is retried after the steps of other acts.
+ * Performs the next step of the act that has waited longest: the first step finds the jobs, the others act on some of
+ * them, the last one finishes the act. Several workers handle different acts. Returns whether there was an act.
+ * Throws if the step fails: it is retried after the steps of other acts.
  */
 export async function carryOutNextStep(sql: Sql): Promise<boolean> {
   let act: OpenAct | undefined
@@ -45,7 +48,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
     return await sql.begin(async (tx) => {
       // A job locked for long delays its own act and no other.
       await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`
-      // Its lock comes first: the process that performs the next step sees the results of this one.
+      // The act is locked first: the process that performs the next step sees the results of this step.
       const [found] = await tx<OpenAct[]>`
         select id, act, job_id, filter, state, who, reason, took_effect, reference,
           exists (select from operator_act_cancellations c where c.act_id = a.id) as is_canceled
@@ -82,7 +85,7 @@ async function findJobs(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> 
 
 async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
   const { id, filter, who, reason } = act
-  // The filter applies again: jobs may have changed since the act began.
+  // The filter is checked again: jobs may have changed since the act began.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
   const batch_size = act.act === 'resolve' ? RESOLVE_BATCH_SIZE : BATCH_SIZE
   // In the order of ids, as all batches lock jobs.
@@ -116,9 +119,12 @@ async function perform(tx: Tx, act: OpenAct, requested: Act): Promise<ItemResult
     if (done !== undefined && 'refused' in done) return { before: null, ...done }
     return done ?? (await refusalReason(tx, act.act, requested))
   } catch (error) {
-    // A row that cannot be written does not hold up the others.
+    // A row that cannot be written does not block the others.
     if (!isRowError(error)) throw error
-    return { before: null, refused: `The database refused it: ${(error as Error).message}`.slice(0, 500) }
+    return {
+      before: null,
+      refused: `The database refused the act: ${(error as Error).message}`.slice(0, 500),
+    }
   }
 }
 
@@ -128,7 +134,7 @@ async function finish(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<v
     where id = ${id}`
 }
 
-/** The step was rolled back: its act moves behind the others, or fails if its jobs cannot be found in time. */
+/** The step was rolled back: the act moves behind the others, or fails if the search for its jobs takes too long. */
 async function postpone(sql: Sql, { id, state }: OpenAct, error: unknown): Promise<void> {
   const cannot_find_jobs =
     state === 'requested' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)

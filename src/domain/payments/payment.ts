@@ -46,7 +46,7 @@ export const paymentSchema = z
       example: '0198f6f0-0c05-7000-8000-123456789abc',
     }),
     merchant_id: z.uuid().nullable().meta({
-      description: 'The merchant you take the payment for, if you named one.',
+      description: 'The merchant on whose behalf you accept the payment, if you named one.',
       example: '0198f6f3-3c11-7000-8000-123456789abc',
     }),
     description: z

@@ -168,7 +168,7 @@ export async function joinCancel(
     with joined as (
       select a.*, p.id as resource_id, (
         select j.id from jobs j
-        where j.tenant_id = a.tenant_id and j.subject_id = a.payment_id and j.name = ${cancelPayment.name}
+        where j.tenant_id = a.tenant_id and j.resource_id = a.payment_id and j.name = ${cancelPayment.name}
           and j.finished_at is null
         order by j.created_at desc limit 1) as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(

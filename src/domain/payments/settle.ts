@@ -31,7 +31,7 @@ export type PaymentUpdate = {
   tenant_id: string
   payment_id: string
   status: 'requires_action' | 'authorized' | 'captured' | 'canceled' | 'failed'
-  /** The operation that finally failed and left the payment in `status`. */
+  /** The operation that failed for good and left the payment in `status`. */
   failed_operation: 'capture' | 'cancel' | null
   processor_reference: string | null
   amount_capturable_minor: number | null
@@ -43,7 +43,7 @@ export type PaymentUpdate = {
   failure: { code: string; message: string; decline_code?: string | null } | null
 }
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyPaymentUpdate: Omit<PaymentUpdate, 'tenant_id' | 'payment_id' | 'status'> = {
   failed_operation: null,
   processor_reference: null,
@@ -67,7 +67,7 @@ export type PaymentSettlement = Settlement & {
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from p where event is not null`
-  // A job ended the payment without this update, between the read of the row and its lock.
+  // A job has ended the payment without this update, after the row was read and before it was locked.
   const too_late = sql`"to" in ('requires_action', 'authorized', 'captured')
     and status_before in ('failed', 'canceled')`
   const references = sql`select processor as provider, processor_reference as reference from p`
@@ -81,7 +81,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
     ), seen as (
-      -- Single columns: passing the whole row would cost 5% of a capture.
+      -- Only single columns are passed on: the whole row would cost 5% of a capture.
       select updates.*, p.* from (select * from updates order by tenant_id, payment_id) updates
       cross join lateral (
         select p.processor, p.processor_reference as stored_reference, p.status as status_before,
@@ -159,7 +159,7 @@ function cancellationJobs(sql: Sql | Tx): Fragment {
     reason: sql`nullif(p.cancellation_reason, 'expired')`,
   })
   return sql`
-    select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
+    select p.follow_up_job_id as job_id, p.tenant_id, p.id as resource_id,
       jsonb_build_object('payment_id', p.id) as payload, false as will_wake, null::text as dedupe_key,
         fenced.request_id,
       ${cancel_request} as request

@@ -80,7 +80,7 @@ export async function requestPayoutFail(
     select g.key_used, p.accepted, p.awaited_job_id as job_id from requests g left join p on true`
   const { key_used, ...fail } = row!
   if (key_used) return 'key_used'
-  // The left join is empty when the guard refused.
+  // If the guard refused the request, the left join returns a row of nulls.
   return fail.accepted === null ? undefined : fail
 }
 
@@ -121,10 +121,10 @@ function manualFailure(sql: Sql | Tx, reason: Fragment): Fragment {
 
 /**
  * The open job of the payout of the request `a`, or else its latest job. A caller who waits for the payout waits for
- * it.
+ * this job.
  */
 function latestJobOf(sql: Sql): Fragment {
   return sql`(
-    select j.id from all_jobs j where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id
+    select j.id from all_jobs j where j.tenant_id = a.tenant_id and j.resource_id = a.payout_id
     order by j.finished_at is not null, j.created_at desc limit 1)`
 }

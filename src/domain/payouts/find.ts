@@ -13,7 +13,8 @@ export type PayoutFilters = ListPage & {
 /** The payouts of a tenant, newest first. */
 export async function listPayouts(sql: Sql, tenant_id: string, filters: PayoutFilters): Promise<Payout[]> {
   const { status, recipient_id, currency } = filters
-  // Open payouts and the payouts of a recipient have indexes. Other filters do not change the statement's text.
+  // Only filters with an index (open payouts, the recipient) change the statement's text, because each connection
+  // must plan every distinct text.
   const open = status !== undefined && OPEN_PAYOUT_STATUSES.includes(status)
   return await sql<Payout[]>`
     select ${payoutColumns(sql)} from payouts

@@ -19,7 +19,10 @@ import type { Payout } from './payout.ts'
 export type PayoutRequest = JobRequest & {
   payout_id: string
   amount_minor: number
-  /** Whether the amount can be settled in its currency. Checked here, because errors of the recipient come first. */
+  /**
+   * Whether the amount can be settled in its currency. Checked in the statement, because errors of the recipient take
+   * precedence.
+   */
   exact: boolean
   /** In lower case. */
   currency: string
@@ -56,7 +59,7 @@ export async function requestPayouts(
   requests: PayoutRequest[],
 ): Promise<Map<string, PayoutResult>> {
   const items = requests.map((request, nth) => ({ ...request, nth }))
-  // A fixed order in every statement, so that statements with the same keys cannot deadlock.
+  // The order is the same in every statement, so that statements with the same keys cannot deadlock.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from accepted
     order by tenant_id, idempotency_key, route`
@@ -118,8 +121,8 @@ export type PayoutCancelRequest = JobRequest & { payout_id: string }
 
 /**
  * Requests cancellations of payouts. `canceled`: the payout certainly has not reached the processor. `canceling`: a
- * job cancels it at the processor. `recorded`: its call is in progress or unknown, and the outcome decides. Returns
- * the accepted payouts by id.
+ * job cancels the payout at the processor. `recorded`: the payout's call is in progress or unknown, and its outcome
+ * decides. Returns the accepted payouts by id.
  */
 export async function requestPayoutCancels(
   sql: Sql,
@@ -167,8 +170,9 @@ export async function requestPayoutCancels(
 }
 
 /**
- * Joins an open cancellation or manual failure that was accepted before: stores the key with `job`, the id of a job
- * or null. Undefined when there is none. Call it after the request itself was refused.
+ * Joins the cancellation or manual failure of an open payout that was accepted before: stores the idempotency key
+ * with `job` (a job id or null). Undefined when there is no such cancellation or failure. Call it after the request
+ * itself was refused.
  */
 export async function joinPayoutEnd(
   sql: Sql,
@@ -203,7 +207,7 @@ export async function joinPayoutCancel(
 function cancelJobOf(sql: Sql): Fragment {
   return sql`(
     select j.id from jobs j
-    where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id and j.name = ${cancelPayout.name}
+    where j.tenant_id = a.tenant_id and j.resource_id = a.payout_id and j.name = ${cancelPayout.name}
       and j.finished_at is null
     order by j.created_at desc limit 1)`
 }

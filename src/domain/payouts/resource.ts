@@ -24,7 +24,7 @@ export const payoutResource = {
     open: (sql) => sql`p.open`,
     // The processor may still pay a payout that operators failed, and the notification may be lost.
     eligible_for_lookup: (sql) => sql`(p.open or p.processor_status = 'processing')`,
-    // The processor works on it until it reports the outcome.
+    // The processor works on the payout until it reports the outcome.
     awaits_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
   },
   at_provider: {
@@ -55,8 +55,8 @@ function payoutContradiction(ours: Side, theirs: Side): string | null {
 
 /**
  * The condition under which a report adds nothing: `processing` when any status of the processor is stored, `paid`
- * when the payout is paid and the returned amount is posted, `canceled` when that is settled. A failure always adds
- * its reason.
+ * when the payout is paid and the returned amount is posted, `canceled` when the cancellation is settled. A failure
+ * always adds its reason.
  */
 function payoutIsRedundant(sql: Sql | Tx): Fragment {
   return sql`

@@ -26,13 +26,13 @@ export type PayoutUpdate = {
   reported: 'processing' | 'paid' | 'failed' | 'canceled' | 'refused' | 'unsent' | 'absent' | 'cancel_refused'
   processor_reference: string | null
   arrival_date: string | null
-  /** The amount that was paid and came back; when it `failed`, the whole amount. */
+  /** The paid amount that came back: the whole amount when the payout `failed`. */
   returned_minor: number
-  /** Present if it failed or was refused. */
+  /** Present if the payout failed or was refused. */
   failure: { code: string; message: string } | null
 }
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyPayoutUpdate = {
   processor_reference: null,
   arrival_date: null,
@@ -58,8 +58,8 @@ const UNSENT_REPORTS: PayoutUpdate['reported'][] = ['refused', 'unsent', 'absent
  * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
-  // A separate statement closes the drift: this statement may wait for the row, and miss a drift that is opened
-  // meanwhile.
+  // A separate statement closes the drift: the settling statement may wait for the row, and not see a drift that is
+  // opened meanwhile.
   if ('begin' in sql && settlements.some(({ update }) => UNSENT_REPORTS.includes(update.reported)))
     return await sql.begin(async (tx) => await settlePayouts(tx, settlements))
   const references = sql`select processor as provider, processor_reference as reference from p`
@@ -81,12 +81,12 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     ${resuming(sql, references)},
     ${requestLookups(sql, 'payout', contradictions(sql))},
     ${finishing(sql, retryDelay(sql))}
-    select job.id, p.tenant_id, p.id as subject_id,
+    select job.id, p.tenant_id, p.id as resource_id,
       p.status_before = 'failed' and p.not_sent and p.processor_reference is null as never_created
     from job left join p on p.job_id = job.id`
   for (const { never_created, ...row } of rows) {
     // Operators failed this payout while its call could still take effect.
-    if (never_created === true) await closeDrift(sql, { ...row, subject: 'payout' })
+    if (never_created === true) await closeDrift(sql, { ...row, resource: 'payout' })
   }
   return new Set(rows.map(({ id }) => id))
 }
@@ -110,7 +110,7 @@ function changeOf({ update, notification_id, ...settlement }: PayoutSettlement) 
   }
 }
 
-type SettledRow = { id: string; tenant_id: string; subject_id: string; never_created: boolean | null }
+type SettledRow = { id: string; tenant_id: string; resource_id: string; never_created: boolean | null }
 
 /**
  * The parts from `seen` to `transition`: the updated rows and their new values. `row_before` is the locked row; the
@@ -138,7 +138,7 @@ function computingTransitions(sql: Sql | Tx): Fragment {
       from locked l
     ), outcome as (
       select w.*, case when advances then reported else (row_before).processor_status end as processor_status_after,
-        -- The date may change: the answer of the attempt that began last wins.
+        -- The arrival date may change: the answer to the attempt that began last wins.
         case when as_of > coalesce((row_before).reported_as_of, '-infinity')
             then coalesce(arrival_date, (row_before).arrival_date)
           else coalesce((row_before).arrival_date, arrival_date) end as arrival_date_after,
@@ -162,7 +162,7 @@ function computingTransitions(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** Updates each payout as its `transition` says. */
+/** Updates each payout to the new values in `transition`. */
 function updatingPayouts(sql: Sql | Tx): Fragment {
   return sql`
     update payouts p set status = s.status_after,
@@ -241,7 +241,7 @@ function contradictions(sql: Sql | Tx): Fragment {
 
 /**
  * The jobs of cancellations and manual failures that were recorded during the call, if the payout can still be
- * canceled. A transfer cannot: it is already paid.
+ * canceled. A transfer cannot be canceled: it is already paid.
  */
 function followUp(sql: Sql | Tx): Fragment {
   const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })
@@ -249,7 +249,7 @@ function followUp(sql: Sql | Tx): Fragment {
     sql,
     cancelPayout,
     sql`
-      select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
+      select p.follow_up_job_id as job_id, p.tenant_id, p.id as resource_id,
         jsonb_build_object('payout_id', p.id) as payload, false as will_wake, null::text as dedupe_key, p.request_id,
         ${request} as request
       from p where p.status_before = 'pending' and p.status = 'processing'

@@ -4,7 +4,7 @@ import type { AuditSubject } from './audit-target.ts'
 
 /** The person or command that acts, and its origin. */
 export type Actor = {
-  /** The tenant on which they act; null if none. */
+  /** The tenant that the act affects; null if none. */
   tenant_id: string | null
   request_id: string | null
   address: string | null
@@ -26,33 +26,33 @@ export type AuditAct = {
   action: string
   subject?: AuditSubject
   subject_id?: string
-  /** For the outcome of an act: the entry of its request. */
+  /** For the outcome of an act: the number of the entry that requested the act. */
   answers?: number
   /**
-   * Whether the outcome follows, in another entry or as an act of operators. Default: false, the act is done
-   * with the entry.
+   * Whether the outcome follows, in another entry or as an act of operators. Default: false: the act is complete when
+   * its entry is appended.
    */
   expects_outcome?: boolean
   details?: Record<string, Json>
 }
 
 /**
- * Appends an entry and returns its number, in the transaction of the act itself if there is one. Concurrent
- * appends wait until it commits, so entries are in commit order.
+ * Appends an entry and returns its number, in the transaction of the act if the act has one. Concurrent appends wait
+ * until this transaction commits, so entries are in commit order.
  */
 export async function appendAuditEntry(sql: Sql | Tx, by: Actor, act: AuditAct): Promise<number> {
   const [entry] = await sql<{ seq: number }[]>`select ${appending(sql, by, act)} as seq`
   return entry!.seq
 }
 
-/** The same as a part of the statement that acts, for each selected row. */
+/** Appends an entry for each selected row, as a part of the statement that performs the act. */
 export function appending(sql: Sql | Tx, by: Actor, { expects_outcome = false, ...act }: AuditAct): Fragment {
-  // In the details, which the hash covers.
+  // `expects_outcome` is stored in the details, because the hash covers them.
   const details = act.answers === undefined ? { ...act.details, expects_outcome } : act.details
   return sql`append_audit_entry(${sql.json({ ...by, ...act, ...(details && { details }) })}::jsonb)`
 }
 
-/** The last entry: a copy stored elsewhere reveals whether the log was rewritten. Null: the head is deleted. */
+/** The last entry: with a copy that is stored elsewhere, a rewritten log is recognized. Null: the head is deleted. */
 export async function findAuditHead(sql: Sql): Promise<{ seq: number; hash: string } | null> {
   const [head] = await sql<
     { seq: number; hash: string }[]
@@ -71,17 +71,20 @@ export type AuditEntry = {
   details: Record<string, Json>
   request_id: string | null
   address: string | null
-  /** The outcome of the act; null if it was done with the entry, or if unknown. */
+  /** The outcome of the act; null if the act was complete with its entry, or if the outcome is unknown. */
   outcome: Record<string, Json> | null
-  /** Whether an outcome follows; null for old entries. */
+  /** Whether an outcome follows; null for entries that do not say so. */
   expects_outcome: boolean | null
 }
 
 export type AuditFilters = {
-  /** Null: all tenants, and entries without a tenant. */
+  /** The tenant of the entries; null: entries of all tenants and entries without a tenant. */
   tenant_id: string | null
   seq?: number
-  /** As stored or as pages show it, also only the beginning: `capturePayment`, `Capture payment`, `capture`. */
+  /**
+   * The action as it is stored or as pages show it, or only its beginning: `capturePayment`, `Capture payment`,
+   * `capture`.
+   */
   action?: string
   actor?: string
   before?: number

@@ -1,7 +1,7 @@
 // The subjects of audit entries: the resources of the API, and objects that only people act on.
 import { RESOURCE_NAMES } from '../resources.ts'
 
-/** In the singular. `story`: the timeline of any row. */
+/** The names are singular. `timeline`: that of any row. */
 export const AUDIT_SUBJECTS = [
   ...RESOURCE_NAMES,
   'act',
@@ -13,8 +13,8 @@ export const AUDIT_SUBJECTS = [
   'member',
   'proposal',
   'queue',
-  'story',
   'tenant',
+  'timeline',
   'user',
 ] as const
 export type AuditSubject = (typeof AUDIT_SUBJECTS)[number]

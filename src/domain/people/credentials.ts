@@ -42,7 +42,7 @@ export async function findCodeSecret(sql: Sql, user_id: string): Promise<string 
   return found?.secret
 }
 
-/** Uses the time step of a code. False if this or a later one was used before. */
+/** Marks the time step of a one-time code as used. False if this step or a later one was used before. */
 export async function useCodeStep(sql: Sql, user_id: string, step: number): Promise<boolean> {
   const { count } = await sql`
     update user_two_factors set last_step = ${step}

@@ -20,8 +20,8 @@ export type SignedIn = {
 }
 
 /**
- * The user of a session with its selected tenant; null if the user no longer has access to it. Default: the
- * first tenant of which the user is a member.
+ * The user of a session with the session's selected tenant; the tenant is null if the user no longer has access to
+ * it. Default: the first tenant of which the user is a member.
  */
 export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
   const [found] = await sql<SignedIn[]>`
@@ -54,7 +54,7 @@ export async function findTenantsOf(
 }
 
 /**
- * Selects another tenant in a session: one of which the user is a member, or for operators any except the
+ * Selects another tenant in a session: a member selects one of their own tenants, an operator any tenant except the
  * system's. False if the user may not select it.
  */
 export async function selectTenant(sql: Sql, session_id: string, tenant_id: string): Promise<boolean> {
@@ -71,7 +71,7 @@ export type Member = {
   user_id: string
   name: string
   email: string
-  /** Whether they have proved to read email at this address. */
+  /** Whether the member has proved to read email at this address. */
   email_verified: boolean
   role: MemberRole
   two_factor_enabled: boolean

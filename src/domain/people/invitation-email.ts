@@ -1,12 +1,12 @@
 // The text of the invitation email.
 
-/** The subject, one line, and the plain text. People choose `by` and `tenant`, but not `slug`. */
+/** The subject (one line) and the plain text. `by` and `tenant` are chosen by people and untrusted; `slug` is not. */
 export function invitationEmail(invitation: { by: string; tenant: string; slug: string; link: string }): {
   subject: string
   text: string
 } {
   const [by, tenant] = [sanitizeName(invitation.by), sanitizeName(invitation.tenant)]
-  // The subject names the slug, so the text connects the name with it.
+  // The subject names only the slug, so the text shows which name belongs to the slug.
   const of = ['', invitation.slug].includes(tenant.toLowerCase())
     ? invitation.slug
     : `${tenant} (${invitation.slug})`
@@ -27,7 +27,10 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
 
 const MAX_NAME_LENGTH = 60
 
-/** Keeps letters, digits, spaces and the punctuation of names. Without inner dots no program turns it into a link. */
+/**
+ * Keeps letters, digits, spaces and the punctuation of names. Without inner dots, no mail program turns a name into a
+ * link.
+ */
 function sanitizeName(name: string): string {
   return name
     .replaceAll(/\.(?! |$)|[^\p{L}\p{M}\p{N}.,'’&()-]+/gu, ' ')

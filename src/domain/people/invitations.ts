@@ -23,16 +23,19 @@ export type Invitation = {
 }
 
 type InvitationRequest = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
-/** `member`: the address belongs to a member. The others: the inviting user has lost the right meanwhile. */
+/**
+ * `member`: the address belongs to a member. `no_manager`, `owners_only`: the inviting user has lost the right
+ * meanwhile.
+ */
 export type InviteResult =
   | { id: string; token: string; expires_at: string; mailed: boolean; audit_entry: number }
   | { refused: 'member' | 'no_manager' | 'owners_only' }
 
 /**
- * Invites an address and revokes an earlier open invitation to it. `token` is part of the link and returned
- * only this once. `mailed`: whether the link is emailed or shown; it is shown as well if the address has
- * reached its limit of emails. `writeEmail` writes the email in the same transaction. Throws `rate_limited` if
- * the tenant invites too many addresses, or one too often. Commands, which have no `actor_id`, are not limited.
+ * Invites an address and revokes an earlier open invitation to it. `token` is part of the link and returned only this
+ * once. `mailed`: true if the link is emailed, false if it is shown; it is also shown if the address has reached its
+ * limit of emails. `writeEmail` writes the email in the same transaction. Throws `rate_limited` if the tenant invites
+ * too many addresses, or one address too often. Commands, which have no `actor_id`, are not limited.
  */
 export async function invite(
   sql: Sql,
@@ -51,7 +54,8 @@ export async function invite(
     const [id, token] = [newId(), randomBytes(32).toString('base64url')]
     const details = { email, role }
     const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details } as const
-    // First, because concurrent invitations wait for it: so the limits count one after the other.
+    // The entry is appended first, because concurrent invitations wait for it: so the limits are checked one
+    // invitation after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
     if (actor_id !== null) await assertWithinLimits(tx, tenant_id, email)
     const mailed = wants_mail && (actor_id === null || (await mayBeMailed(tx, email)))
@@ -104,9 +108,9 @@ export type OpenInvitation = {
   tenant: string
   email: string
   role: MemberRole
-  /** Whether a user with this address exists, who signs in to accept. */
+  /** Whether a user with this address exists: this user must sign in to accept. */
   has_user: boolean
-  /** Whether the link was emailed, which proves that its user reads email at this address. */
+  /** Whether the link was emailed: then whoever opens the link reads email at this address. */
   mailed: boolean
 }
 
@@ -169,14 +173,14 @@ async function assertWithinLimits(tx: Tx, tenant_id: string, email: string): Pro
   const retry_after_s = full?.retry_after_s ?? null
   if (retry_after_s !== null)
     throw new AppError('rate_limited', {
-      message: `A tenant can send ${DAILY_LIMITS.tenant} invitations a day, and ${DAILY_LIMITS.address} to the same address.`,
+      message: `Too many invitations: a tenant can send ${DAILY_LIMITS.tenant} a day, and ${DAILY_LIMITS.address} to the same address. Try again later.`,
       retry_after_s,
     })
 }
 
 /**
- * Whether another invitation may be emailed to this address today. This neither refuses a tenant because of
- * others nor reveals their invitations.
+ * Whether another invitation may be emailed to this address today. Beyond the limit the link is shown instead: other
+ * tenants' invitations neither block a tenant nor are revealed to it.
  */
 async function mayBeMailed(tx: Tx, email: string): Promise<boolean> {
   const sent = await tx`

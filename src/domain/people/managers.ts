@@ -3,8 +3,8 @@ import type { Tx } from '#core/db.ts'
 import { ROLES, type MemberRole } from './role.ts'
 
 /**
- * The role of a user, locked until the end of the transaction: of two owners who remove each other, the second
- * has already lost the role. Null: not a member.
+ * The role of a user, locked until the end of the transaction: if two owners remove each other at the same time, the
+ * second has already lost the role. Null: not a member.
  */
 export async function lockRole(
   tx: Tx,

@@ -30,7 +30,7 @@ export async function changeRole(
   const { tenant_id, user_id, role } = change
   return await changeMember(sql, change, role, async (tx) => {
     await tx`update members set role = ${role} where tenant_id = ${tenant_id} and user_id = ${user_id}`
-    // Invitations to roles that the member may no longer assign end.
+    // Revokes the member's invitations to roles that the member may no longer assign.
     await revokeInvitationsOf(tx, change)
     return { action: 'members.change_role', details: { role } }
   })
@@ -41,7 +41,7 @@ export async function removeMember(sql: Sql, change: MemberChange): Promise<Memb
   const { tenant_id, user_id } = change
   return await changeMember(sql, change, null, async (tx) => {
     await tx`delete from members where tenant_id = ${tenant_id} and user_id = ${user_id}`
-    // A removed member cannot return through an invitation of their own.
+    // A removed member cannot return through an invitation that they sent themselves.
     await revokeInvitationsOf(tx, { tenant_id, user_id, role: null })
     return { action: 'members.remove' }
   })

@@ -3,7 +3,10 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { assignableRoles } from './managers.ts'
 import type { MemberRole } from './role.ts'
 
-/** Whether a row of `invitations` is neither accepted nor revoked. An address has at most one in a tenant. */
+/**
+ * Whether a row of `invitations` is neither accepted nor revoked. An address has at most one such invitation in a
+ * tenant.
+ */
 export function isUnused(sql: Sql | Tx): Fragment {
   return sql`(accepted_at is null and revoked_at is null)`
 }

@@ -41,7 +41,7 @@ export async function findOperator(sql: Sql, email: string): Promise<string | un
 /** `email`: the user. Each act returns false if the user does not exist. */
 type UserAct = { email: string; by: Actor }
 
-/** The origin of a user with an unverified address. `invited_by` is null for a command. */
+/** The invitations that created a user with an unverified address. `invited_by` is null for a command. */
 export type UnverifiedUser = { tenant: string; invited_by: string | null }[]
 
 /**

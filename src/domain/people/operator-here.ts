@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import type { Actor } from './audit-log.ts'
 
-/** `tenant_id`: the affected tenant; null if none. `command`: such as `npm run users`. */
+/** The actor of a command, such as `npm run users`. `tenant_id`: the affected tenant; null if none. */
 export function commandActor(command: string, tenant_id: string | null): Actor {
   return {
     tenant_id,
@@ -12,7 +12,7 @@ export function commandActor(command: string, tenant_id: string | null): Actor {
   }
 }
 
-/** The numeric id if it has no name, as in many containers. */
+/** The name of the system user, or the numeric id if the user has no name, as in many containers. */
 export function systemUserName(): string {
   try {
     return userInfo().username

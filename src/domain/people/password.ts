@@ -1,12 +1,12 @@
 // The limits of passwords, and generated passwords.
 import { randomInt } from 'node:crypto'
 
-/** In characters. */
+/** The lengths of passwords, in characters. */
 export const PASSWORD_LENGTH = { min: 12, max: 256 }
-/** Without letters that look alike. */
+/** The characters of generated passwords, without characters that look alike. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 
-/** Four groups of four letters: 80 bits. */
+/** A generated password: four groups of four characters, 80 random bits. */
 export function newPassword(): string {
   const group = () => Array.from({ length: 4 }, () => LETTERS[randomInt(LETTERS.length)]).join('')
   return [group(), group(), group(), group()].join('-')

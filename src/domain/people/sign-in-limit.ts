@@ -9,8 +9,9 @@ const WINDOW_S = 300
 export type SignInAttempt = { account: string; address: string }
 
 /**
- * Counts an attempt as failed before the password is checked, so that concurrent attempts cannot bypass the
- * limit. Returns null, or after how many seconds to retry; then nothing is counted.
+ * Counts an attempt as failed before the password is checked, so that concurrent attempts cannot bypass the limit.
+ * Returns null if the attempt is allowed. Otherwise nothing is counted, and the result is the seconds until the next
+ * attempt is allowed.
  */
 export async function countSignInFailure(
   sql: Sql,
@@ -36,7 +37,7 @@ export async function countSignInFailure(
     select greatest(max(left_s), 1) as retry_after_s from (
       select left_s from exceeded
       union all
-      -- Concurrent attempts counted meanwhile.
+      -- Refused as well if concurrent attempts have reached the limit meanwhile.
       select ceil(extract(epoch from c.window_start + ${WINDOW_S} * interval '1 second' - now()))::integer
       from counted c join limits w on w.scope = c.scope where c.count > w.max_count
     ) refused having count(*) > 0`

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 
-/** The name of a person. Direction marks could make it read as another name. */
+/** The name of a person. Direction marks are refused: with them a name can look like another name. */
 export const personName = z
   .string()
   .trim()
@@ -12,8 +12,8 @@ export const personName = z
   .regex(/^[^\u202a-\u202e\u2066-\u2069]*$/, 'must not contain marks of text direction')
 
 /**
- * `password_hash`: made by the sign-in library. `email`: in lower case. `email_verified`: whether they have
- * proved to read email there.
+ * `password_hash`: made by the sign-in library. `email`: in lower case. `email_verified`: whether the user has proved
+ * to read email at this address.
  */
 export type NewUser = {
   name: string
@@ -23,7 +23,7 @@ export type NewUser = {
   is_operator?: boolean
 }
 
-/** Creates a user who signs in with a password; undefined if the address has a user. */
+/** Creates a user who signs in with a password; undefined if a user with this address exists. */
 export async function createUser(
   tx: Tx,
   { name, email, email_verified, password_hash, is_operator = false }: NewUser,

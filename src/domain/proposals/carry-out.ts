@@ -1,5 +1,5 @@
-// Carries out confirmed proposals, each once, in one transaction. A proposal that cannot be carried out does
-// not hold up others.
+// Carries out confirmed proposals, each once, in one transaction. A proposal that cannot be carried out does not
+// block others.
 import { newId } from '#core/ids.ts'
 import { isRowError, type Sql, type Tx } from '#core/db.ts'
 import { postings } from '../ledger.ts'
@@ -19,8 +19,8 @@ type PayoutFailure = { kind: 'fail_payout'; payout_id: string }
 type ConfirmedProposal<Kind> = Kind & { id: string; tenant_id: string; reason: string }
 
 /**
- * Carries out the proposal that was confirmed first; previously failed ones come last. Returns whether there
- * was one. Several workers carry out different proposals. Throws if the attempt fails: the proposal stores the
+ * Carries out the proposal that was confirmed first; previously failed proposals come last. Returns whether there was
+ * a proposal. Several workers carry out different proposals. Throws if the attempt fails: the proposal stores the
  * error and is retried.
  */
 export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
@@ -41,13 +41,13 @@ export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
       return true
     })
   } catch (error) {
-    // The first error is the one to report.
+    // If the postponement fails too, the first error is reported.
     if (proposal !== undefined) await postpone(sql, proposal.id, error).catch(() => undefined)
     throw error
   }
 }
 
-/** Carries out a proposal. Returns the reason if that is no longer possible; null if it succeeded. */
+/** Carries out a proposal. Returns the reason if the proposal is no longer possible; null after success. */
 async function carryOut(
   tx: Tx,
   proposal: ConfirmedProposal<Correction | PayoutFailure>,
@@ -59,9 +59,9 @@ async function carryOut(
         : await failPayout(part, proposal),
     )
   } catch (error) {
-    // A retry would be refused as well. After the cause is fixed, operators can propose it again.
+    // A retry would be refused as well. After the cause is fixed, operators can propose the change again.
     if (!isRowError(error)) throw error
-    return `The database refused it: ${(error as Error).message}`.slice(0, MAX_ERROR_LENGTH)
+    return `The database refused the proposal: ${(error as Error).message}`.slice(0, MAX_ERROR_LENGTH)
   }
 }
 
@@ -101,15 +101,17 @@ async function failPayout(
 }
 
 async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_reference: reference }: Payout) {
-  const of = { tenant_id, subject: 'payout', subject_id: id } as const
+  const of = { tenant_id, resource: 'payout', resource_id: id } as const
   const { ours, since } = (await findRowSnapshot(tx, of))!
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
   const processor_state = reference === null ? 'may still pay it' : 'is paying it'
   const detail = `the payout has failed here, but the processor ${processor_state}`
-  // No answer of the processor is the cause, so no later one overrules it.
+  // The drift does not show an answer of the processor, so no stored answer prevents it.
   const as_of = 'infinity'
   await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })
   // The lookup adds the processor's present state.
   if (reference !== null)
-    await storeNotifications(tx, [requestLookup(processor, { subject: 'payout', reference }, `forced:${id}`)])
+    await storeNotifications(tx, [
+      requestLookup(processor, { resource: 'payout', reference }, `forced:${id}`),
+    ])
 }

@@ -20,10 +20,10 @@ export async function propose(
   { user_id, email, by }: Operator,
 ): Promise<{ id: string; seq: number }> {
   const { kind, tenant_id, reason } = proposed
-  const proposal_subject = subjectOfProposal(proposed)
-  const { payout_id, currency, amount_minor } = proposal_subject
+  const target = targetOfProposal(proposed)
+  const { payout_id, currency, amount_minor } = target
   return await sql.begin(async (tx) => {
-    // Serializes proposals for the count.
+    // Serializes new proposals, so that the count is exact.
     await tx`select pg_advisory_xact_lock(hashtext('proposals'))`
     const [tenant] = await tx`select from tenants where id = ${tenant_id}`
     if (tenant === undefined) throw new AppError('not_found', { message: 'There is no such tenant.' })
@@ -41,7 +41,7 @@ export async function propose(
       })
     if (currency !== null)
       await openAccounts(tx, tx`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`)
-    const details = { kind, reason, ...detailsOf(proposal_subject) }
+    const details = { kind, reason, ...detailsOf(target) }
     return { id, seq: await appendEntry(tx, by(tenant_id), 'proposals.propose', id, details) }
   })
 }
@@ -65,9 +65,9 @@ const ACTIONS = {
 } as const
 
 /**
- * Confirms or rejects a proposal. Its own operator can only withdraw it, which is `canceled`. Returns the
- * number of the audit entry. Throws `not_found`, `forbidden` if its own operator confirms it, and `conflict` if
- * it is decided or has expired.
+ * Confirms or rejects a proposal. The operator who created it can only withdraw it, which cancels it. Returns the
+ * number of the audit entry. Throws `not_found` for an unknown proposal, `forbidden` if its creator confirms it, and
+ * `conflict` if it is decided or has expired.
  */
 export async function decideProposal(
   sql: Sql,
@@ -96,9 +96,9 @@ export async function decideProposal(
   })
 }
 
-/** The subject of a proposal: a payout, or a balance. */
-type ProposalSubject = { payout_id: string | null; currency: string | null; amount_minor: number | null }
-type ProposalRow = ProposalSubject & {
+/** The target of a proposal: a payout, or a balance. */
+type ProposalTarget = { payout_id: string | null; currency: string | null; amount_minor: number | null }
+type ProposalRow = ProposalTarget & {
   tenant_id: string
   kind: Proposed['kind']
   proposed_by_id: string
@@ -107,16 +107,16 @@ type ProposalRow = ProposalSubject & {
   expired: boolean
 }
 
-function subjectOfProposal(proposed: Proposed): ProposalSubject {
+function targetOfProposal(proposed: Proposed): ProposalTarget {
   if (proposed.kind === 'fail_payout')
     return { payout_id: proposed.payout_id, currency: null, amount_minor: null }
   const { currency, amount_minor } = proposed
   return { payout_id: null, currency: currency.toUpperCase(), amount_minor }
 }
 
-/** The same for the audit log, without the fields that do not apply. */
-function detailsOf(proposal_subject: ProposalSubject): Record<string, Json> {
-  const { payout_id, currency, amount_minor } = proposal_subject
+/** The details of a proposal for the audit log, without fields that do not apply. */
+function detailsOf(target: ProposalTarget): Record<string, Json> {
+  const { payout_id, currency, amount_minor } = target
   return payout_id === null ? { currency, amount_minor } : { payout_id }
 }
 

@@ -39,9 +39,9 @@ export const proposedSchema = z.discriminatedUnion('kind', [
 export type Proposed = z.output<typeof proposedSchema>
 
 /**
- * A proposal in responses. `open`: it waits for another operator. `confirmed`: a worker will carry it out.
- * `done`: it was carried out. `refused`: it was no longer possible, or the database refused it. `canceled`: its
- * own operator withdrew it. `error`: why the last attempt to carry it out failed; it is retried.
+ * A proposal in responses. `open`: it waits for another operator. `confirmed`: a worker will carry it out. `done`: it
+ * was carried out. `refused`: it was no longer possible, or the database refused it. `canceled`: the operator who
+ * created it withdrew it. `error`: the reason why the last attempt to carry it out failed; it is retried.
  */
 export const proposalSchema = z.object({
   id: z.uuid(),

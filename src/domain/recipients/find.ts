@@ -15,7 +15,7 @@ export async function listRecipients(
   tenant_id: string,
   { email, type, currency, ...page }: RecipientFilters,
 ): Promise<Recipient[]> {
-  // Only filters with an index change the statement's text, because each connection plans each text once.
+  // Only filters with an index change the statement's text, because each connection must plan every distinct text.
   const matching = sql`
     ${email === undefined ? sql`` : sql`and email = ${email}`}
     and type = coalesce(${type ?? null}, type)

@@ -39,13 +39,13 @@ export const recipientSchema = z
       .meta({ description: 'Stored exactly as you sent it.', example: 'grace@example.com' }),
     type: recipientType,
     currency: currencyCode.meta({
-      description: 'ISO 4217 currency code of their payouts, in lower case.',
+      description: 'ISO 4217 currency code of payouts to the recipient, in lower case.',
       example: 'usd',
     }),
     country: countryCode.meta({ description: 'ISO 3166-1 alpha-2 country code, in upper case.' }),
     destination: z
       .string()
-      .meta({ description: "The processor's token for where the money goes.", example: 'acct_success' }),
+      .meta({ description: "The processor's token of the destination.", example: 'acct_success' }),
     kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()

@@ -9,23 +9,23 @@ import type { Difference, Side } from './side.ts'
 export type Disagreement = Difference & { state: 'stale' | 'differs' }
 
 /**
- * The disagreement of two sides; null if they agree. A row in progress with a job does not disagree, but a
- * notification that does not fit our books does, and so does a record with other money, in any state.
+ * The disagreement of two sides; null if they agree. A row in progress with an open job counts as agreement, except
+ * if a notification does not fit our books or the record has another amount or currency.
  */
 export function disagreement(
-  subject: ProviderResourceName,
+  resource: ProviderResourceName,
   { ours, has_open_job, parked }: Pick<RowSnapshot, 'ours' | 'has_open_job' | 'parked'>,
   theirs: Side | null,
 ): Disagreement | null {
-  const { at_provider } = providerResourceOf(subject)
+  const { at_provider } = providerResourceOf(resource)
   if (parked.length > 0) {
     const comparison = theirs && at_provider.inWords?.(ours, theirs)
     const details = [...parked.map(parkedText), ...(comparison == null ? [] : [comparison])]
     return { state: 'differs', detail: details.join('; '), transient: false }
   }
-  const under_way = statusesUnderWay(subject).includes(ours.status)
-  const has_other_money = theirs !== null && isOfOtherMoney(ours, theirs)
-  // An object with our ids that never was our row's: once our row is final and the object is undone, there is
+  const under_way = statusesUnderWay(resource).includes(ours.status)
+  const has_other_money = theirs !== null && hasDifferentMoney(ours, theirs)
+  // An object with our ids that never belonged to our row. Once our row is final and the object is reverted, there is
   // nothing to report.
   const is_foreign =
     has_other_money && !under_way && ours[at_provider.reference] !== theirs[at_provider.reference]
@@ -33,7 +33,7 @@ export function disagreement(
   if (under_way && has_open_job && !has_other_money) return null
   const state = under_way && !has_other_money ? 'stale' : 'differs'
   if (theirs === null) {
-    const detail = `the ${at_provider.provider} has no record of the ${subject}`
+    const detail = `the ${at_provider.provider} has no record of the ${resource}`
     return { state, detail, transient: false }
   }
   const statuses_agree = at_provider.agreeing_statuses[theirs.status]?.includes(ours.status) === true
@@ -46,12 +46,12 @@ export function disagreement(
 }
 
 /** The compared columns of a provider's record. */
-export function sideFrom(subject: ProviderResourceName, record: Side): Side {
-  return { ...providerResourceOf(subject).at_provider.side.parse(record), status: record.status }
+export function sideFrom(resource: ProviderResourceName, record: Side): Side {
+  return { ...providerResourceOf(resource).at_provider.side.parse(record), status: record.status }
 }
 
 /** Whether the provider's record has another amount or currency, which no job of ours changes. */
-export function isOfOtherMoney(ours: Side, theirs: Side): boolean {
+export function hasDifferentMoney(ours: Side, theirs: Side): boolean {
   return ['amount_minor', 'currency'].some((column) => isDifferent(ours[column], theirs[column]))
 }
 

@@ -29,14 +29,14 @@ export const driftSubject = z
   .meta({ id: 'DriftSubject', description: 'What differs.', example: 'payment' })
 
 const sides = PROVIDER_RESOURCE_NAMES.map((resource) => providerResourceOf(resource).at_provider.side.shape)
-const isInAll = (column: string) => sides.every((side) => column in side)
+const isColumnOfAll = (column: string) => sides.every((side) => column in side)
 /** The compared columns of any resource; columns that only some resources have are optional. */
 const sideSchema: z.ZodType<Side> = z
   .object({
     ...Object.fromEntries(
       sides
         .flatMap((side) => Object.entries(side))
-        .map(([column, value]) => [column, isInAll(column) ? value : value.optional()]),
+        .map(([column, value]) => [column, isColumnOfAll(column) ? value : value.optional()]),
     ),
     status: AMOUNT_SIDE.status,
   })
@@ -119,7 +119,7 @@ export async function countDrifts(
 }
 
 /** A row of a resource that a provider keeps records of. */
-export type ComparedRow = { tenant_id: string; subject: ProviderResourceName; subject_id: string }
+export type ComparedRow = { tenant_id: string; resource: ProviderResourceName; resource_id: string }
 
 /**
  * Opens a drift, or updates the open one with the processor's present state. `as_of`: when the processor was
@@ -138,15 +138,15 @@ export async function openDrift(
     since: string
   },
 ): Promise<boolean> {
-  const { tenant_id, subject, subject_id } = of
+  const { tenant_id, resource, resource_id } = of
   const written = await sql`
     insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, theirs, detail, since, checked_at)
-    select ${tenant_id}::uuid, ${newId()}::uuid, ${subject}, ${subject_id}::uuid, ${drift.payment_id}::uuid,
+    select ${tenant_id}::uuid, ${newId()}::uuid, ${resource}, ${resource_id}::uuid, ${drift.payment_id}::uuid,
       ${drift.state}, ${sql.json(drift.ours)}::jsonb, nullif(${sql.json(drift.theirs)}::jsonb, 'null'),
       ${drift.detail}, ${drift.since}::timestamptz, now()
     where not exists (
       select from drifts closed
-      where closed.tenant_id = ${tenant_id} and closed.subject = ${subject} and closed.subject_id = ${subject_id}
+      where closed.tenant_id = ${tenant_id} and closed.subject = ${resource} and closed.subject_id = ${resource_id}
         and closed.resolved_at > ${drift.as_of}::timestamptz)
     on conflict (tenant_id, subject, subject_id) where resolved_at is null do update set state = excluded.state,
       ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at
@@ -156,30 +156,27 @@ export async function openDrift(
 }
 
 /**
- * Closes the drift of a row. `agreed`: our side, and when the processor was queried, by the database's clock:
- * an answer from before the drift was written does not close it, nor does one that the resource does not
- * accept. Without `agreed`: the provider has no record of the row and never will.
+ * Closes the drift of a row. `agreed`: our side, and when the processor was queried, by the database's clock. The
+ * drift stays open if it was written after that query, or if the resource's `closesDrift` does not accept the answer.
+ * Without `agreed`: the provider has no record of the row and never will.
  */
 export async function closeDrift(
   sql: Sql | Tx,
-  { tenant_id, subject, subject_id }: ComparedRow,
+  { tenant_id, resource, resource_id }: ComparedRow,
   agreed?: { ours: Side; as_of: string },
 ): Promise<void> {
   const closes =
     agreed === undefined
       ? sql`true`
       : sql`${isBefore(sql, sql`checked_at`, agreed.as_of)}
-          and ${providerResourceOf(subject).at_provider.closesDrift?.(sql, agreed.ours) ?? sql`true`}`
+          and ${providerResourceOf(resource).at_provider.closesDrift?.(sql, agreed.ours) ?? sql`true`}`
   await sql`
     update drifts set resolved_at = now(), checked_at = now()
-    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and resolved_at is null
+    where tenant_id = ${tenant_id} and subject = ${resource} and subject_id = ${resource_id} and resolved_at is null
       and ${closes}`
 }
 
-/**
- * Whether the answer that a drift shows was written before the provider was queried for this one; true if it
- * shows none.
- */
+/** Whether a drift was last written before the query at `as_of`; true if the drift shows no answer. */
 function isBefore(sql: Sql | Tx, checked_at: Fragment, as_of: string): Fragment {
   return sql`coalesce(${checked_at} <= ${as_of}::timestamptz, true)`
 }
@@ -194,11 +191,11 @@ export type RowSnapshot = {
   read_at: string
   has_open_drift: boolean
   has_open_job: boolean
-  /** Its notifications that wait for an operator, or that have not fitted for more than `PROVIDER_LEAD_MS`. */
+  /** The row's notifications that wait for an operator, or that have not fitted for more than `PROVIDER_LEAD_MS`. */
   parked: ParkedEvent[]
 }
 
-/** The amount and currency of the notification's object; null if it has none. */
+/** The amount and currency of the notification's object; null if the object has none. */
 type ParkedEvent = {
   object_id: string
   reason: string
@@ -206,41 +203,46 @@ type ParkedEvent = {
   currency: string | null
 }
 
-/** For this long the processor may be ahead of us without a drift. */
+/** The time by which the processor may be ahead of us without a drift. */
 export const PROVIDER_LEAD_MS = 5_000
 
 /** A snapshot of our row, or undefined. `except_id`: a notification that does not count as parked. */
 export async function findRowSnapshot(
   sql: Sql | Tx,
-  { tenant_id, subject, subject_id, except_id = null }: ComparedRow & { except_id?: string | null },
+  { tenant_id, resource, resource_id, except_id = null }: ComparedRow & { except_id?: string | null },
 ): Promise<RowSnapshot | undefined> {
-  const { table, at_provider } = providerResourceOf(subject)
+  const { table, at_provider } = providerResourceOf(resource)
   const [row] = await sql<RowSnapshot[]>`
     select ${sideOf(sql, 'p', at_provider.side)} as ours, ${sql(`p.${at_provider.reference}`)} as reference,
-      ${paymentOf(sql, subject, 'p')} as payment_id, p.updated_at as since, clock_timestamp() as read_at,
+      ${paymentOf(sql, resource, 'p')} as payment_id, p.updated_at as since, clock_timestamp() as read_at,
       exists (
         select from drifts d
-        where d.tenant_id = p.tenant_id and d.subject = ${subject} and d.subject_id = p.id and d.resolved_at is null
+        where d.tenant_id = p.tenant_id and d.subject = ${resource} and d.subject_id = p.id and d.resolved_at is null
       ) as has_open_drift,
-      ${parkedEvents(sql, subject, except_id)} as parked,
+      ${parkedEvents(sql, resource, except_id)} as parked,
       exists (
         select from jobs j
-        where j.tenant_id = p.tenant_id and j.subject_id = p.${sql(rootIdColumn(subject))} and j.finished_at is null
+        where j.tenant_id = p.tenant_id and j.resource_id = p.${sql(rootIdColumn(resource))} and j.finished_at is null
       ) as has_open_job
-    from ${sql(table)} p where p.tenant_id = ${tenant_id} and p.id = ${subject_id}`
+    from ${sql(table)} p where p.tenant_id = ${tenant_id} and p.id = ${resource_id}`
   return row
 }
 
 /** The parked notifications of the row `p` that do not fit our books, except `ignored`. */
-export function parkedEvents(sql: Sql | Tx, subject: ProviderResourceName, ignored: string | null): Fragment {
+export function parkedEvents(
+  sql: Sql | Tx,
+  resource: ProviderResourceName,
+  ignored: string | null,
+): Fragment {
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason,
       'amount_minor', case when jsonb_typeof(${amount}) = 'number' then ${amount} end,
       'currency', n.payload #>> '{data,object,currency}')), '[]')
-    -- The offset keeps this a lookup: a plan made while nothing was parked would later read every parked row.
-    from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
-    where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${ignored}::uuid
+    -- The offset forces a lookup by index: a plan that was made while nothing was parked would later read every
+    -- parked row.
+    from (select * from notifications where tenant_id = p.tenant_id and resource_id = p.id offset 0) n
+    where n.resource = ${resource} and n.state = 'parked' and n.id is distinct from ${ignored}::uuid
       and (n.reason in ('poison', 'duplicate')
         or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${PROVIDER_LEAD_MS} * interval '1 millisecond')))`
 }

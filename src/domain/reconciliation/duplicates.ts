@@ -26,7 +26,7 @@ const CANCELABLE = {
 }
 export type CancelableResource = keyof typeof CANCELABLE
 
-/** Whether the provider cancels a duplicate in this status: nothing irreversible has happened. */
+/** Whether a duplicate in this status can be canceled at the provider: nothing irreversible has happened. */
 export function isCancelable(resource: CancelableResource, status: string): boolean {
   return CANCELABLE[resource].statuses.includes(status)
 }
@@ -36,7 +36,7 @@ export type DuplicateSettlement = Settlement & Duplicate & { notification_id: st
 
 /**
  * Whether a call that creates the row was repeated with a new key, so that the provider may have a duplicate.
- * `under_way`: only an unsettled call.
+ * `under_way`: only if that call is not settled yet.
  */
 export async function wasCreatedTwice(
   sql: Sql,
@@ -47,15 +47,15 @@ export async function wasCreatedTwice(
   const { operation } = CANCELABLE[resource].created_by.call
   const [row] = await sql<{ created_twice: boolean }[]>`
     select exists (
-      select from all_jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${id}
+      select from all_jobs j where j.tenant_id = ${tenant_id} and j.resource_id = ${id}
         and j.operation = ${operation} and j.generation > 1
         ${under_way ? sql`and j.finished_at is null` : sql``}) as created_twice`
   return row!.created_twice
 }
 
 /**
- * Returns the settling step of jobs that found duplicates of a resource: it enqueues a job that cancels each,
- * once. Returns the ids of the jobs whose lease was still held.
+ * Returns the settling step of jobs that found duplicates of a resource: for each duplicate, it enqueues one job that
+ * cancels the duplicate. Returns the ids of the jobs whose lease was still held.
  */
 export function cancelingDuplicates(
   resource: CancelableResource,
@@ -69,7 +69,7 @@ export function cancelingDuplicates(
     const row_id = sql(`${resource}_id`)
     const request = requestJson(sql, canceled_by, { reference: sql`reference` })
     const requested = sql`
-      select cancel_job_id as job_id, tenant_id, ${row_id} as subject_id,
+      select cancel_job_id as job_id, tenant_id, ${row_id} as resource_id,
         jsonb_build_object(${`${resource}_id`}::text, ${row_id}) as payload, false as will_wake,
         'duplicate:' || reference as dedupe_key, request_id, ${request} as request
       from updates`

@@ -1,14 +1,13 @@
-// Keeps duplicates out of settlements: a row belongs to the object whose reference it stores, and nothing is
-// settled with another one. Only a check under the row's lock can ensure that. Verifications do not use this: a
-// duplicate session moves no money. Refunds do not either: each refund of the processor is imported under its
-// payment.
+// Keeps duplicates out of settlements: a row belongs to the object whose reference it stores, and no other object is
+// settled. Only a check under the row's lock can ensure that. Verifications do not use this: a duplicate session
+// moves no money. Refunds do not either: each refund of the processor is imported under its payment.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * The parts `locked` and `duplicate` of a settling statement, from `seen`: the update of each row with the
- * locked row's `processor` and its reference as `stored_reference`. Only `locked` may be settled. `duplicate`
- * is the input of `requestLookups`: the lookups show the other objects as drifts. `too_late`: a condition on
- * `seen`; a row without a reference is final, and no longer accepts the object of the update.
+ * The parts `locked` and `duplicate` of a settling statement, from `seen`: the update of each row with the locked
+ * row's `processor` and its reference as `stored_reference`. Only `locked` may be settled. `duplicate` is the input
+ * of `requestLookups`: the lookups open drifts for the other objects. `too_late`: the condition on `seen` under which
+ * a row without a reference is final and accepts no object any more.
  */
 export function exceptDuplicates(sql: Sql | Tx, too_late: Fragment = sql`false`): Fragment {
   return sql`

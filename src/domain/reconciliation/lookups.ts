@@ -25,14 +25,14 @@ export const LOOKUP_KIND = 'reconciliation.lookup'
 /** The delays of lookups, the same as for an unknown job, and then every day. */
 const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((look_ms) => look_ms / 1000)
 const DAY_S = 24 * 3600
-/** The number of rows read at once. Most open payments are simply on hold and need no lookup. */
+/** The number of rows read at once. Most open payments are on hold and need no lookup. */
 const BATCH_SIZE = 10_000
 
 type StaleRow = {
-  subject: ProviderResourceName
+  resource: ProviderResourceName
   provider: string
   reference: string | null
-  /** Since when its state has not changed, and for how long. */
+  /** The time since which the row's state has not changed; `age_s`: the seconds since then. */
   since: string
   age_s: number
 }
@@ -52,9 +52,9 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
   const open = under_way.open(sql)
   const rows = sql`${sql(table)} p where ${under_way.eligible_for_lookup?.(sql) ?? open}`
   const stage = await findStage(sql, rows, cursor)
-  const is_job_of_row = sql`j.tenant_id = p.tenant_id and j.subject_id = ${sql(`p.${rootIdColumn(resource)}`)}`
+  const is_job_of_row = sql`j.tenant_id = p.tenant_id and j.resource_id = ${sql(`p.${rootIdColumn(resource)}`)}`
   const stale = await sql<StaleRow[]>`
-    select ${resource} as subject, ${sql(`p.${at_provider.provider}`)} as provider,
+    select ${resource} as resource, ${sql(`p.${at_provider.provider}`)} as provider,
       coalesce(${sql(`p.${at_provider.reference}`)}, (
         select c.provider_reference from all_jobs j cross join lateral (
           select c.provider_reference from all_provider_calls c
@@ -69,8 +69,8 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
 }
 
 /**
- * Rows with an open drift, and since when they have not changed: any change may have ended the drift. If the
- * provider's object never was our row's, that object is looked up.
+ * Rows with an open drift, with the time of their last change: any change may have ended the drift. If the drift is
+ * about an object that never belonged to our row, that object is looked up.
  */
 export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
   const stage = await findStage(sql, sql`drifts p where p.resolved_at is null`, cursor)
@@ -85,7 +85,7 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
       where p.subject = ${resource} and o.tenant_id = p.tenant_id and o.id = p.subject_id`
   })
   const stale = await sql<StaleRow[]>`
-    select p.subject, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
+    select p.subject as resource, s.provider, s.reference, s.since, extract(epoch from now() - s.since)::float8 as age_s
     from drifts p cross join lateral (${unionAll(sql, rows)}) s
     where p.resolved_at is null and ${stage.within} and p.state <> 'unknown'`
   return { stale, cursor: stage.cursor }
@@ -116,16 +116,16 @@ export async function findStage(
   }
 }
 
-/** The due lookups for rows of this age. Each has its own id, so a repeated request stores it once. */
+/** The due lookups for rows of this age. Each lookup has its own id, so a repeated request stores no second lookup. */
 export function lookupsOf(stale: StaleRow[]): Arrival[] {
-  return stale.flatMap(({ subject, provider, reference, since, age_s }) => {
+  return stale.flatMap(({ resource, provider, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
     const lookup = LOOKUP_DELAYS_S.filter((after_s) => after_s <= age_s).length + Math.floor(age_s / DAY_S)
-    return [requestLookup(provider, { subject, reference }, `${since}:${lookup}`)]
+    return [requestLookup(provider, { resource, reference }, `${since}:${lookup}`)]
   })
 }
 
-const lookupSchema = z.object({ subject: z.string(), reference: z.string() })
+const lookupSchema = z.object({ resource: z.string(), reference: z.string() })
 
 /**
  * A lookup of a provider's object, as a notification. `name` distinguishes it from other lookups of the same
@@ -133,7 +133,7 @@ const lookupSchema = z.object({ subject: z.string(), reference: z.string() })
  */
 export function requestLookup(
   provider: string,
-  lookup: { subject: ResourceName; reference: string },
+  lookup: { resource: ResourceName; reference: string },
   name: string,
 ): Arrival {
   const notification = notificationOf(provider, {
@@ -147,22 +147,22 @@ export function requestLookup(
 }
 
 /**
- * A part of a statement: requests lookups of objects of a resource, which survive once the statement has
- * committed. `lookups` selects `provider, reference, name` as for `requestLookup`. Each is stored as a waiting
- * notification without a reported status: it gets its job when it is compared.
+ * A part of a statement: requests lookups of objects of a resource, which are stored when the statement commits.
+ * `lookups` selects `provider, reference, name` as for `requestLookup`. Each is stored as a waiting notification
+ * without a reported status: it gets its job when it is compared.
  */
-export function requestLookups(sql: Sql | Tx, subject: ResourceName, lookups: Fragment): Fragment {
+export function requestLookups(sql: Sql | Tx, resource: ResourceName, lookups: Fragment): Fragment {
   return sql`
     lookup as (
       insert into notifications (id, provider, event_id, kind, object_id, payload, state, reported, due_at)
       select uuidv7(), provider, 'lookup:' || reference || ':' || name, ${LOOKUP_KIND}, reference,
-        jsonb_build_object('subject', ${subject}::text, 'reference', reference), 'waiting', '{}', now()
+        jsonb_build_object('resource', ${resource}::text, 'reference', reference), 'waiting', '{}', now()
       from (${lookups}) requested order by provider, reference, name
       on conflict do nothing
     )`
 }
 
-/** The object of a lookup; undefined if it cannot be parsed. Only another version may know its resource. */
+/** The object of a lookup; undefined if it cannot be parsed. The resource may be known only to another version. */
 export function lookupOf({
   payload,
 }: Pick<Notification, 'payload'>): z.output<typeof lookupSchema> | undefined {

@@ -29,6 +29,6 @@ export function sameAmount(sql: Sql | Tx): Fragment {
 /** The difference of two sides whose statuses agree. */
 export type Difference = {
   detail: string | null
-  /** It may soon disappear: other notifications of the same change are on their way. */
+  /** Whether the difference may soon disappear, because other notifications of the same change are on their way. */
   transient: boolean
 }

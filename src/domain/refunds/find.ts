@@ -66,7 +66,8 @@ type RefundFilters = ListPage & { status?: Refund['status']; currency?: string; 
 /** The refunds of a tenant, newest first. */
 export async function listAllRefunds(sql: Sql, tenant_id: string, filters: RefundFilters): Promise<Refund[]> {
   const { status, currency, processor_reference } = filters
-  // Only filters with an index change the statement's text: pending refunds and the reference.
+  // Only filters with an index (pending refunds, the reference) change the statement's text, because each connection
+  // must plan every distinct text.
   return await sql<Refund[]>`
     select ${refundColumns(sql)} from refunds
     where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}

@@ -35,7 +35,7 @@ export async function requestRefunds(
       'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
   })
   const to_refund = sql`
-    select job_id, tenant_id, payment_id as subject_id, will_wake, null::text as dedupe_key, request_id,
+    select job_id, tenant_id, payment_id as resource_id, will_wake, null::text as dedupe_key, request_id,
       jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload, ${request} as request
     from p`
   const items = requests.map(withInexactCurrencies)

@@ -17,7 +17,7 @@ export type RefundUpdate = {
   failure: { code: string; message: string } | null
 }
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyRefundUpdate = { processor_reference: null, failure: null } as const
 
 export type RefundSettlement = Settlement & { update: RefundUpdate; notification_id: string | null }
@@ -57,7 +57,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
           else status_before end as status_after,
         case when status = 'failed' and (advances or status_before <> 'failed') then 0
           when status = 'succeeded' and (status_before = 'pending' or (status_before = 'failed' and advances
-            -- Otherwise another refund reserves the amount, and must be refused first.
+            -- If the amount does not fit, another refund has reserved it and must be refused first.
             and amount_refund_reserved_minor + (row_before).amount_minor <= amount_captured_minor))
             then (row_before).amount_minor
           else (row_before).out_minor end as out_minor_after
@@ -130,8 +130,8 @@ export async function settleRefundAsFailed(
 /**
  * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is
  * imported as failed and reserves nothing. An existing refund does not change. Returns its id. Undefined when the
- * payment is not captured here yet, or other refunds reserve the amount that the processor will have to refuse: retry
- * later.
+ * payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse them
+ * first, so retry later.
  */
 export async function importRefund(
   sql: Sql,
@@ -141,7 +141,7 @@ export async function importRefund(
     processor: string
     processor_reference: string
     amount_minor: number
-    /** Null unless it failed. */
+    /** The failure of the refund; null if the refund has not failed. */
     failure: { code: string; message: string } | null
   },
 ): Promise<{ id: string } | undefined> {

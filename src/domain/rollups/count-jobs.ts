@@ -1,4 +1,4 @@
-// Counts jobs for the roll-ups: those finished since the last count, and at times all open ones.
+// Counts jobs for the roll-ups: the jobs that finished since the last count, and at intervals all open jobs.
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
@@ -111,7 +111,7 @@ async function findFinished(
     where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${limit}`
   const rows = await tx<(FinishedGroup & { scanned: number; last_at: string; last_id: string })[]>`
     with picked as materialized (
-      -- After a long interruption some have moved to the history.
+      -- After a long interruption, some jobs have moved to the history.
       select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
         (select ${columns} from jobs ${next})
         union all
@@ -119,7 +119,7 @@ async function findFinished(
       ) j
       order by finished_at, id limit ${limit}
     ), ${addTenants(tx)}, scale as materialized (
-      -- Parsed once; per row it would take five times as long as everything else.
+      -- The bounds are parsed once: parsing them for each row would take five times as long as everything else.
       select ${BOUNDS_LITERAL}::text::float8[] as bounds
     ), counted as (
       select date_trunc('minute', finished_at) as minute, queue, name, state, outcome = 'declined' as is_declined,
@@ -177,12 +177,12 @@ async function sample(
     ...Object.keys(position.open ?? {}),
     ...Object.keys(position.finished),
   ])) {
-    const none = { ...partsOf(key), ...ZERO_OPEN, open_then: 0 }
+    const none = { ...queueAndName(key), ...ZERO_OPEN, open_then: 0 }
     const { queue, name, open_then, ...figures } = by_key.get(key) ?? none
     const arrived =
       position.open === null ? 0 : open_then - (position.open[key] ?? 0) + (position.finished[key] ?? 0)
     addToRollups(rows, minute, { queue, name }, { open: figures })
-    for (const part of spreadOver(position.sampled ?? at, at, arrived))
+    for (const part of spreadOverMinutes(position.sampled ?? at, at, arrived))
       addToRollups(rows, part.minute, { queue, name }, { arrived: part.count })
     if (open_then > 0 || STAGES.some((stage) => figures[stage] > 0)) open[key] = open_then
   }
@@ -191,10 +191,10 @@ async function sample(
 }
 
 /**
- * The arrival times between two samples are unknown: each minute gets a share by its length. After more than an
- * hour without samples, the last hour gets all.
+ * The arrival times between two samples are unknown: each minute gets a share in proportion to its length. After more
+ * than an hour without samples, all arrivals count in the last hour.
  */
-function spreadOver(from: string, to: string, count: number): { minute: string; count: number }[] {
+function spreadOverMinutes(from: string, to: string, count: number): { minute: string; count: number }[] {
   const end_ms = Date.parse(to)
   const begin_ms = Math.max(Date.parse(from), end_ms - 3_600_000)
   const parts: { minute: string; count: number }[] = []
@@ -219,7 +219,7 @@ function keyOf({ queue, name }: { queue: string; name: string }): string {
   return `${queue} ${name}`
 }
 
-function partsOf(key: string): { queue: string; name: string } {
+function queueAndName(key: string): { queue: string; name: string } {
   const space = key.indexOf(' ')
   return { queue: key.slice(0, space), name: key.slice(space + 1) }
 }

@@ -3,7 +3,7 @@ import type { Sql } from '#core/db.ts'
 
 export const MINUTE_RETENTION_H = 48
 const HOUR_RETENTION_DAYS = 90
-/** Tenants have many minutes, which are summed into hours. */
+/** The hours for which the minutes of tenants are retained. They are many, and are summed into hours. */
 const TENANT_MINUTE_RETENTION_H = 3
 const PAYMENT_RETENTION_DAYS = 400
 

@@ -11,10 +11,10 @@ import {
 import { addCounts } from './histograms.ts'
 
 export type CountedJobs = Partial<Record<Counter, number>> & {
-  /** The bucket that they are counted in. */
+  /** The bucket in which the waiting times of these jobs are counted. */
   wait?: number | null
   run?: number | null
-  /** The count for the bucket. */
+  /** The number to add to the buckets. */
   count?: number
   open?: OpenFigures
 }
@@ -32,7 +32,10 @@ type RollupRow = Record<Counter, number> & {
 /** The counts of one step, collected so that each row is written once. */
 export type RollupRows = Map<string, RollupRow>
 
-/** Adds counts of a minute to its minute and hour, and to the total of its queue; `name` '': only to the queue. */
+/**
+ * Adds counts to the minute and its hour, for the job name and for the total of the queue. `name` '': only for the
+ * queue.
+ */
 export function addToRollups(
   rows: RollupRows,
   minute: string,

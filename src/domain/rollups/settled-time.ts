@@ -9,15 +9,15 @@ import type { Sql } from '#core/db.ts'
 export const awaitedTimeSchema = z.object({ at: z.string(), transactions: z.array(z.string()) })
 export type AwaitedTime = z.output<typeof awaitedTimeSchema>
 
-/** A transaction's `now()` precedes its visibility by up to this time. */
+/** The time by which a transaction's `now()` may precede the transaction's appearance in `pg_locks`. */
 const VISIBILITY_DELAY_MS = 1000
 /**
- * For this long all transactions are awaited, later only those that lock jobs for writing: others, such as a
- * backup, may take hours. Statements have a shorter timeout.
+ * The time for which all transactions are awaited. After it, only transactions that lock jobs for writing are
+ * awaited: others, such as a backup, may take hours. Statements have a shorter timeout.
  */
-const WAIT_FOR_ALL_S = 15
+const ALL_TRANSACTIONS_WAIT_S = 15
 
-/** One second ago, with the open transactions of this database. */
+/** The time `VISIBILITY_DELAY_MS` ago, with the open transactions of this database. */
 export async function readTransactions(sql: Sql): Promise<AwaitedTime> {
   const [row] = await sql<AwaitedTime[]>`
     select clock_timestamp() - ${VISIBILITY_DELAY_MS} * interval '1 millisecond' as at,
@@ -25,7 +25,7 @@ export async function readTransactions(sql: Sql): Promise<AwaitedTime> {
     from pg_locks l join pg_stat_activity a on a.pid = l.pid
     where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.granted and l.pid <> pg_backend_pid()
       and a.datname = current_database()
-      -- Vacuum, analyze and index builds write no rows.
+      -- Vacuum, analyze and index builds finish no jobs.
       and not exists (
         select from pg_locks v where v.pid = l.pid and v.locktype = 'relation' and v.mode = 'ShareUpdateExclusiveLock')`
   return row!
@@ -39,7 +39,7 @@ export async function isSettled(sql: Sql, { at, transactions }: AwaitedTime): Pr
       select from pg_locks l
       where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock'
         and l.virtualtransaction = any(${transactions}::text[])
-        and (clock_timestamp() < ${at}::timestamptz + ${WAIT_FOR_ALL_S} * interval '1 second' or exists (
+        and (clock_timestamp() < ${at}::timestamptz + ${ALL_TRANSACTIONS_WAIT_S} * interval '1 second' or exists (
           select from pg_locks j
           where j.virtualtransaction = l.virtualtransaction and j.locktype = 'relation'
             and j.relation = 'jobs'::regclass and j.mode in ('RowShareLock', 'RowExclusiveLock')))

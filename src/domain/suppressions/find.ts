@@ -20,7 +20,7 @@ export async function listSuppressions(
   tenant_id: string,
   { channel, reason, addresses, ...page }: SuppressionFilters,
 ): Promise<SuppressionRow[]> {
-  // Only filters with an index change the statement's text, because each connection plans each text once.
+  // Only filters with an index change the statement's text, because each connection must plan every distinct text.
   return await sql<SuppressionRow[]>`
     select ${suppressionColumns(sql)} from suppressions
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
@@ -41,7 +41,10 @@ export async function findSuppression(
   return row
 }
 
-/** The suppression that the key protects, or undefined. If it was deleted since, `sealed` is null. */
+/**
+ * The suppression that was created with this idempotency key, or undefined. If it was deleted later, `sealed` is
+ * null.
+ */
 export async function findSuppressionByKey(
   sql: Sql,
   key: KeyOnRoute,

@@ -58,7 +58,7 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
 /**
  * Deletes a suppression. Other suppressions of the address remain. Opt-out keywords received before have no further
  * effect. `eraseLiftedAddresses` erases the address later, because the event of the deletion shows it. Undefined when
- * there is none.
+ * the suppression does not exist.
  */
 export async function liftSuppression(
   sql: Sql,
@@ -68,7 +68,7 @@ export async function liftSuppression(
 ): Promise<SuppressionRow | undefined> {
   const [row] = await sql<SuppressionRow[]>`
     with opt_word as (
-      -- Locked before the suppression, in the same order as by opt-out keywords.
+      -- Locked before the suppression: opt-out keywords lock in the same order.
       insert into latest_opt_outs as w (tenant_id, channel, address, opts_out, received_at, fact_id)
       select tenant_id, channel, address, false, clock_timestamp(), id from suppressions
       where tenant_id = ${tenant_id} and id = ${id} and reason = 'opt_out' and deleted_at is null

@@ -38,7 +38,7 @@ const LIST_ARGUMENT_FILTERS = [
 ]
 
 const TOO_MANY_STEPS = 'step limit exceeded'
-/** Errors of LiquidJS and `countSteps` about limits, with the messages for callers. */
+/** The errors about limits, of LiquidJS and of `countSteps`, with the messages for callers. */
 const LIMIT_MESSAGES = new Map([
   [TOO_MANY_STEPS, 'it takes too long'],
   ['memory alloc limit exceeded', 'its output is too large'],
@@ -48,7 +48,7 @@ const LIMIT_MESSAGES = new Map([
 const POSITION = /(?:, file:[^,]*)?, line:\d+, col:\d+$/
 /** The variable at the start of an output. */
 const VARIABLE = /^\{\{-?\s*([\w.[\]'"-]+)/
-/** Messages may quote the template. */
+/** The limit for messages, which may quote the template. */
 const MAX_MESSAGE_LENGTH = 200
 
 /** One part of a template. `html`: inserted values are escaped. */
@@ -109,7 +109,7 @@ function createEngine(html: boolean): Liquid {
     lenientIf: true,
     ownPropertyOnly: true,
     templates: {},
-    // The same results on every host.
+    // Dates have the same results on every host.
     timezoneOffset: 0,
     locale: 'en-US',
     parseLimit: MAX_SOURCE_LENGTH,
@@ -206,7 +206,8 @@ function useMemory({ memoryLimit }: Context, value: unknown): void {
 }
 
 /**
- * The size of a value with all nested values, counting shared values each time; at least `max_size` if it is larger.
+ * The size of a value with all nested values, counting shared values each time; if it exceeds `max_size`, counting
+ * stops and the result is at least `max_size`.
  */
 function sizeOf(value: unknown, max_size: number): number {
   if (typeof value === 'string') return value.length
@@ -219,7 +220,10 @@ function sizeOf(value: unknown, max_size: number): number {
   return size
 }
 
-/** Refuses numbers beyond 2^53, where adding 1 has no effect and a range would never end. */
+/**
+ * The end of a range as a number. Refuses numbers from 2^53 - 1: beyond them adding 1 has no effect, and a range
+ * would never end.
+ */
 function rangeEnd(end: unknown): number {
   const number = Number(end)
   if (!(Math.abs(number) < Number.MAX_SAFE_INTEGER))

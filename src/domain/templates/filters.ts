@@ -54,13 +54,15 @@ export function dateIn(
   const instant = typeof at === 'number' ? new Date(at * 1000) : is_time ? new Date(at) : null
   if (instant === null || Number.isNaN(instant.getTime()) || (is_time && !isRealDay(at.slice(0, 10))))
     throw new Error(
-      'date_in needs a time with its offset: 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970, not as a text',
+      'date_in needs a time with its offset such as 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number (not text) of seconds since 1970',
     )
   const zone = zoneOf(time_zone)
   const is_day = typeof at === 'string' && DAY.test(at)
   const with_time = time !== undefined && time !== null
   if (is_day && with_time)
-    throw new Error('date_in shows a time only for a time: 2026-11-26 is a day, so omit the fourth argument')
+    throw new Error(
+      'date_in cannot show a time of day for a day: 2026-11-26 is a day, so omit the fourth argument',
+    )
   const options = {
     timeZone: is_day ? 'UTC' : zone,
     dateStyle: styleOf(date),
@@ -83,9 +85,9 @@ function localeOf(locale: unknown): string {
     // For an unsupported language, Intl falls back to the language of the server.
     if (name !== undefined && Intl.DateTimeFormat.supportedLocalesOf(name).length > 0) return name
   } catch {
-    // A name of valid form may still be invalid.
+    // Intl rejects the name: the form of a locale does not guarantee that it is valid.
   }
-  throw new Error('a locale is a language such as "de" or "en-GB"')
+  throw new Error('the locale must be a language such as "de" or "en-GB"')
 }
 
 function zoneOf(zone: unknown): string {
@@ -94,14 +96,14 @@ function zoneOf(zone: unknown): string {
     if (is_name)
       return new Intl.DateTimeFormat(STANDARD_LOCALE, { timeZone: zone }).resolvedOptions().timeZone
   } catch {
-    // The zone does not exist.
+    // Intl rejects the name: the time zone does not exist.
   }
   throw new Error('date_in needs a time zone: date_in: "Europe/Berlin"')
 }
 
 function styleOf(style: unknown): (typeof STYLES)[number] {
   const found = STYLES.find((each) => each === style)
-  if (found === undefined) throw new Error(`a style is one of ${STYLES.join(', ')}`)
+  if (found === undefined) throw new Error(`the style must be one of ${STYLES.join(', ')}`)
   return found
 }
 

@@ -17,7 +17,7 @@ export async function listTemplates(
   tenant_id: string,
   { channel, name, ...page }: TemplateFilters,
 ): Promise<Template[]> {
-  // Only filters with an index change the statement's text, because each connection plans each text once.
+  // Only filters with an index change the statement's text, because each connection must plan every distinct text.
   return await sql<Template[]>`
     select ${columnList(sql, LISTED)}, null as text, null as html, null as body from templates
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)} and deleted_at is null
@@ -39,7 +39,9 @@ export async function findTemplate(
   return row
 }
 
-/** The template that was created with this key, even if it was deleted since; or undefined. */
+/**
+ * The template that was created with this idempotency key, even if it was deleted later; undefined if there is none.
+ */
 export async function findTemplateByKey(
   sql: Sql,
   key: KeyOnRoute,

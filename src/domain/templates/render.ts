@@ -10,7 +10,7 @@ import { createExhaustedList } from '#core/used-up.ts'
 import type { TemplateFault, TemplateSource } from './engine.ts'
 import { isHtml, partsOfTemplate, type TemplateParts, type RenderedTemplate } from './template.ts'
 
-const tooManyOfTenant = () =>
+const tenantQueueFull = () =>
   new AppError('rate_limited', {
     retry_after_s: 1,
     message: 'Too many of your templates wait to be rendered: send fewer at once.',
@@ -18,21 +18,25 @@ const tooManyOfTenant = () =>
 /** One rendering per tenant at a time. `bytes` counts the templates and variables of waiting renderings. */
 const TENANT_GATE = {
   running: 1,
-  queue: { waiting: 1_000, bytes: 8 * 1024 * 1024, wait_ms: 5_000, refuse: tooManyOfTenant },
+  queue: { waiting: 1_000, bytes: 8 * 1024 * 1024, wait_ms: 5_000, refuse: tenantQueueFull },
 }
-const tooManyOfAll = () =>
-  new AppError('overloaded', { message: 'Too many templates wait to be rendered; nothing was accepted.' })
+const renderQueueFull = () =>
+  new AppError('overloaded', {
+    message: 'Too many templates wait to be rendered. Nothing was accepted: retry later.',
+  })
 /**
  * Two renderings at a time, so that hostile templates cannot occupy every processor. At most one per tenant waits
  * here.
  */
 const GLOBAL_GATE = {
   running: 2,
-  queue: { waiting: 256, bytes: 32 * 1024 * 1024, wait_ms: 5_000, refuse: tooManyOfAll },
+  queue: { waiting: 256, bytes: 32 * 1024 * 1024, wait_ms: 5_000, refuse: renderQueueFull },
 }
 /** The CPU time for all parts of a template. */
 const MAX_CPU_MS = 1_000
-/** The time for a thread to start. It can be long on a busy machine, and is not the template's fault. */
+/**
+ * The time for a thread to start. On a busy machine it is long for reasons that have nothing to do with the template.
+ */
 const START_TIMEOUT_MS = 15_000
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./render-thread.ts', import.meta.url)
@@ -105,9 +109,11 @@ async function renderQueued(
     waiter,
   )
   if (outcome === 'starved')
-    throw new AppError('overloaded', { message: 'Templates cannot be rendered now; nothing was accepted.' })
+    throw new AppError('overloaded', {
+      message: 'Templates cannot be rendered now. Nothing was accepted: retry later.',
+    })
   if (outcome === 'used_up') throw invalid(null, faultWithoutLine('it takes too long'))
-  // During a mere check, the part is a field of the request.
+  // When a template is only checked (`variables` null), its parts are fields of the request.
   if ('fault' in outcome)
     throw invalid(outcome.part, outcome.fault, variables === null ? outcome.part : undefined)
   return outcome.rendered

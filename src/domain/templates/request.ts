@@ -71,12 +71,12 @@ export async function updateTemplate(
       })
     await checkTemplate(tenant_id, changed, signal)
     const written = await writeTemplate(sql, changed, event_id)
-    // Undefined: another request changed the template meanwhile.
+    // `written` is undefined if another request changed the template meanwhile.
     if (written !== undefined) return written
   }
 }
 
-/** Updates a template if it has not changed since it was read; undefined if it has. */
+/** Updates a template if it has not changed since it was read; undefined if another request has changed it. */
 async function writeTemplate(sql: Sql, changed: Template, event_id: string): Promise<Template | undefined> {
   const [row] = await withUniqueName(
     sql<Template[]>`

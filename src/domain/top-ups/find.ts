@@ -12,7 +12,8 @@ export type TopUpFilters = ListPage & {
 /** The top-ups of a tenant, newest first. */
 export async function listTopUps(sql: Sql, tenant_id: string, filters: TopUpFilters): Promise<TopUp[]> {
   const { status, currency } = filters
-  // Pending top-ups are few and have a partial index. Other filters do not change the statement's text.
+  // Only the filter of pending top-ups, which has an index, changes the statement's text: each connection must plan
+  // every distinct text.
   return await sql<TopUp[]>`
     select ${topUpColumns(sql)} from top_ups
     where tenant_id = ${tenant_id}

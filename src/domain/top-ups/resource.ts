@@ -25,7 +25,7 @@ export const topUpResource = {
     agreeing_statuses: {
       pending: ['pending'],
       succeeded: ['succeeded'],
-      // In all of these statuses no money stayed.
+      // In each of these statuses the money never arrived or was taken back.
       failed: ['failed', 'canceled'],
       canceled: ['canceled', 'failed'],
       reversed: ['failed', 'canceled'],
@@ -43,7 +43,10 @@ function topUpContradiction(ours: Side, theirs: Side): string | null {
   return `the top-up ${here} here, but the processor ${there}`
 }
 
-/** The condition under which a report adds nothing: `pending` always, others when they are settled already. */
+/**
+ * The condition under which a report adds nothing: `pending` always, the other statuses when they are settled
+ * already.
+ */
 function topUpIsRedundant(sql: Sql | Tx): Fragment {
   return sql`
     ${sameAmount(sql)} and case reported.status

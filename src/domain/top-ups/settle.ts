@@ -10,17 +10,17 @@ import { requestLookups } from '../reconciliation/lookups.ts'
 import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import { topUpSchema, type TopUpStatus } from './top-up.ts'
 
-/** An update of a top-up by its processor. `reversed`: the money came and was taken back. */
+/** An update of a top-up by its processor. `reversed`: the money arrived and was taken back. */
 export type TopUpUpdate = {
   tenant_id: string
   top_up_id: string
   reported: TopUpStatus | 'reversed'
   processor_reference: string | null
-  /** Present if it failed or was reversed. */
+  /** Present if the top-up failed or was reversed. */
   failure: { code: string; message: string } | null
 }
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyTopUpUpdate = { processor_reference: null, failure: null } as const
 
 /** The settlement of a job with an update of a top-up, and with the notification that reported the update, if any. */

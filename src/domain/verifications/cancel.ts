@@ -11,7 +11,10 @@ import type { Verification } from './verification.ts'
  */
 export const CANCELLATION_FAILURES = {
   canceled: { code: 'canceled', message: 'The session was canceled at the provider.' },
-  abandoned: { code: 'abandoned', message: 'Nobody continued it for too long.' },
+  abandoned: {
+    code: 'abandoned',
+    message: 'The verification expired: the person did not continue it in time.',
+  },
   subject_gone: {
     code: 'subject_gone',
     message: 'The customer was deleted, or the merchant or recipient was archived.',
@@ -25,15 +28,15 @@ export const CANCELLATION_FAILURES = {
 export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
   const request = requestJson(sql, cancelVerification, { reference: sql`provider_reference` })
   const job_rows = sql`
-    select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, false as will_wake,
-      null::text as dedupe_key, request_id, ${request} as request
+    select job_id, tenant_id, kyc_id as resource_id, jsonb_build_object('kyc_id', kyc_id) as payload,
+      false as will_wake, null::text as dedupe_key, request_id, ${request} as request
     from (${rows}) v`
   return enqueue(sql, cancelVerification, job_rows)
 }
 
 /**
- * Inserts jobs that cancel the sessions of verifications that waited for the person for `ttl_days` days without a
- * change. The canceled session rejects the verification. At most `limit`; returns the count.
+ * Inserts jobs that cancel the sessions of verifications that have waited for the person for `ttl_days` days without
+ * a change. The canceled session rejects the verification. At most `limit`; returns the count.
  */
 export async function cancelAbandonedVerifications(
   sql: Sql,
@@ -65,9 +68,10 @@ export async function cancelAbandonedVerifications(
 }
 
 /**
- * The first parts of the statement that deletes or archives a subject. `open_verification`: the subject's open
- * verification, whose session is canceled now, or as soon as it waits for the person. The statement must read
- * `open_verification` before it updates the subject, because settlements lock the verification first too.
+ * The first parts of the statement that deletes or archives the subject of verifications (a customer, merchant or
+ * recipient). `open_verification`: the subject's open verification, whose session is canceled now, or as soon as it
+ * waits for the person. The statement must read `open_verification` before it updates the subject, because
+ * settlements lock the verification first too.
  */
 export function cancelOpenVerification(
   sql: Sql,

@@ -14,8 +14,8 @@ export async function listVerifications(
   tenant_id: string,
   { status, subject_type, subject_id, open = false, ...page }: VerificationFilters,
 ): Promise<Verification[]> {
-  // Open and rejected verifications and the verifications of a subject have indexes. Other filters do not change the
-  // statement's text.
+  // Only filters with an index (open, rejected, the subject) change the statement's text, because each connection
+  // must plan every distinct text.
   const only_open = open || (status !== undefined && isOpenVerification(status))
   return await sql<Verification[]>`
     select ${verificationColumns(sql)} from verifications
@@ -47,7 +47,7 @@ export async function findVerification(
   return verification
 }
 
-/** The verification that the key protects, or undefined. */
+/** The verification that was created with this idempotency key, or undefined. */
 export async function findVerificationByKey(
   sql: Sql,
   key: KeyOnRoute,
@@ -89,7 +89,7 @@ export async function findVerificationByIds(
   return verification
 }
 
-/** The database's time. Read it before a query to a provider: of two answers, the one to the later query wins. */
+/** The database's time. Read it before a query to a provider: of two answers, the answer to the later query wins. */
 export async function findDatabaseTime(sql: Sql): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp() as now`
   return row!.now

@@ -2,8 +2,8 @@
 import type { Sql } from '#core/db.ts'
 
 /**
- * Removes and returns the sealed link of a job. Of concurrent calls, exactly one returns it. Undefined for an expired
- * link.
+ * Removes and returns the sealed link of a job. Of concurrent calls, exactly one returns the link. Undefined if the
+ * link has expired or was returned before.
  */
 export async function consumeVerificationLink(
   sql: Sql,

@@ -27,7 +27,7 @@ export type VerificationRequest = JobRequest & {
   provider: string
 }
 
-/** The column with the time at which a subject was removed. */
+/** For each type of subject, the column with the time at which the subject was deleted or archived. */
 const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
   customer: 'deleted_at',
   merchant: 'archived_at',
@@ -35,10 +35,10 @@ const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
 }
 
 /**
- * Creates a verification and inserts its job. The guard reads the row of the subject: it exists, is not removed, and
- * its latest verification is decided. Returns `key_used` when the key was used before; undefined when the guard
- * refused, or when another verification is open that the subject's row does not show. Throws a unique violation, and
- * writes nothing, when another request uses the key at the same time.
+ * Creates a verification and inserts its job. The guard reads the row of the subject: the subject must exist and not
+ * be removed, and its latest verification must be decided. Returns `key_used` when the key was used before; undefined
+ * when the guard refused, or when the subject has another open verification that its row does not show. Throws a
+ * unique violation, and writes nothing, when another request uses the key at the same time.
  */
 export async function requestVerification(
   sql: Sql,
@@ -142,7 +142,7 @@ export async function requestVerificationLink(
       ) v
       where not g.key_used and ${MAX_OPEN_LINKS} > (
         select count(*) from jobs j
-        where j.tenant_id = g.tenant_id and j.subject_id = g.kyc_id and j.name = ${linkVerification.name}
+        where j.tenant_id = g.tenant_id and j.resource_id = g.kyc_id and j.name = ${linkVerification.name}
           and j.finished_at is null)
     ),
     stored_keys as (${storeKeys(sql, 'kyc', keys)}),
@@ -156,7 +156,7 @@ export type DecideRequest = IdempotentRequest & {
   tenant_id: string
   kyc_id: string
   event_id: string
-  /** The id of the job that cancels the session if it waits for the person. */
+  /** The id of the job that cancels the session if the session waits for the person. */
   job_id: string
   key_id: string
   decision: 'approved' | 'rejected'
@@ -164,9 +164,9 @@ export type DecideRequest = IdempotentRequest & {
 }
 
 /**
- * Decides a verification manually, once. It overrides a decision of the provider, and cancels a session that waits
- * for the person. Returns `key_used` when the key was used before; undefined when the verification does not exist or
- * was decided manually.
+ * Decides a verification manually, once. The decision overrides a decision of the provider, and cancels a session
+ * that waits for the person. Returns `key_used` when the key was used before; undefined when the verification does
+ * not exist or was decided manually.
  */
 export async function decideVerification(
   sql: Sql,
@@ -203,6 +203,6 @@ export async function decideVerification(
     select g.key_used, v.* from requests g left join (select ${verificationColumns(sql)} from v) v on true`
   const { key_used, ...verification } = row!
   if (key_used) return 'key_used'
-  // The left join is empty when the guard refused.
+  // If the guard refused the request, the left join returns a row of nulls.
   return verification.id === null ? undefined : verification
 }

@@ -24,7 +24,7 @@ const AGREEING_STATUSES = {
   processing: ['processing', 'approved', 'rejected'],
   verified: ['approved', 'rejected'],
   canceled: ['rejected', 'approved'],
-  // Canceled by an erasure, independent of the decision before.
+  // The provider erased the session; its earlier decision is not known any more.
   redacted: ['approved', 'rejected'],
 }
 
@@ -35,7 +35,7 @@ export const verificationResource = {
   events: VERIFICATION_EVENTS,
   under_way: {
     open: (sql) => sql`p.open`,
-    // Waiting for the person and checks of the provider can take long.
+    // The person and the provider's checks can take long in these statuses.
     statuses: ['requires_input', 'processing'],
   },
   at_provider: {
@@ -53,12 +53,15 @@ export const verificationResource = {
 const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
 /**
- * A decision that is not manual must be that of the provider. This includes rejections after a refusal by the
- * provider.
+ * The difference of two decisions: a decision that is not manual must be the provider's decision. This includes
+ * rejections after the provider refused the call.
  */
 function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
   if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null
   if (DECISIONS[theirs.status] === ours.status) return null
-  return { detail: `it is ${ours.status} here, and ${theirs.status} at the provider`, transient: false }
+  return {
+    detail: `the verification is ${ours.status} here and ${theirs.status} at the provider`,
+    transient: false,
+  }
 }

@@ -26,7 +26,7 @@ export type VerificationUpdate = {
   link: { sealed: string; valid_ms: number } | null
 }
 
-/** The optional fields of an update, empty. */
+/** The optional fields of an update, all empty. */
 export const emptyVerificationUpdate = {
   as_of: null,
   provider_reference: null,
@@ -45,8 +45,8 @@ const MAX_STORED_LINKS = 20
 
 /**
  * Settles jobs with updates of verifications, in one statement. The settlements of one call must be of different
- * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the one
- * to the later query wins. Decisions are final. Returns the ids of the jobs with a valid lease; for other jobs
+ * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the
+ * answer to the later query wins. Decisions are final. Returns the ids of the jobs with a valid lease; for other jobs
  * nothing is written.
  */
 export async function settleVerifications(
@@ -98,8 +98,9 @@ export async function settleVerifications(
         updated_at = case when s.status_after <> s.status_before
             or (s.applies and s.failure is distinct from (s.row_before).failure)
             or ((s.row_before).provider_reference is null and s.provider_reference is not null)
-            -- An abandoned verification is canceled again after the same time. If the subject was removed, each lookup
-            -- repeats the cancellation, and lookups of unchanged rows become rare.
+            -- If a cancellation was refused, the update time restarts the waiting time of an abandoned verification.
+            -- It does not change if the subject was removed: each lookup repeats that cancellation, and unchanged
+            -- rows are looked up less and less often.
             or (s.reported = 'cancel_refused' and (s.row_before).open
               and (s.row_before).cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else (s.row_before).updated_at end
@@ -121,8 +122,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select updates.*, v.row_before, v.status as status_before,
-        -- Rejected without a decision: its call was settled as failed, so the page of an existing session is never
-        -- shown.
+        -- A verification that is rejected without a decision was settled as failed: nobody sees the page of its
+        -- session, so the session is canceled.
         (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone')
             or (v.status = 'rejected' and v.decided_by is null))
           and updates.reported = 'requires_input' and v.cancel_requested_at is null as to_cancel,
@@ -156,7 +157,7 @@ function computingTransitions(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** The stored links of the locked row that remain next to a new link. */
+/** The stored links of the locked row that remain when a new link is added. */
 function storedLinks(sql: Sql | Tx): Fragment {
   return sql`
     case when (select count(*) from jsonb_object_keys((s.row_before).links)) < ${MAX_STORED_LINKS}

@@ -47,7 +47,7 @@ export const verificationEventSchema = z
       example: '0198f6f0-7ec1-7000-8000-123456789abc',
     }),
     return_url: z.string().nullable().meta({
-      description: "Where the person is sent after the provider's page.",
+      description: "The URL to which the person is sent after the provider's page.",
       example: 'https://shop.example/verified',
     }),
     provider: z.string().meta({ description: 'The provider that verifies.', example: IDENTITY.provider }),

@@ -11,19 +11,22 @@ export type DisabledEndpoint = {
   failing_since: string | null
 }
 
-/** The maximum length of a host name; a longer one would make the subject too long. */
+/** The maximum length of a host name; a longer name would make the subject too long. */
 const MAX_HOST_LENGTH = 253
 const MAX_DESCRIPTION_LENGTH = 500
-/** The first failed delivery was created at most this long before its failure, unless it waited for others. */
+/**
+ * The longest usual time between the creation of a delivery and its first failure: the recovery must begin this long
+ * before the first failure.
+ */
 const LOOKBACK_MS = 3_600_000
 
-/** The subject, one line, and the plain text. Of the URL only the host: the path may be secret as well. */
+/** The subject (one line) and the plain text. They contain only the host of the URL, because the path may be secret. */
 export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; text: string } {
   const { tenant_id, slug, id, disabled_reason } = endpoint
-  const host = oneLine(URL.parse(endpoint.url)?.host ?? 'unknown').slice(0, MAX_HOST_LENGTH)
-  const description = oneLine(endpoint.description ?? '').slice(0, MAX_DESCRIPTION_LENGTH)
-  const since = endpoint.failing_since === null ? null : toTheSecond(Date.parse(endpoint.failing_since))
-  const missing_since = since === null ? null : toTheSecond(Date.parse(since) - LOOKBACK_MS)
+  const host = toSingleLine(URL.parse(endpoint.url)?.host ?? 'unknown').slice(0, MAX_HOST_LENGTH)
+  const description = toSingleLine(endpoint.description ?? '').slice(0, MAX_DESCRIPTION_LENGTH)
+  const since = endpoint.failing_since === null ? null : formatWithoutMs(Date.parse(endpoint.failing_since))
+  const missing_since = since === null ? null : formatWithoutMs(Date.parse(since) - LOOKBACK_MS)
   const reason =
     disabled_reason === 'gone'
       ? 'It answered 410 Gone.'
@@ -51,11 +54,11 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
   return { subject: `Webhook endpoint of ${slug} disabled: ${host}`, text: lines.join('\n') }
 }
 
-/** Text of the tenant: stays on one line, without direction marks. */
-function oneLine(text: string): string {
+/** A text of the tenant on one line, without control characters and direction marks. */
+function toSingleLine(text: string): string {
   return text.replaceAll(/[\p{C}\p{Z}]+/gu, ' ').trim()
 }
 
-function toTheSecond(at_ms: number): string {
+function formatWithoutMs(at_ms: number): string {
   return `${new Date(at_ms).toISOString().slice(0, 19)}Z`
 }

@@ -33,7 +33,7 @@ export const endpointEventSchema = z
     description: z.string().nullable().meta({ description: 'Your description.', example: 'The shop' }),
     ordered: z.boolean().meta({
       description:
-        'Whether events are sent one at a time, by their sequence. An event that fails then holds up later ones until it is final.',
+        'Whether events are sent one at a time, by their sequence. Then an event whose delivery fails delays later events until its delivery is final.',
       example: false,
     }),
     max_in_flight: z.int().meta({
@@ -107,7 +107,9 @@ export function endpointSealingContext(
   return { tenant_id, table: 'webhook_endpoints', row: id, column }
 }
 
-/** The creation and the deletion of each endpoint were announced. */
+/**
+ * The audit check that each endpoint has one event of its creation and, if it is deleted, one event of its deletion.
+ */
 function endpointEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const deleted = sql`(p.deleted_at is not null)::integer::bigint`
   const required = sql`

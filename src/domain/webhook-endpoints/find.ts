@@ -35,7 +35,10 @@ export async function findEndpoint(
   return row
 }
 
-/** The endpoint that the key protects, even if it is deleted; or undefined. */
+/**
+ * The endpoint that was created with this idempotency key or changed with it, even if the endpoint is deleted; or
+ * undefined.
+ */
 export async function findProtectedEndpoint(
   sql: Sql,
   sent: KeyOnRoute,

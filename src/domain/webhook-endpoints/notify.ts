@@ -1,4 +1,5 @@
-// Notifies the contacts of tenants by email about automatically disabled endpoints, once each time.
+// Notifies the contacts of tenants by email about automatically disabled endpoints, once for each time that an
+// endpoint is disabled.
 import { databaseCode, isRowError, isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { SealError } from '#core/secrets.ts'
 import { countingMessages } from '../messages/limits.ts'
@@ -11,12 +12,12 @@ import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
  * again.
  */
 const MAX_EMAILS_PER_HOUR = 60
-/** The scope of this limit. The tenant's own messages use the scopes `minute` and hashes. */
+/** The scope of this limit among the counted limits. The tenant's own messages use the scopes `minute` and hashes. */
 const SCOPE = 'contact'
 
 /**
- * `reason`: why the endpoint was disabled. `how`: by email, or why no email was sent. `error`: why the email
- * could not be written; `put_off`: it is retried in the next run, `failed`: it is not.
+ * `reason`: why the endpoint was disabled. `how`: by email, or why no email was sent. `error`: why the email could
+ * not be written; `put_off`: the email is retried in the next run; `failed`: it is not retried.
  */
 export type NotifiedEndpoint = {
   tenant_id: string
@@ -30,10 +31,10 @@ type UnnotifiedEndpoint = DisabledEndpoint & { contact_email: string | null; ena
 type ContactedEndpoint = UnnotifiedEndpoint & { contact_email: string }
 
 /**
- * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system tenant,
- * and marks the endpoints as notified, also those without a recipient. Skips the ids in `put_off`, endpoints
- * locked by another worker, and tenants that have reached their hourly limit, which follow in the next hour. An
- * email that cannot be written does not hold up others. Returns the result of each.
+ * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system tenant, and
+ * marks the endpoints as notified, also those without a recipient. Skips the ids in `put_off`, endpoints locked by
+ * another worker, and tenants that have reached their hourly limit, which follow in the next hour. An email that
+ * cannot be written does not block others. Returns the result of each.
  */
 export async function notifyOfDisabled(
   sql: Sql,
@@ -46,7 +47,7 @@ export async function notifyOfDisabled(
       async (tx) => await notifyContacts(tx, settings, await findUnnotified(tx, limit, put_off)),
     )
   } catch (error) {
-    if (affectsAll(error)) throw error
+    if (affectsAllEndpoints(error)) throw error
   }
   const notified: NotifiedEndpoint[] = []
   while (notified.length < limit) {
@@ -70,7 +71,7 @@ async function notifyFirst(
     return notified
   } catch (error) {
     const [endpoint] = first
-    if (endpoint === undefined || affectsAll(error)) throw error
+    if (endpoint === undefined || affectsAllEndpoints(error)) throw error
     const how = isEndpointError(error) ? 'failed' : 'put_off'
     if (how === 'failed') await markNotified(tx, first)
     const { tenant_id, id, disabled_reason: reason } = endpoint
@@ -78,8 +79,8 @@ async function notifyFirst(
   }
 }
 
-/** Whether the error affects all endpoints, so that trying others is useless. */
-function affectsAll(error: unknown): boolean {
+/** Whether the error affects all endpoints, so that the other endpoints need not be tried. */
+function affectsAllEndpoints(error: unknown): boolean {
   return isUnavailable(error) || error instanceof SealError
 }
 
@@ -91,7 +92,10 @@ function isEndpointError(error: unknown): boolean {
   return isRowError(error) && databaseCode(error) !== '42501'
 }
 
-/** All or nothing. */
+/**
+ * Writes the emails about these endpoints and marks the endpoints as notified: all of them, or none if an error is
+ * thrown.
+ */
 async function notifyContacts(
   tx: Tx,
   settings: SystemEmailSettings,

@@ -83,7 +83,7 @@ async function writeEndpoint(
     from (values (true)) one left join (select ${endpointColumns(sql)} from e) created on true`
   const { is_new, ...endpoint } = row!
   if (!is_new) return 'key_used'
-  // The row of the left join.
+  // The left join returned a row of nulls: no slot was free.
   if ((endpoint.id as string | null) === null)
     throw new AppError('too_many_webhook_endpoints', { context: { most: MAX_ENDPOINTS } })
   return endpoint
@@ -137,9 +137,9 @@ function statusColumns(sql: Tx, change: EndpointChange): Fragment {
 }
 
 /**
- * Gives an endpoint a new secret. The previous ones sign for `grace_s` more seconds, or for the rest of their
- * own time if that is shorter; at most the last ten. Undefined if the key was used before or the endpoint does
- * not exist.
+ * Gives an endpoint a new secret. The previous secrets sign for `grace_s` more seconds, or for the rest of their own
+ * time if that is shorter. At most the last ten previous secrets still sign. Undefined if the key was used before or
+ * the endpoint does not exist.
  */
 export async function rotateSecret(
   sql: Sql,
@@ -183,7 +183,7 @@ export async function rotateSecret(
 }
 
 /**
- * Deletes an endpoint and returns its last state; its slot is free. Its headers and secrets are erased, because
+ * Deletes an endpoint and returns its last state; its slot becomes free. Its headers and secrets are erased, because
  * nothing more is sent. Undefined if it does not exist.
  */
 export async function deleteEndpoint(

@@ -1,7 +1,7 @@
 // Deletes outdated delivery counts, deleted endpoints and completed recoveries.
 import type { Sql } from '#core/db.ts'
 
-/** Statistics cover seven days. */
+/** The days for which counts are retained: statistics cover seven days. */
 const RETENTION_DAYS = 8
 
 /** Deletes at most `limit` old counts and returns their number. */

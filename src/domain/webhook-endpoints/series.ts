@@ -16,7 +16,7 @@ export const endpointHourSchema = pointSchema.extend({
   p50_ms: z.int().nullable(),
   p95_ms: z.int().nullable(),
 })
-export const endpointSeriesSchema = z.object({ endpoint_id: z.uuid(), line: z.array(pointSchema) })
+export const endpointSeriesSchema = z.object({ endpoint_id: z.uuid(), points: z.array(pointSchema) })
 
 /** The hours of an endpoint, oldest first, including empty ones. */
 export async function findEndpointHours(
@@ -44,7 +44,7 @@ export async function findEndpointHours(
     group by at order by at`
 }
 
-/** The same for every endpoint of a tenant, in periods of six hours and without durations. */
+/** The outcomes of the deliveries of every endpoint of a tenant, in periods of six hours, without durations. */
 export async function findEndpointSeries(
   sql: Sql,
   tenant_id: string,
@@ -52,7 +52,7 @@ export async function findEndpointSeries(
   return await sql<z.output<typeof endpointSeriesSchema>[]>`
     select endpoint_id, jsonb_agg(
       jsonb_build_object('at', ends - interval '6 hours', 'delivered', delivered, 'failed', failed,
-        'failed_attempts', failed_attempts) order by ends) as line
+        'failed_attempts', failed_attempts) order by ends) as points
     from (
       select p.id as endpoint_id, ends, ${counts(sql)}
       from webhook_endpoints p

@@ -49,7 +49,7 @@ export async function findEndpointStats(
       (select count(*) from webhook_due d where d.tenant_id = e.tenant_id and d.endpoint_id = e.id)
         + (select count(*) from jobs j
           where j.queue = ${sendDelivery.queue} and j.tenant_id = e.tenant_id and j.finished_at is null
-            and j.subject_id = e.id and j.name = ${sendDelivery.name}) as pending,
+            and j.resource_id = e.id and j.name = ${sendDelivery.name}) as pending,
       (select min(took_ms) from ranked where share >= 0.5) as p50_ms,
       (select min(took_ms) from ranked where share >= 0.95) as p95_ms,
       (select max(last_at) from counted where bucket >= 0) as last_success_at,

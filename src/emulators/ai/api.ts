@@ -20,7 +20,7 @@ type ModelRequest = {
   log: LoggedRequest | null
 }
 
-/** No `still_processing`: completions have no such status. */
+/** `still_processing` is missing, because completions have no status. */
 const REFUSALS = {
   error_500: () => refused(serverFailed()),
   conflict_409: () => refused(new AiRefusal(409, 'The request conflicts with another one.')),

@@ -24,11 +24,11 @@ export type CompletionOutput = {
 
 const CHARACTERS_PER_TOKEN = 4
 const MAX_ECHO_LENGTH = 200
-/** References of a schema may be cyclic and grow exponentially. */
+/** Maximum depth of a generated value: references of a schema may be cyclic and grow exponentially. */
 const MAX_DEPTH = 24
 const MAX_VALUES = 10_000
 
-/** Throws AiRefusal for a request that OpenAI refuses or that this emulator does not support. */
+/** Reads a request. Throws AiRefusal if OpenAI refuses the request or this emulator does not support it. */
 export function readCompletionInput(body: string): CompletionInput {
   const input = readRequest(objectOf(body))
   const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = input
@@ -49,12 +49,15 @@ export function readCompletionInput(body: string): CompletionInput {
   }
 }
 
-/** A text made from the input, or a value of the schema. `[[refuse]]` and `[[garbage]]` in the text trigger failures. */
+/**
+ * The completion: a text made from the input, or a value of the schema. `[[refuse]]` and `[[garbage]]` in the text
+ * trigger failures.
+ */
 export function completionFor({ text, format, max_tokens }: CompletionInput): CompletionOutput {
   if (text.includes('[[refuse]]'))
     return { content: null, refusal: 'I cannot help with that.', finish_reason: 'stop', output_tokens: 6 }
   if (text.includes('[[garbage]]')) {
-    // Any text is a valid answer, so garbage means no content.
+    // Without a schema any text is a valid answer, so `[[garbage]]` returns no content.
     const content = format === null ? null : '%% not the requested JSON'
     return { content, refusal: null, finish_reason: 'stop', output_tokens: 6 }
   }
@@ -77,7 +80,7 @@ function jsonFor({ name, schema }: NonNullable<CompletionInput['format']>, text:
   return { label: labels.find((each) => text.includes(each)) ?? labels[0] }
 }
 
-/** The complete schema, and how many more values may be generated. */
+/** The complete schema, and the number of values that may still be generated. */
 type Root = { schema: Schema; left: number }
 
 /** A value from the defaults, enums and types of a schema. */
@@ -159,7 +162,7 @@ function objectOf(body: string): Schema {
     const value: unknown = JSON.parse(body)
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Schema
   } catch {
-    // Refused below.
+    // Text that is not JSON is refused below.
   }
   throw new AiRefusal(400, 'We could not parse the JSON body of your request.')
 }

@@ -6,9 +6,9 @@ import { AI_ERRORS } from './errors.ts'
 
 /** The record of a completion, without the texts of request and answer. */
 export type Completion = {
-  /** From 1, without gaps. */
+  /** Sequence number, from 1 without gaps. */
   seq: number
-  /** ISO 8601, of the real clock. */
+  /** Time of the real clock (ISO 8601). */
   at: string
   effect: 'completion'
   id: string
@@ -22,19 +22,19 @@ export type Completion = {
 
 export type AiEmulator = {
   url: string
-  /** Null: any key is accepted. */
+  /** The API key; null: any key is accepted. */
   api_key: string | null
   faults: Faults
   requests: RequestLog
   /** The newest completions. */
   completions: Completion[]
-  /** Contains all completions. */
+  /** The file with all completions. */
   file: AppendFile | null
-  /** Requests that have already had their 429 of `[[429]]`. */
+  /** Requests that have already got the 429 that `[[429]]` triggers. */
   limited: Set<string>
 }
 
-/** Older completions are only in the file. */
+/** Maximum number of completions in memory. Older completions are only in the file. */
 const MAX_COMPLETIONS = 1_000
 
 /** Adds a completion and drops the oldest above MAX_COMPLETIONS. */

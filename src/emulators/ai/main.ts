@@ -18,15 +18,15 @@ import { aiPage } from './page.ts'
 const HOST = '127.0.0.1'
 
 export type AiEmulatorOptions = {
-  /** Default: 127.0.0.1. */
+  /** The listen address. Default: 127.0.0.1. */
   host?: string
-  /** 0: any free port. */
+  /** The port; 0: any free port. */
   port: number
-  /** If set, other keys get 401. */
+  /** The API key. If it is set, other keys get 401. */
   api_key?: string
-  /** Null or missing: memory only. */
+  /** Folder of the record. Null or missing: the record is in memory only. */
   data_dir?: string | null
-  /** Default: true. */
+  /** Whether requests are recorded. Default: true. */
   record_requests?: boolean
 }
 

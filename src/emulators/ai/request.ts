@@ -27,7 +27,7 @@ const format = z.discriminatedUnion('type', [
 ])
 const tokens = z.int().min(1).nullish()
 
-/** 16 pairs; names of up to 64 characters, values of up to 512 (`Metadata`). */
+/** Metadata: up to 16 pairs, with names of up to 64 and values of up to 512 characters (`Metadata`). */
 const metadata = z
   .record(z.string().max(64), z.string().max(512))
   .refine((pairs) => Object.keys(pairs).length <= 16)

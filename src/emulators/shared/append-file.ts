@@ -69,7 +69,7 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
       const line = JSON.stringify(value)
       if (characters + line.length > MAX_BUFFERED_CHARACTERS) {
         is_stopped = true
-        printStatus(`${path} could not be written for too long: further entries are lost.`)
+        printStatus(`${path} cannot be written, and the buffer is full: further entries are lost.`)
         return
       }
       waiting.push(line)

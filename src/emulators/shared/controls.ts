@@ -29,7 +29,7 @@ export type EmulatorErrors = {
   parameter: (message: string, param: string) => Error
   unknownUrl: (method: string, path: string) => Error
   of: (status: number, message: string) => Error
-  /** The answer for such an error; null for any other error. */
+  /** The answer for an error that these functions have created; null for any other error. */
   answerOf: (error: unknown) => { status: number; body: string } | null
 }
 

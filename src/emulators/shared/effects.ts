@@ -12,12 +12,12 @@ const RESOURCES = [
   'transfer_reversal',
   'topup',
 ] as const
-type Subjects = { [Resource in (typeof RESOURCES)[number]]?: string }
+type EffectReferences = { [Resource in (typeof RESOURCES)[number]]?: string }
 
-export type Effect = Subjects & {
-  /** From 1, without gaps. */
+export type Effect = EffectReferences & {
+  /** Sequence number, from 1 without gaps. */
   seq: number
-  /** ISO 8601, of the real clock. */
+  /** Time of the real clock (ISO 8601). */
   at: string
   effect:
     | 'authorize'
@@ -34,7 +34,7 @@ export type Effect = Subjects & {
     | 'top_up_reversed'
     | 'dispute_withdrawn'
     | 'dispute_reinstated'
-  /** In the smallest unit. For `cancel`: the released amount. */
+  /** The amount in the smallest unit. For `cancel`: the released amount. */
   amount: number
   currency: string
   idempotency_key: string | null
@@ -42,7 +42,7 @@ export type Effect = Subjects & {
   source: Call['source']
 }
 
-/** `file` contains the same lines. */
+/** The record in memory. `file` contains the same lines. */
 export type Effects = { lines: Effect[]; file: AppendFile | null }
 
 /** Appends an effect. `moved`: the ids of its objects, the amount in the smallest unit, and the metadata. */
@@ -50,14 +50,14 @@ export function recordEffect(
   effects: Effects,
   call: Call,
   effect: Effect['effect'],
-  moved: Subjects & { amount: number; currency: string; metadata: Record<string, string> },
+  moved: EffectReferences & { amount: number; currency: string; metadata: Record<string, string> },
 ): void {
-  const { amount, currency, metadata, ...subjects } = moved
+  const { amount, currency, metadata, ...references } = moved
   const line: Effect = {
     seq: effects.lines.length + 1,
     at: new Date().toISOString(),
     effect,
-    ...subjects,
+    ...references,
     amount,
     currency,
     idempotency_key: call.idempotency_key,
@@ -68,7 +68,7 @@ export function recordEffect(
   effects.file?.append(line)
 }
 
-export type EffectFilter = Subjects & {
+export type EffectFilter = EffectReferences & {
   effect?: string
   source?: string
   idempotency_key?: string

@@ -5,7 +5,7 @@ import { button, cell, choice, document, escape, section, sendPage, type Cell } 
 import { send } from './http.ts'
 import type { LoggedRequest } from './requests.ts'
 
-/** Lists the faults, with a form to add one. `places`: choices for the requests that it matches. */
+/** Lists the faults, with a form that adds a fault. `places`: choices for the requests that the new fault matches. */
 export function faultSection({ list }: Faults, places: readonly string[]): string {
   const set = `<form method="post" action="/_emulator/page/fault">${choice('value', 'Fault', FAULT_NAMES)} ${choice('place', 'at', places)}
     <label>times <input type="number" name="times" value="1" min="1" max="1000"></label> <button>Set</button></form>`
@@ -34,12 +34,7 @@ export function answered(status: number): string {
   return status === 0 ? 'none' : String(status)
 }
 
-/** `1 refund`, `2 refunds`. */
-export function pluralize(count: number, resource: string): string {
-  return `${count} ${resource}${count === 1 ? '' : 's'}`
-}
-
-/** The page after a failed button. */
+/** The page that is shown after a button whose action failed. */
 export function problemPage(message: string): string {
   return document('The action failed', `<p>${escape(message)}</p><p><a href="/">Back</a></p>`)
 }

@@ -1,7 +1,7 @@
 // Answers a request with a scripted fault, for APIs whose operations do not handle faults themselves.
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { countHit, hold, type Fault, type Faults } from './faults.ts'
+import { countHit, holdRequest, type Fault, type Faults } from './faults.ts'
 import { send, sendHalf } from './http.ts'
 
 export type EmulatedResponse = { status: number; body: string }
@@ -27,7 +27,7 @@ export async function respondWithFault(
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
   const done = fault.when === 'after' ? await perform() : null
   if (fault.action === 'hold') {
-    const released = hold(fault)
+    const released = holdRequest(fault)
     countHit(faults, fault)
     await released
   } else if (fault.action !== null) countHit(faults, fault)

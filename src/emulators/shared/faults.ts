@@ -33,17 +33,17 @@ const MAX_FAULTS = 10_000
 
 type FaultName = keyof typeof ACTIONS
 
-/** Names of faults for scripts. */
+/** The names of faults that scripts may use. */
 export const FAULT_NAMES = ['delay_ms', ...Object.keys(ACTIONS)]
 
 export type Fault = {
   id: string
   match: { method: string | null; path: RegExp | null; contains: string | null; nth: number | null }
-  /** Remaining number of times. */
+  /** How many more times the fault applies. */
   left: number
   probability: number
   delay_ms: number
-  /** `hold`, `drop`, ...; null: only a delay. */
+  /** The action: `hold`, `drop` and so on; null: only a delay. */
   action: (typeof ACTIONS)[FaultName]['action'] | null
   when: 'before' | 'after'
   /** `Retry-After` of a 429; null: no header. */
@@ -55,7 +55,7 @@ export type Fault = {
   random: () => number
   /** Number of matching requests. */
   seen: number
-  /** Number of requests that it was applied to. */
+  /** Number of requests to which the fault was applied. */
   hits: number
   held: (() => void)[]
   /** The script of the fault. */
@@ -68,7 +68,7 @@ export function emptyFaults(): Faults {
   return { list: [], waiting: [] }
 }
 
-/** Provider-specific: the id of a new fault, and the error for an invalid script. */
+/** What differs by provider: the id of a new fault, and the error for an invalid script. */
 type ScriptRules = { id: string; refuse: (message: string, param: string) => Error }
 
 /**
@@ -87,7 +87,8 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     ...named
   } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault', refuse)
   const entries = Object.entries(named)
-  if (entries.length > 1) throw refuse('A fault has one action, optionally with delay_ms.', 'fault')
+  if (entries.length > 1)
+    throw refuse('The fault has more than one action: give one action, optionally with delay_ms.', 'fault')
   const [name, value] = entries[0] ?? [null, true]
   if (name !== null && !isName(name))
     throw refuse(`Unknown fault: ${name}. Faults: ${FAULT_NAMES.join(', ')}`, 'fault')
@@ -149,7 +150,7 @@ export function countHit(faults: Faults, fault: Fault): void {
   for (const each of awake) each.wake()
 }
 
-/** Hits of one fault, or of all. */
+/** The number of hits of one fault, or of all faults. */
 export function hitsOf(faults: Faults, id: string | null): number {
   return faults.list.reduce((sum, each) => (id === null || each.id === id ? sum + each.hits : sum), 0)
 }
@@ -175,7 +176,7 @@ export function waitForHits(
 }
 
 /** Holds a request until `release`. */
-export function hold(fault: Fault): Promise<void> {
+export function holdRequest(fault: Fault): Promise<void> {
   return new Promise((resolve) => fault.held.push(resolve))
 }
 

@@ -6,7 +6,7 @@ export type Exchange = {
   response: ServerResponse
   method: string
   path: string
-  /** Without the question mark. */
+  /** The query, without the question mark. */
   query: string
   body: string
 }

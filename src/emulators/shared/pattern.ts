@@ -1,6 +1,9 @@
 // Parses regular expressions of requests.
 
-/** Null if there is none. Throws the error of `refuse` if the text is not a regular expression. */
+/**
+ * The regular expression of a text; null without a text. Throws the error of `refuse` if the text is not a regular
+ * expression.
+ */
 export function patternOf(
   text: unknown,
   param: string,

@@ -4,7 +4,7 @@ import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
 
 const MAX_READ_LENGTH = 10_000
 
-/** `status` 0: no answer. */
+/** The result of a post. `status` 0: no answer. */
 export type Posted = { status: number; body: string }
 
 export type Poster = {
@@ -16,7 +16,7 @@ export type Poster = {
 
 export const NO_ANSWER: Posted = { status: 0, body: '' }
 
-/** `sockets`: per host. */
+/** Creates a poster. `sockets`: maximum number of connections per host. */
 export function createPoster({ sockets, deadline_ms }: { sockets: number; deadline_ms: number }): Poster {
   const options = { keepAlive: true, maxSockets: sockets }
   const agents = { http: new Agent(options), https: new SecureAgent(options) }

@@ -8,11 +8,11 @@ export type LoggedRequest = {
   path: string
   idempotency_key: string | null
   request_id: string
-  /** 0 while the request has no answer, or if its connection was cut. */
+  /** The status of the answer; 0 while there is none, or if the connection was cut. */
   status: number
-  /** Answered with the stored answer of the idempotency key. */
+  /** Whether the request got the stored answer of its idempotency key. */
   replayed: boolean
-  /** Reason of the refusal: the bank's decline code, else the error code, else the message. */
+  /** Reason of the refusal: the bank's decline code; without one, the error code; without both, the message. */
   refusal: string | null
   /** The id of the fault that was applied. */
   fault: string | null
@@ -21,7 +21,7 @@ export type LoggedRequest = {
 export type RequestLog = {
   recording: boolean
   total: number
-  /** `POST /v1/payment_intents/:id/capture` -> number of requests. */
+  /** Number of requests by path, e.g. `POST /v1/payment_intents/:id/capture`. */
   counts: Map<string, number>
   /** Ring buffer of the newest requests. */
   ring: LoggedRequest[]
@@ -29,7 +29,7 @@ export type RequestLog = {
 }
 
 const RING_SIZE = 20_000
-/** Further paths are counted together. */
+/** Maximum number of paths that are counted separately. Further paths are counted together. */
 const MAX_COUNTED_PATHS = 1_000
 const OTHER_PATHS = 'others'
 /** The ids of objects at the providers: `pi_...`, `SM...`. */
@@ -39,7 +39,7 @@ export function emptyRequestLog(recording: boolean): RequestLog {
   return { recording, total: 0, counts: new Map(), ring: [], next: 0 }
 }
 
-/** Counts and records a request. Null if recording is off. */
+/** Counts and records a request. Returns null if recording is off. */
 export function logRequest(
   log: RequestLog,
   arrived: Pick<LoggedRequest, 'method' | 'path' | 'idempotency_key' | 'request_id'>,

@@ -5,13 +5,16 @@ import { accessProblemOf } from './guard.ts'
 import { sendPage } from './html.ts'
 import { readExchange, send, type Exchange } from './http.ts'
 
-/** Longer than the idle timeout of clients, so that no connection closes while a request is being sent. */
+/**
+ * Idle timeout of connections, longer than that of clients, so that no connection closes while a request is being
+ * sent.
+ */
 const KEEP_ALIVE_MS = 120_000
 const MAX_CONNECTIONS = 10_000
 
 type ServerHandlers = {
   api: (exchange: Exchange) => void
-  /** Under `/_emulator/`. */
+  /** Handles requests under `/_emulator/`. */
   control: (exchange: Exchange) => Promise<void>
   page: (query: string) => string
   /** The body of a refusal. */
@@ -46,7 +49,7 @@ export async function startServer(
 
 function dispatch(host: string, { api, control, page, errorBody }: ServerHandlers, exchange: Exchange): void {
   const { method, path, query, request, response } = exchange
-  // Browsers request it without a key.
+  // Browsers request the icon without a key.
   if (path === '/favicon.ico') return send(response, 204, {}, '')
   const is_page = path === '/' && method === 'GET'
   if (!is_page && !path.startsWith('/_emulator/')) return api(exchange)

@@ -17,9 +17,9 @@ export type InboxMessage = {
 
 /** The record of an accepted email, without addresses and texts. */
 export type MessageEffect = {
-  /** From 1, without gaps. */
+  /** Sequence number, from 1 without gaps. */
   seq: number
-  /** ISO 8601, of the real clock. */
+  /** Time of the real clock (ISO 8601). */
   at: string
   effect: 'message'
   id: string
@@ -34,27 +34,27 @@ export type MessageEffect = {
 export type SmtpEmulator = {
   /** URL of the page and the controls. */
   url: string
-  /** Includes user and password. */
+  /** URL of the SMTP server, with user and password. */
   smtp_url: string
   user: string
-  /** Null: any password is accepted. */
+  /** The password; null: any password is accepted. */
   password: string | null
   faults: Faults
   requests: RequestLog
   /** The newest emails, oldest first. */
   messages: InboxMessage[]
-  /** Size of `messages`. */
+  /** Size of `messages` in bytes. */
   bytes: number
   /** Cache of parsed emails. */
   read: WeakMap<InboxMessage, ReadEmail>
   effects: MessageEffect[]
-  /** Contains all effects. */
+  /** The file with all effects. */
   file: AppendFile | null
 }
 
 const MAX_MESSAGES = 5_000
 const MAX_STORED_BYTES = 256 * 1024 * 1024
-/** Older effects are only in the file. */
+/** Maximum number of effects in memory. Older effects are only in the file. */
 const MAX_EFFECTS = 100_000
 const OWN_HEADER_PREFIX = 'x-sluice-'
 

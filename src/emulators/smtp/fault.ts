@@ -1,6 +1,6 @@
 // Applies a scripted fault to an SMTP conversation.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { countHit, hold, type Fault, type Faults } from '../shared/faults.ts'
+import { countHit, holdRequest, type Fault, type Faults } from '../shared/faults.ts'
 
 /** `reply`: a complete line to send. `partial`: the part of a line to send before the connection is cut. */
 export type SmtpFaultOutcome =
@@ -13,7 +13,7 @@ export async function applySmtpFault(faults: Faults, fault: Fault, due: string):
   if (fault.action === null) countHit(faults, fault)
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })
   if (fault.action === 'hold') {
-    const released = hold(fault)
+    const released = holdRequest(fault)
     countHit(faults, fault)
     await released
   } else if (fault.action !== null) countHit(faults, fault)

@@ -20,7 +20,7 @@ const HOST = '127.0.0.1'
 const USER = 'emulator'
 
 export type SmtpEmulatorOptions = {
-  /** Default: 127.0.0.1. */
+  /** The listen address. Default: 127.0.0.1. */
   host?: string
   /** Port of the page and the controls; 0: any free port. */
   port: number
@@ -28,9 +28,9 @@ export type SmtpEmulatorOptions = {
   smtp_port?: number
   /** The password of the user. If set, other passwords get 535. */
   api_key?: string
-  /** Null or missing: memory only. */
+  /** Folder of the record. Null or missing: the record is in memory only. */
   data_dir?: string | null
-  /** Default: true. */
+  /** Whether requests are recorded. Default: true. */
   record_requests?: boolean
 }
 

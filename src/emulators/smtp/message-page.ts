@@ -7,7 +7,7 @@ import { readMessage, type InboxMessage, type SmtpEmulator } from './emulator.ts
 import { InboxRefusal } from './errors.ts'
 import type { ReadEmail } from './mime.ts'
 
-/** For untrusted content of emails: no scripts, no external resources, no forms. */
+/** The policy for untrusted content of emails: no scripts, no external resources, no forms. */
 const POLICY =
   "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 /** Headers for unsubscribing and signature, shown in a section of their own. */

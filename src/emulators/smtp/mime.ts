@@ -113,7 +113,7 @@ function parametersOf(header: string): Parameters {
   return { value: value.trim(), parameters }
 }
 
-/** `utf-8'en'a%20b` */
+/** Decodes `utf-8'en'a%20b`. */
 function percentDecoded(text: string): string {
   const [, charset = 'utf-8', coded = text] = /^([^']*)'[^']*'(.*)$/s.exec(text) ?? []
   const bytes = coded.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) =>
@@ -138,7 +138,7 @@ function decodeEncodedWords(text: string): string {
     })
 }
 
-/** `body`: one character per byte. */
+/** Decodes the body of a part. `body`: one character per byte. */
 function decoded(body: string, encoding: string): Buffer {
   switch (encoding.trim().toLowerCase()) {
     case 'base64':
@@ -163,7 +163,7 @@ function inCharset(bytes: Buffer, charset = 'utf-8'): string {
   }
 }
 
-/** `bytes`: one character per byte. Decoded as UTF-8 if valid. */
+/** Decodes bytes as UTF-8 if they are valid UTF-8. `bytes`: one character per byte. */
 function utf8(bytes: string): string {
   if (!/[\x80-\xff]/.test(bytes)) return bytes
   const text = Buffer.from(bytes, 'latin1').toString('utf8')

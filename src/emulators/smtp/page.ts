@@ -1,11 +1,12 @@
 // The inbox page of the SMTP emulator: emails, commands, refusals and faults.
-import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
+import { answered, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { button, cell, document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
 import { latestMessages, acceptedMessageCount, PHASES, readMessage, type SmtpEmulator } from './emulator.ts'
+import { quantity } from '#core/describe.ts'
 
-const SHOWN = 100
-const COMMANDS_SHOWN = 25
+const MAX_ROWS = 100
+const MAX_COMMANDS = 25
 const REFRESH_S = 5
 const TRIGGERS = [
   ['bounce.example', 'is refused permanently'],
@@ -20,19 +21,19 @@ export function inboxPage(emulator: SmtpEmulator, query: string): string {
   const refreshing = query === 'refresh'
   const refused = latestRequests(
     requests,
-    COMMANDS_SHOWN,
+    MAX_COMMANDS,
     ({ refusal, fault }) => refusal !== null || fault !== null,
   )
   const messages = latestMessages(emulator)
   const triggers = TRIGGERS.map(([domain, what]) => `to <code>*@${domain}</code> ${what}`).join(', ')
   const body = [
-    `<p>Email that is sent to <code>${escape(smtp_url)}</code> stays here and is not delivered. ${pluralize(acceptedMessageCount(emulator), 'email')} accepted.</p>`,
+    `<p>Email that is sent to <code>${escape(smtp_url)}</code> stays here and is not delivered. ${quantity(acceptedMessageCount(emulator), 'email')} accepted.</p>`,
     `<p>An email ${triggers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Emails',
       ['received', 'subject', 'from', 'to', 'bytes'],
-      messages.slice(0, SHOWN).map((message) => {
+      messages.slice(0, MAX_ROWS).map((message) => {
         const { headers } = readMessage(emulator, message)
         const subject = headers['subject'] ?? ''
         return [
@@ -46,7 +47,7 @@ export function inboxPage(emulator: SmtpEmulator, query: string): string {
         ]
       }),
       messages.length > 0
-        ? `<div class="forms">${button('empty', 'Delete all', {})}${messages.length > SHOWN ? `<p>The latest ${SHOWN} of ${messages.length}.</p>` : ''}</div>`
+        ? `<div class="forms">${button('empty', 'Delete all', {})}${messages.length > MAX_ROWS ? `<p>The latest ${MAX_ROWS} of ${messages.length}.</p>` : ''}</div>`
         : '',
     ),
     faultSection(faults, PHASES),
@@ -54,7 +55,7 @@ export function inboxPage(emulator: SmtpEmulator, query: string): string {
     section(
       'Commands',
       ['at', 'command', 'answer', 'Message-ID', 'conversation'],
-      latestRequests(requests, COMMANDS_SHOWN).map(({ at, method, status, idempotency_key, request_id }) => [
+      latestRequests(requests, MAX_COMMANDS).map(({ at, method, status, idempotency_key, request_id }) => [
         at,
         method,
         answered(status),

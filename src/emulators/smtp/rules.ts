@@ -4,15 +4,15 @@
 /** An error of smtp-server. */
 type SmtpRefusal = Error & { responseCode: number }
 
-/** Including the line end (RFC 5321, 4.5.3.1.4). */
+/** Maximum length of a command, including the line end (RFC 5321, 4.5.3.1.4). */
 export const MAX_COMMAND_LENGTH = 512
-/** Without the line end (RFC 5322, 2.1.1). */
+/** Maximum length of a line of text, without the line end (RFC 5322, 2.1.1). */
 const MAX_LINE_LENGTH = 998
-/** The minimum that a server must accept (RFC 5321, 4.5.3.1.8). */
+/** Maximum number of recipients: the minimum that a server must accept (RFC 5321, 4.5.3.1.8). */
 const MAX_RECIPIENTS = 100
 const MAX_LOCAL_PART_LENGTH = 64
 const MAX_DOMAIN_LENGTH = 255
-/** Including the angle brackets. */
+/** Maximum length of a path, including the angle brackets. */
 const MAX_PATH_LENGTH = 256
 
 /** Headers that occur exactly once, and at most once (RFC 5322, 3.6). */
@@ -32,14 +32,14 @@ function refusal(responseCode: number, text: string): SmtpRefusal {
 export function problemOfMailbox(address: string, utf8: boolean): SmtpRefusal | null {
   const at = address.lastIndexOf('@')
   const [local, domain] = [address.slice(0, at), address.slice(at + 1)]
-  if (at < 1 || domain === '') return refusal(501, 'Not a mailbox')
+  if (at < 1 || domain === '') return refusal(501, 'The address is not a mailbox')
   if (!utf8 && /[^\x20-\x7e]/.test(address))
-    return refusal(553, 'An address that is not ASCII needs SMTPUTF8')
+    return refusal(553, 'The address is not ASCII: it needs SMTPUTF8')
   const bytes = (text: string) => Buffer.byteLength(text)
   if (bytes(local) > MAX_LOCAL_PART_LENGTH)
-    return refusal(501, `A local part has at most ${MAX_LOCAL_PART_LENGTH} octets`)
+    return refusal(501, `The local part is longer than ${MAX_LOCAL_PART_LENGTH} octets`)
   if (bytes(domain) > MAX_DOMAIN_LENGTH || bytes(address) > MAX_PATH_LENGTH - 2)
-    return refusal(501, `A path has at most ${MAX_PATH_LENGTH} octets`)
+    return refusal(501, `The path is longer than ${MAX_PATH_LENGTH} octets`)
   return null
 }
 
@@ -57,14 +57,14 @@ export function problemOfText(
   const lines = text.split('\r\n')
   if (lines.some((line) => line.length > MAX_LINE_LENGTH))
     return refusal(554, `A line is longer than ${MAX_LINE_LENGTH} octets`)
-  if (/\r(?!\n)|(?<!\r)\n/.test(text)) return refusal(554, 'A bare CR or LF')
-  if (text.includes('\0')) return refusal(554, 'A NUL')
+  if (/\r(?!\n)|(?<!\r)\n/.test(text)) return refusal(554, 'The text has a bare CR or LF')
+  if (text.includes('\0')) return refusal(554, 'The text has a NUL character')
   const end = text.indexOf('\r\n\r\n')
   const head = end < 0 ? text : text.slice(0, end)
   if (/[\x80-\xff]/.test(head) && smtpUtf8 !== true)
-    return refusal(554, 'Headers that are not ASCII need SMTPUTF8')
+    return refusal(554, 'The headers are not ASCII: they need SMTPUTF8')
   if (/[\x80-\xff]/.test(text.slice(head.length)) && bodyType !== '8bitmime')
-    return refusal(554, 'Text of 8 bits needs BODY=8BITMIME')
+    return refusal(554, 'The text has 8-bit characters: it needs BODY=8BITMIME')
   return problemOfHead(head)
 }
 

@@ -33,7 +33,7 @@ export async function startSmtpServer(
     rejectOversized: true,
     hideENHANCEDSTATUSCODES: false,
     disableReverseLookup: true,
-    // For local connections only.
+    // The server accepts only local connections, so it offers no TLS.
     disabledCommands: ['STARTTLS'],
     allowInsecureAuth: true,
     authOptional: true,
@@ -69,7 +69,7 @@ export async function startSmtpServer(
       void receive(emulator, client, stream, session, callback)
     },
   })
-  // Errors of closed connections.
+  // Errors of closed connections are ignored.
   server.on('error', () => {})
   await new Promise<void>((resolve, reject) => {
     server.server.once('error', reject)

@@ -11,10 +11,10 @@ import { API_VERSION } from './render.ts'
 export type ApiRequest = {
   exchange: Exchange
   request_id: string
-  /** Null unless the method is POST. */
+  /** The idempotency key; null unless the method is POST. */
   key: string | null
   fingerprint: string
-  /** The stored answer of the key. */
+  /** The stored answer of the idempotency key. */
   stored: StoredAnswer | null
   log: LoggedRequest | null
 }

@@ -13,7 +13,7 @@ import {
   invalidApiKey,
 } from './errors.ts'
 import { checkExpand, expandList, snapshotOf } from './expand.ts'
-import { countHit, hold, nextFault, type Fault } from '../shared/faults.ts'
+import { countHit, holdRequest, nextFault, type Fault } from '../shared/faults.ts'
 import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
 import { findAnswer, fingerprintOf, storeAnswer, type Answer } from './idempotency.ts'
 import { stripeId } from './ids.ts'
@@ -138,7 +138,7 @@ function storeUnderKey(
     storeAnswer(emulator.idempotency, key, { ...answer, fingerprint, request_id, at_ms: nowMs(emulator) })
 }
 
-/** Handles a request with a fault. Its idempotency key is in use meanwhile. */
+/** Handles a request with a fault. Until the answer, the idempotency key of the request is in use. */
 async function performWithFault(
   emulator: Emulator,
   api_request: ApiRequest,
@@ -160,7 +160,7 @@ async function performWithFault(
       storeUnderKey(emulator, api_request, (done = refused(refusal, api_request.request_id)))
     if (fault.action !== null && fault.action !== 'hold') countHit(emulator.faults, fault)
     if (fault.action === 'hold') {
-      const released = hold(fault)
+      const released = holdRequest(fault)
       countHit(emulator.faults, fault)
       await released
     }
@@ -176,7 +176,7 @@ async function performWithFault(
   }
 }
 
-/** The refusal of a fault that is stored under the key. */
+/** The refusal that the fault defines and that is stored under the idempotency key; null if the fault defines none. */
 function refusalOfFault({ action, code }: Fault): Refusal | null {
   if (action === 'refuse_400') return requestRefused(code ?? 'balance_insufficient', undefined)
   return action === 'error_500' ? serverError() : null

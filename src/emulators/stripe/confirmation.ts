@@ -62,7 +62,7 @@ export function settleCharge(emulator: Emulator, call: Call, charge: Charge): vo
   scheduleDispute(emulator, settled)
 }
 
-/** Saves the declined charge and throws the 402. */
+/** Saves the declined charge and throws a 402. */
 export function decline(
   emulator: Emulator,
   call: Call,

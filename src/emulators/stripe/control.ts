@@ -107,7 +107,7 @@ export async function answerControl(emulator: Emulator, exchange: Exchange): Pro
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: STRIPE_ERRORS })
 }
 
-/** JSON or a form. A form redirects to the `return_url`, if there is one. */
+/** Answers a challenge that was sent as JSON or as a form. A form redirects to the `return_url`, if there is one. */
 function answerChallenge(
   emulator: Emulator,
   id: string,
@@ -165,7 +165,7 @@ function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, un
   return describeWebhooks(emulator)
 }
 
-/** `to_come`: number of scheduled changes that will send events. */
+/** The state of the webhook sender. `to_come`: number of scheduled changes that will send events. */
 function describeWebhooks(emulator: Emulator): unknown {
   return { ...(emulator.webhooks?.describe() ?? { url: null }), to_come: emulator.timers.size }
 }

@@ -51,7 +51,7 @@ export function minAmountOf(currency: string): number {
   return MIN_AMOUNTS[currency] ?? 50
 }
 
-/** 2500, usd -> `$25.00`. */
+/** An amount as Stripe's messages show it: `$25.00` for 2500 and `usd`. */
 export function formatMoney(amount: number, currency: string): string {
   const decimals = decimalsOf(currency)
   const number = (amount / 10 ** decimals).toLocaleString('en-US', {

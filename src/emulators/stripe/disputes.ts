@@ -1,4 +1,5 @@
-// Disputes: the buyer's bank withdraws captured money and reinstates it if the dispute is won; an inquiry withdraws none.
+// Disputes: the buyer's bank withdraws captured money and reinstates it if the dispute is won; an inquiry withdraws
+// no money.
 import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowS, type Emulator } from './emulator.ts'
@@ -49,7 +50,7 @@ export function latestDisputeOf({ store }: Emulator, charge: string): Dispute | 
   return id === undefined ? null : store.disputes.byId.get(id)!
 }
 
-/** The bank decides. A lost dispute may still be won by an appeal. */
+/** Applies the decision of the bank. A lost dispute may still be won by an appeal. */
 export function closeDispute(
   emulator: Emulator,
   call: Call,
@@ -103,7 +104,7 @@ function openDispute(emulator: Emulator, charge: Charge, kind: 'chargeback' | 'i
   if (takesMoney) emit(emulator, BANK_CALL, 'charge.dispute.funds_withdrawn', opened)
 }
 
-/** Evidence is submitted at once unless `submit` is false. */
+/** Updates the evidence, and submits it unless `submit` is false. */
 function updateDispute(emulator: Emulator, call: Call, dispute: Dispute, params: Params): Dispute {
   const { evidence } = params
   if (evidence !== undefined && !isParams(evidence)) throw parameterRefused('Invalid hash', 'evidence')
@@ -146,7 +147,7 @@ function record(
   effect: 'dispute_withdrawn' | 'dispute_reinstated',
   { id, payment_intent, amount, currency }: Dispute,
 ): void {
-  // The dispute has no metadata: use that of its payment.
+  // The dispute has no metadata: the metadata of its payment is used.
   const { metadata } = emulator.store.intents.byId.get(payment_intent)!
   recordEffect(emulator.effects, call, effect, { payment_intent, dispute: id, amount, currency, metadata })
 }

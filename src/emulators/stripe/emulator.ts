@@ -9,9 +9,9 @@ import type { Store } from './store.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type Emulator = {
-  /** `http://127.0.0.1:12111`. */
+  /** The URL of the emulator, e.g. `http://127.0.0.1:12111`. */
   url: string
-  /** Null: any key is accepted. */
+  /** The API key; null: any key is accepted. */
   api_key: string | null
   /** The id of the account of the key. */
   account: string
@@ -19,7 +19,7 @@ export type Emulator = {
   search_lag_ms: number
   /** Time until a payout to `ba_lateReturn` is returned by its bank. */
   late_return_ms: number
-  /** Report released holds as refunds too, as Stripe may do. */
+  /** Whether released holds are also reported as refunds, as Stripe may do. */
   release_refunds: boolean
   clock: { offset_ms: number }
   store: Store
@@ -34,7 +34,7 @@ export type Emulator = {
   holds: { id: string; until_ms: number }[]
   /** Timers of scheduled changes. */
   timers: Set<NodeJS.Timeout>
-  /** Set by `close`: no further changes. */
+  /** Set by `close`. A closed emulator makes no further changes. */
   closed: boolean
 }
 
@@ -43,7 +43,7 @@ export function nowMs(emulator: Emulator): number {
   return Date.now() + emulator.clock.offset_ms
 }
 
-/** Unix seconds. */
+/** The time of the emulator's clock in unix seconds. */
 export function nowS(emulator: Emulator): number {
   return Math.floor(nowMs(emulator) / 1000)
 }

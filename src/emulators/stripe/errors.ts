@@ -43,7 +43,7 @@ export function errorBody(error: StripeError, request_id: string | null): string
   })
 }
 
-/** 400 for invalid parameters, before the endpoint started. */
+/** A 400 for invalid parameters, before the endpoint started. */
 export function parameterRefused(message: string, param: string | undefined, code?: string): Refusal {
   return new Refusal(
     400,
@@ -52,7 +52,7 @@ export function parameterRefused(message: string, param: string | undefined, cod
   )
 }
 
-/** 404 for an unknown id in the path, 400 for an unknown id in a parameter. */
+/** A 404 for an unknown id in the path, or a 400 for an unknown id in a parameter. */
 export function resourceMissing(status: 400 | 404, resource: string, id: string, param: string): Refusal {
   const message = `No such ${resource}: '${id}'`
   return new Refusal(
@@ -72,7 +72,7 @@ const MESSAGES: Record<string, string> = {
     'Your destination account needs to have at least one of the following capabilities enabled: transfers, crypto_transfers, legacy_payments',
 }
 
-/** 400 after the endpoint started: the operation is refused. */
+/** A 400 after the endpoint started: the operation is refused. */
 export function requestRefused(
   code: string | null,
   param: string | undefined,
@@ -100,7 +100,7 @@ export function unknownUrl(method: string, path: string): Refusal {
   return new Refusal(404, { type: 'invalid_request_error', message }, { executed: false })
 }
 
-/** 401. `key` null: no key. The message contains only the start and the end of the key. */
+/** A 401 for an invalid key, or without a key (null). The message contains only the start and the end of the key. */
 export function invalidApiKey(key: string | null): Refusal {
   const message =
     key === null

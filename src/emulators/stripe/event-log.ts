@@ -4,14 +4,14 @@ import type { Version } from './versions.ts'
 export type StoredEvent = {
   id: string
   type: string
-  /** Unix seconds. */
+  /** Creation time in unix seconds. */
   created: number
   object: Version
   /** The previous version, if Stripe reports `previous_attributes`. */
   previous: Version | null
   request_id: string | null
   idempotency_key: string | null
-  /** Not yet delivered. */
+  /** Whether the event is not yet delivered. */
   pending: boolean
 }
 

@@ -67,7 +67,7 @@ export function findEvent(emulator: Emulator, id: string): StoredEvent {
 /** Limit of `types` (stripe-node, `EventListParams`). */
 const MAX_TYPES = 20
 
-/** Newest first. Filters: `type` (also with `*`) or `types[]`, `created[gte]`, paging. */
+/** A page of events, newest first. Filters: `type` (may end with `*`) or `types[]`, `created[gte]`. */
 export function listEvents(emulator: Emulator, params: Params): Page {
   const type = stringOf(params, 'type')
   const types = stringsOf(params, 'types')

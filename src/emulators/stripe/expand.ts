@@ -17,7 +17,7 @@ const EXPANDABLE: Record<Version['object'], string[]> = {
   'identity.verification_session': ['last_verification_report', 'verified_outputs'],
 }
 
-/** The versions of an answer: rendering it again always gives the same bytes. */
+/** The versions of the objects in an answer: rendering a snapshot again always gives the same bytes. */
 export type ResponseSnapshot = { object: Version; related: Version[]; expand: string[] }
 
 /** Captures the current versions of all objects that `expand` needs. */

@@ -84,7 +84,7 @@ export function useLink(emulator: Emulator, session: VerificationSession, token:
   return isValid
 }
 
-/** Only possible in `requires_input`, as at Stripe. */
+/** Cancels a session. Only possible in `requires_input`, as at Stripe. */
 function cancelSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
   if (session.status !== 'requires_input' || session.redaction !== null)
     throw requestRefused(
@@ -121,7 +121,7 @@ export function settleSession(
   return settled
 }
 
-/** Schedules the redaction; a session in `requires_input` is canceled. */
+/** Schedules the redaction of a session. A session in `requires_input` is also canceled. */
 function redactSession(emulator: Emulator, call: Call, session: VerificationSession): VerificationSession {
   if (session.status === 'processing' || session.redaction !== null)
     throw requestRefused(

@@ -5,7 +5,7 @@ const LETTERS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 const pool = Buffer.alloc(16_384)
 let used = pool.length
 
-/** `pi_` -> `pi_3kT...`. `letters`: number of random characters. Default: 24 (144 bits). */
+/** Creates an id: `pi_3kT...` for the prefix `pi_`. `letters`: number of random characters. Default: 24 (144 bits). */
 export function stripeId(prefix: string, letters = 24): string {
   if (used + letters > pool.length) {
     randomFillSync(pool)

@@ -9,8 +9,14 @@ import { isParams, type Params } from './parse.ts'
 import { boolean, checkParams, enumeration, exclusive, parameters } from './rules.ts'
 import type { Intent, Method } from './versions.ts'
 
-/** `PaymentIntentCreateParams`: "can only be used with confirm=true". */
-const ONLY_WITH_CONFIRM = ['error_on_requires_action', 'mandate', 'mandate_data', 'off_session', 'return_url']
+/** Parameters that "can only be used with confirm=true" (`PaymentIntentCreateParams`). */
+const CONFIRM_ONLY_PARAMS = [
+  'error_on_requires_action',
+  'mandate',
+  'mandate_data',
+  'off_session',
+  'return_url',
+]
 
 const AUTOMATIC_METHODS = parameters('allow_redirects enabled', {
   allow_redirects: enumeration('always', 'never'),
@@ -29,7 +35,7 @@ export function checkExclusiveParams(params: Params): void {
       )
     return
   }
-  for (const name of ONLY_WITH_CONFIRM)
+  for (const name of CONFIRM_ONLY_PARAMS)
     if (params[name] !== undefined)
       throw parameterRefused(`\`${name}\` can only be passed when \`confirm\` is true.`, name)
 }
@@ -54,7 +60,7 @@ export function checkedAmount(amount: number, currency: string): number {
   return amount
 }
 
-/** Each use of a test token creates a payment method. */
+/** The payment method of the parameters. Each use of a test token creates a payment method. */
 export function methodOfParams(params: Params): Method | null {
   const token = stringOf(params, 'payment_method')
   if (token === null) return null
@@ -62,10 +68,10 @@ export function methodOfParams(params: Params): Method | null {
   return { id: stripeId('pm_1'), token }
 }
 
-/** `automatic_payment_methods`. Default: enabled with redirects, as at Stripe. */
+/** Reads `automatic_payment_methods`. Default: enabled with redirects, as at Stripe. */
 export function automaticOf(params: Params): Intent['automatic'] {
   const value = params['automatic_payment_methods']
-  // The rules accept only a hash here.
+  // The parameter rules accept only a hash here.
   if (value === undefined || !isParams(value)) return { enabled: true, allow_redirects: 'always' }
   checkParams(value, AUTOMATIC_METHODS)
   required(stringOf(value, 'enabled'), 'automatic_payment_methods[enabled]')

@@ -4,7 +4,7 @@ import type { Idempotency, StoredAnswer } from './idempotency.ts'
 import { putVersion, type Store } from './store.ts'
 import type { Version } from './versions.ts'
 
-type Line = {
+type JournalLine = {
   version?: Version
   event?: Omit<StoredEvent, 'object' | 'previous'> & { object: number; previous: number | null }
   delivered?: string
@@ -27,7 +27,7 @@ export function replayInto(state: {
 }): (line: unknown) => void {
   const versions = new Map<number, Version>()
   return (value) => {
-    const line = value as Line
+    const line = value as JournalLine
     if (line.version) {
       versions.set(line.version.revision, line.version)
       putVersion(state.store, line.version)

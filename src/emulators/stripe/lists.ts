@@ -1,4 +1,4 @@
-// Finds objects by id, and pages of lists: newest first, `limit`, `starting_after`, `ending_before`, `created`.
+// Finds objects by id, and pages of lists, newest first, by `limit`, `starting_after`, `ending_before` and `created`.
 import type { Emulator } from './emulator.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
 import { integerOf, stringOf } from './params.ts'
@@ -14,7 +14,7 @@ export type Page = { object: 'list'; data: Rendered[]; has_more: boolean; url: s
 type Source<T> = {
   url: string
   size: number
-  /** Oldest at 0. */
+  /** The item at this index; the oldest item has index 0. */
   at(index: number): T
   indexOf(id: string): number | undefined
   matches(each: T): boolean

@@ -33,22 +33,22 @@ export { signStripe }
 
 const CAPTURE_WINDOW_MS = 7 * 24 * 60 * 60 * 1000
 const EXPIRY_CHECK_MS = 500
-/** Long enough for a webhook of `payout.paid` and a lookup. */
+/** Time that a payout to `ba_lateReturn` stays paid, long enough for a webhook of `payout.paid` and a lookup. */
 const LATE_RETURN_MS = 2000
 
 export type StripeEmulatorOptions = {
-  /** Default: 127.0.0.1. */
+  /** The listen address. Default: 127.0.0.1. */
   host?: string
-  /** 0: any free port. */
+  /** The port; 0: any free port. */
   port: number
-  /** If set, other keys get 401. */
+  /** The API key. If it is set, other keys get 401. */
   api_key?: string
-  /** Receiver of events. Without it events are only listed. */
+  /** Receiver of events. Without it, events are only listed. */
   webhook_url?: string
   webhook_secret?: string
   /** Types of events to send. Default: all. */
   webhook_events?: string[]
-  /** Null or missing: memory only. */
+  /** Folder of the record. Null or missing: the record is in memory only. */
   data_dir?: string | null
   /** Lifetime of a hold. Default: 7 days. */
   capture_window_ms?: number
@@ -56,9 +56,11 @@ export type StripeEmulatorOptions = {
   search_lag_ms?: number
   /** Time that a payout to `ba_lateReturn` stays paid. Default: 2 s. */
   late_return_ms?: number
-  /** Report released holds as refunds (`refund.created`, no metadata), as Stripe may do. Default: false. */
+  /**
+   * Whether released holds are reported as refunds (`refund.created`, no metadata), as Stripe may do. Default: false.
+   */
   release_refunds?: boolean
-  /** Default: true. */
+  /** Whether requests are recorded. Default: true. */
   record_requests?: boolean
 }
 
@@ -89,7 +91,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
     closed: false,
   }
   if (options.data_dir) await openFiles(emulator, options.data_dir)
-  emulator.holds = openHolds(emulator)
+  emulator.holds = restoreHolds(emulator)
 
   const server = await startServer(
     { host, port: options.port },
@@ -153,7 +155,7 @@ async function closeFiles(emulator: Emulator): Promise<void> {
 }
 
 /** Restores the open holds after a restart. */
-function openHolds({ store }: Emulator): Emulator['holds'] {
+function restoreHolds({ store }: Emulator): Emulator['holds'] {
   const holds: Emulator['holds'] = []
   for (const intent of store.intents.byId.values()) {
     const capture_before =

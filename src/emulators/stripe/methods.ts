@@ -3,13 +3,13 @@
 export type TestMethod = {
   brand: string
   last4: string
-  /** The card's bank declines. */
+  /** The decline by the card's bank. */
   decline?: Decline
-  /** Requires authentication; off-session it is declined. */
+  /** The card requires authentication. An off-session payment is declined. */
   authenticates?: true
   /** Behavior of refunds; both are settled by `/_emulator/refunds/:id/settle`. */
   refund?: 'pending' | 'succeeded_then_failed'
-  /** Opens a dispute soon after the capture; an inquiry withdraws no money. */
+  /** The dispute that opens soon after the capture. An inquiry withdraws no money. */
   dispute?: 'chargeback' | 'inquiry'
 }
 export type Decline = { code: string; decline_code?: string; message: string }

@@ -9,7 +9,7 @@ export function balanceSections({ payouts, transfers, topups }: Store): string[]
   return [
     section(
       'Payouts',
-      ['id', 'status', 'the bank lets it be', 'amount', 'destination', 'created', 'metadata'],
+      ['id', 'status', 'set by the bank to', 'amount', 'destination', 'created', 'metadata'],
       latest(payouts).map(payoutRow),
     ),
     section(
@@ -19,7 +19,7 @@ export function balanceSections({ payouts, transfers, topups }: Store): string[]
     ),
     section(
       'Top-ups',
-      ['id', 'status', 'the bank lets it be', 'amount', 'source', 'created', 'metadata'],
+      ['id', 'status', 'set by the bank to', 'amount', 'source', 'created', 'metadata'],
       latest(topups).map(topupRow),
     ),
   ]

@@ -26,7 +26,7 @@ export function verificationText(text: string): string {
 export function sessionSection({ sessions }: Store): string {
   return section(
     'Identity',
-    ['id', 'status', 'let it be', 'because of', 'type', 'created', 'metadata'],
+    ['id', 'status', 'set to', 'because of', 'type', 'created', 'metadata'],
     latest(sessions).map(sessionRow),
   )
 }

@@ -2,7 +2,7 @@
 import { formatMoney } from './currencies.ts'
 import type { Emulator } from './emulator.ts'
 import type { StoredEvent } from './event-log.ts'
-import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
+import { answered, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { STRIPE_FAULT_TARGETS } from './faults.ts'
 import { button, cell, choice, document, escape, section, type Cell } from '../shared/html.ts'
 import { METHOD_TOKENS } from './methods.ts'
@@ -12,6 +12,7 @@ import { sessionSection } from './page-identity.ts'
 import { latest, metadataText, PAGE_ROWS, time } from './page-parts.ts'
 import { latestRequests, type LoggedRequest } from '../shared/requests.ts'
 import type { Intent, Refund } from './versions.ts'
+import { quantity } from '#core/describe.ts'
 
 const REFRESH_S = 5
 /** Frequent polls, hidden from the list of requests. */
@@ -25,7 +26,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
   const waiting = intents.filter(isAwaitingBuyer)
   const refused = latestRequests(requests, PAGE_ROWS, ({ status, fault }) => status >= 400 || fault !== null)
   const body = [
-    `<p>An emulator of Stripe at <code>${escape(emulator.url)}</code>. No money moves. ${[pluralize(store.intents.ids.length, 'payment intent'), pluralize(store.refunds.ids.length, 'refund'), pluralize(store.payouts.ids.length, 'payout'), pluralize(events.list.length, 'event'), pluralize(requests.total, 'request')].join(', ')}.</p>`,
+    `<p>An emulator of Stripe at <code>${escape(emulator.url)}</code>. No money moves. ${[quantity(store.intents.ids.length, 'payment intent'), quantity(store.refunds.ids.length, 'refund'), quantity(store.payouts.ids.length, 'payout'), quantity(events.list.length, 'event'), quantity(requests.total, 'request')].join(', ')}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Waiting for the buyer',
@@ -51,7 +52,7 @@ export function overviewPage(emulator: Emulator, query: string): string {
       'Requests',
       ['at', 'request', 'answer', 'idempotency key', 'request id'],
       latestRequests(requests, PAGE_ROWS, (request) => !isPoll(request)).map(requestRow),
-      `<p>Without ${pluralize(requests.counts.get(POLL) ?? 0, 'poll')} of the event list (${POLL}).</p>`,
+      `<p>Without ${quantity(requests.counts.get(POLL) ?? 0, 'poll')} of the event list (${POLL}).</p>`,
     ),
     section(
       'Events',

@@ -3,12 +3,12 @@
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
-/** Docs: "Metadata". Keys must not contain square brackets. */
+/** Limits of metadata (docs: "Metadata"). Keys must not contain square brackets. */
 const MAX_METADATA_KEYS = 50
 const MAX_METADATA_KEY_LENGTH = 40
 const MAX_METADATA_VALUE_LENGTH = 500
 
-/** Null if missing or empty. */
+/** The text of a parameter; null if it is missing or empty. */
 export function stringOf(params: Params, name: string): string | null {
   const value = params[name]
   if (value === undefined || value === '') return null
@@ -68,7 +68,10 @@ export function stringsOf(params: Params, name: string): string[] {
   })
 }
 
-/** `before` updated by the parameter: an empty value removes a key, an empty `metadata` removes all keys. */
+/**
+ * The metadata `before`, updated by the parameter: an empty value removes a key, an empty `metadata` removes all
+ * keys.
+ */
 export function metadataOf(params: Params, before: Record<string, string>): Record<string, string> {
   const changes = params['metadata']
   if (changes === undefined) return before

@@ -6,7 +6,10 @@ export type Params = { [name: string]: Value }
 
 const MAX_DEPTH = 8
 
-/** `a[b][c]=1&d[0]=2` -> `{ a: { b: { c: '1' } }, d: ['2'] }`. Without a prototype, so that no name is special. */
+/**
+ * Parses `a[b][c]=1&d[0]=2` to `{ a: { b: { c: '1' } }, d: ['2'] }`. The objects have no prototype, so that no name
+ * is special.
+ */
 export function parseForm(text: string): Params {
   const root = emptyParams()
   if (text === '') return root
@@ -17,7 +20,7 @@ export function parseForm(text: string): Params {
     const value = at < 0 ? '' : decode(pair.slice(at + 1))
     const bracket = name.indexOf('[')
     if (bracket <= 0) root[name] = value
-    else put(root, [name.slice(0, bracket), ...keysOf(name, bracket)], value)
+    else setNestedParam(root, [name.slice(0, bracket), ...keysOf(name, bracket)], value)
   }
   for (const name in root) root[name] = withLists(root[name]!)
   return root
@@ -30,7 +33,7 @@ function keysOf(name: string, bracket: number): string[] {
   return keys
 }
 
-function put(root: Params, path: string[], value: string): void {
+function setNestedParam(root: Params, path: string[], value: string): void {
   let node = root
   for (let i = 0; i < path.length - 1; i++) {
     const key = path[i]!
@@ -39,7 +42,7 @@ function put(root: Params, path: string[], value: string): void {
     else node = node[key] = emptyParams()
   }
   const last = path.at(-1)!
-  // `types[]=a&types[]=b`: the next free number.
+  // For `types[]=a&types[]=b`, the name is the next free number.
   node[last === '' ? String(Object.keys(node).length) : last] = value
 }
 

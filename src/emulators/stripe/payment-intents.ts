@@ -32,7 +32,7 @@ const CONFIRMABLE: Intent['status'][] = [
 ]
 const CANCELABLE: Intent['status'][] = [...CONFIRMABLE, 'requires_capture']
 
-/** Throws a 404 for an unknown id. */
+/** Finds a payment intent. Throws a 404 for an unknown id. */
 export function findIntent(emulator: Emulator, id: string): Intent {
   return requireObject(emulator.store.intents, 'payment_intent', id, 'intent')
 }
@@ -103,7 +103,10 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
   })
 }
 
-/** Results in `requires_capture`, `succeeded` or `requires_action`. A decline throws a 402 and sets `requires_payment_method`. */
+/**
+ * Confirms the payment intent: its status becomes `requires_capture`, `succeeded` or `requires_action`. A decline
+ * sets `requires_payment_method` and throws a 402.
+ */
 export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   if (!CONFIRMABLE.includes(intent.status)) {
     const reason =
@@ -128,7 +131,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
     return_url: stringOf(params, 'return_url') ?? intent.return_url,
     error: null,
   }
-  // A buyer's browser has its own return URL.
+  // The browser of the buyer has a return URL of its own.
   if (call.source === 'api') checkReturnUrl(confirmed)
 
   const test = findMethod(method.token)!
@@ -140,7 +143,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
   return challenge(emulator, call, confirmed)
 }
 
-/** Captures an amount; the rest is released. */
+/** Captures an amount. The rest of the authorization is released. */
 export function captureIntent(emulator: Emulator, call: Call, intent: Intent, params: Params): Intent {
   const requested = amountOf(params, 'amount_to_capture')
   if (intent.status !== 'requires_capture')

@@ -30,7 +30,7 @@ const BEHAVIORS = {
   noAccount: { ...SENT, in_transit: { status: 'failed', failure: 'no_account' } },
   lateReturn: { ...SENT, paid: { status: 'failed', failure: 'account_closed', isLate: true } },
   refused: {},
-  // `manual` starts in transit, `pending` never is; neither changes automatically.
+  // A `manual` payout starts in transit, a `pending` payout is never in transit; neither changes automatically.
   manual: {},
   pending: {},
 } satisfies Record<string, Behavior>
@@ -82,7 +82,7 @@ export function findPayout(emulator: Emulator, id: string): Payout {
   return requireObject(emulator.store.payouts, 'payout', id)
 }
 
-/** Only possible in `pending`, as at Stripe. */
+/** Cancels a payout. Only possible in `pending`, as at Stripe. */
 function cancelPayout(emulator: Emulator, call: Call, payout: Payout): Payout {
   if (payout.status !== 'pending')
     throw requestRefused(
@@ -93,7 +93,7 @@ function cancelPayout(emulator: Emulator, call: Call, payout: Payout): Payout {
   return setPayoutStatus(emulator, call, payout, { status: 'canceled' })
 }
 
-/** The bank decides. A paid payout may still fail; failed and canceled are final. */
+/** Applies the decision of the bank. A paid payout may still fail; failed and canceled payouts are final. */
 export function settlePayout(
   emulator: Emulator,
   call: Call,

@@ -18,7 +18,7 @@ import type { Charge, Refund } from './versions.ts'
 const REASONS = ['duplicate', 'fraudulent', 'requested_by_customer'] as const
 const FAILURE_REASON = 'expired_or_canceled_card'
 
-/** Throws a 404 for an unknown id. */
+/** Finds a refund. Throws a 404 for an unknown id. */
 export function findRefund(emulator: Emulator, id: string): Refund {
   return requireObject(emulator.store.refunds, 'refund', id)
 }
@@ -74,7 +74,7 @@ export function updateRefund(emulator: Emulator, call: Call, refund: Refund, par
   return updated
 }
 
-/** Only possible in `requires_action`, as at Stripe. */
+/** Cancels a refund. Only possible in `requires_action`, as at Stripe. */
 export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Refund {
   if (refund.status !== 'requires_action') {
     const message = `This refund cannot be canceled because it has a status of ${refund.status}. Only a refund with a status of requires_action may be canceled.`
@@ -83,7 +83,7 @@ export function cancelRefund(emulator: Emulator, call: Call, refund: Refund): Re
   return settleRefund(emulator, call, refund, 'canceled', 'merchant_request')
 }
 
-/** Sets the final status of a refund. A succeeded refund may still fail; a failed one stays failed. */
+/** Sets the final status of a refund. A succeeded refund may still fail; a failed refund stays failed. */
 export function settleRefund(
   emulator: Emulator,
   call: Call,
@@ -119,7 +119,7 @@ export function settleRefund(
   return settled
 }
 
-/** Newest first. Filters: `payment_intent`, `charge` and `created`. */
+/** A page of refunds, newest first. Filters: `payment_intent`, `charge` and `created`. */
 export function listRefunds(emulator: Emulator, params: Params): Page {
   const { refunds, childIdsOf } = emulator.store
   const payment_intent = stringOf(params, 'payment_intent')

@@ -8,7 +8,7 @@ import type { Charge, Intent, Method, PaymentError, Refund, Version } from './ve
 
 export const API_VERSION = '2026-10-28.endive'
 
-/** `base_url`: URL of the emulator, for the authentication page of buyers. */
+/** Renders any object. `base_url`: the URL of the emulator, for the authentication page of buyers. */
 export function render(version: Version, base_url: string): Rendered {
   const rendering = RENDERINGS[version.object] as (version: Version, base_url: string) => Rendered
   return rendering(version, base_url)
@@ -89,7 +89,10 @@ function nextAction(intent: Intent, base_url: string): Rendered {
   return { type: 'redirect_to_url', redirect_to_url: { return_url: intent.return_url, url } }
 }
 
-/** `created`: creation time of the payment intent and thus of its payment method. */
+/**
+ * Renders the error of a payment intent. `created`: the creation time of the payment intent, and thus of its payment
+ * method.
+ */
 function renderPaymentError(error: PaymentError, created: number): Rendered {
   const { method, ...rest } = error
   return {

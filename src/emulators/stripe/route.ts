@@ -18,7 +18,7 @@ export type Route = {
   | { rendered: (emulator: Emulator, ids: PathIds) => Rendered }
 )
 
-/** `/v1/transfers/{id}/reversals/{part}`; empty where the path has none. */
+/** The ids in a path: `/v1/transfers/{id}/reversals/{part}`; empty if the path has none. */
 export type PathIds = { id: string; part: string }
 
 /** Routes by method and path: `POST transfers/:id/reversals`. */

@@ -35,7 +35,7 @@ const CAPTURE =
 const REFUND =
   'amount charge currency customer expand instructions_email metadata origin payment_intent reason refund_application_fee reverse_transfer'
 
-/** Shorter than in other operations (OpenAPI). */
+/** The rule for descriptions, which are shorter than in other operations (OpenAPI). */
 const DESCRIPTION = { description: text(1000) }
 
 const PAYMENT_ROUTES: Routes = {
@@ -145,7 +145,7 @@ const ROUTES = new Map(
 /** First path segments of resources with two segments. */
 const NAMESPACES = new Set(['identity'])
 
-/** `POST`, `/v1/refunds/re_1/cancel` -> the route and the id. */
+/** Finds the route and the ids of a request, such as `POST /v1/refunds/re_1/cancel`. */
 export function findRoute(method: string, path: string): { route: Route; ids: PathIds } | null {
   if (!path.startsWith('/v1/')) return null
   let [resource, id, action, part, ...more] = path.slice('/v1/'.length).split('/')

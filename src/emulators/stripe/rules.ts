@@ -4,10 +4,10 @@ import { isCurrency, supportedCurrencies } from './currencies.ts'
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
-/** Throws Refusal if the value of the parameter `name` is invalid. */
+/** A rule throws Refusal if the value of the parameter `name` is invalid. */
 export type Rule = (value: Value, name: string) => void
 
-/** OpenAPI: default `maxLength` of texts. */
+/** Default `maxLength` of texts (OpenAPI). */
 const MAX_TEXT_LENGTH = 5000
 
 /** A non-empty text: Stripe treats an empty text as an attempt to unset the parameter. */
@@ -38,7 +38,7 @@ const integer: Rule = (value, name) => {
     throw parameterRefused(`Invalid integer: ${JSON.stringify(value)}`, name, 'parameter_invalid_integer')
 }
 
-/** `created=1` or `created[gte]=1` (`RangeQueryParam`). */
+/** A number or a range: `created=1` or `created[gte]=1` (`RangeQueryParam`). */
 export const range: Rule = (value, name) => {
   if (!isParams(value)) return integer(value, name)
   for (const [bound, number] of Object.entries(value)) {
@@ -65,7 +65,7 @@ const emptyable =
     if (value !== '') rule(value, name)
   }
 
-/** A list of items by the rule; a single item counts as a list. */
+/** A list of which each item follows the rule; a single item counts as a list. */
 const listOf =
   (rule: Rule): Rule =>
   (value, name) => {
@@ -81,7 +81,7 @@ const currency: Rule = (value, name) => {
   )
 }
 
-/** Any scheme: mobile apps have their own. */
+/** A URL with any scheme: mobile apps have schemes of their own. */
 const url: Rule = (value, name) => {
   text()(value, name)
   if (typeof value === 'string' && URL.canParse(value)) return
@@ -151,7 +151,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   mandate_data: emptyable(hash),
   metadata: emptyable(hash),
   method: enumeration('standard', 'instant'),
-  // Also `one_off` and `recurring`.
+  // In addition to booleans, Stripe accepts `one_off` and `recurring`.
   off_session: enumeration('true', 'false', 'one_off', 'recurring'),
   on_behalf_of: text(),
   options: hash,
@@ -196,7 +196,10 @@ const RULES: Readonly<Record<string, Rule>> = {
 /** The accepted parameters of an operation with their rules. */
 export type ParameterRules = ReadonlyMap<string, Rule>
 
-/** `names`: space-separated, such as `amount currency`. `own`: rules that replace the defaults. */
+/**
+ * The rules of an operation. `names`: the names of its parameters, space-separated, such as `amount currency`. `own`:
+ * rules that replace the defaults.
+ */
 export function parameters(names: string, own: Readonly<Record<string, Rule>> = {}): ParameterRules {
   return new Map(
     names.split(' ').map((name) => {

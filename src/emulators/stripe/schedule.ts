@@ -1,10 +1,10 @@
 // Delayed changes, such as decisions of a bank, after the answer to the request that started them.
 import type { Emulator } from './emulator.ts'
 
-/** Long enough to follow the answer, short enough for interactive use. */
+/** Delay of automatic changes: long enough to follow the answer, short enough for interactive use. */
 export const SETTLE_DELAY_MS = 40
 
-/** Runs `act` after a delay unless the emulator is closed by then. */
+/** Runs `act` after a delay, unless the emulator has been closed. */
 export function schedule(emulator: Emulator, after_ms: number, act: () => void): void {
   if (emulator.closed) return
   const timer = setTimeout(() => {
@@ -14,7 +14,10 @@ export function schedule(emulator: Emulator, after_ms: number, act: () => void):
   emulator.timers.add(timer)
 }
 
-/** The behavior of a test token by its name: `ba_noAccount` -> `noAccount`. `usual`: for other tokens. */
+/**
+ * The behavior that the name of a test token selects: `noAccount` for `ba_noAccount`. `usual`: the behavior of other
+ * tokens.
+ */
 export function behaviorOf<T extends string>(
   behaviors: Record<T, unknown>,
   id: string,

@@ -16,7 +16,10 @@ export type SearchResult = {
   url: string
 }
 
-/** Newest first. `page`: index of the first result. Objects that are newer than the search lag are not found. */
+/**
+ * Finds payment intents, newest first. `page`: index of the first result. Objects that are newer than the search lag
+ * are not found.
+ */
 export function searchIntents(emulator: Emulator, params: Params): SearchResult {
   const matches = parseQuery(required(stringOf(params, 'query'), 'query'))
   const limit = limitOf(params)
@@ -38,13 +41,16 @@ export function searchIntents(emulator: Emulator, params: Params): SearchResult 
   }
 }
 
-/** Docs: "Search query language". */
+/** Maximum number of clauses of a query (docs: "Search query language"). */
 const MAX_CLAUSES = 10
 
 const CLAUSE =
   /^\s*(-?)(?:metadata\[(["'])(.+?)\2\]|(status|currency|customer|amount))\s*:\s*(?:(["'])((?:\\.|(?!\5).)*)\5|(null|\d+))/
 
-/** Clauses of `metadata['k']:'v'`, `status:'x'`, `currency:"usd"`, `amount:100`, joined by AND or by OR, negated by `-`. */
+/**
+ * Parses a query: clauses such as `metadata['k']:'v'`, `status:'x'`, `currency:"usd"` and `amount:100`, joined by AND
+ * or by OR, negated by `-`.
+ */
 function parseQuery(query: string): (intent: Intent) => boolean {
   const clauses: ((intent: Intent) => boolean)[] = []
   const operators = new Set<string>()

@@ -15,7 +15,7 @@ import type {
 
 export type Collection<T> = {
   byId: Map<string, T>
-  /** Oldest first. */
+  /** The ids of all objects, oldest first. */
   ids: string[]
 }
 

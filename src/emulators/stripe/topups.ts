@@ -65,7 +65,7 @@ export function findTopup(emulator: Emulator, id: string): Topup {
   return requireObject(emulator.store.topups, 'topup', id)
 }
 
-/** Only possible in `pending`, as at Stripe. */
+/** Cancels a top-up. Only possible in `pending`, as at Stripe. */
 function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
   if (topup.status !== 'pending')
     throw requestRefused(
@@ -76,7 +76,7 @@ function cancelTopup(emulator: Emulator, call: Call, topup: Topup): Topup {
   return settleTopup(emulator, call, topup, 'canceled')
 }
 
-/** The bank decides. A succeeded top-up may still be reversed; other statuses are final. */
+/** Applies the decision of the bank. A succeeded top-up may still be reversed; other statuses are final. */
 export function settleTopup(emulator: Emulator, call: Call, topup: Topup, status: TopupFinalStatus): Topup {
   if (topup.status !== (status === 'reversed' ? 'succeeded' : 'pending'))
     throw parameterRefused(`This top-up has a status of ${topup.status}.`, 'status')
@@ -112,7 +112,7 @@ function scheduleFinalStatus(emulator: Emulator, { id, status, source, payment_m
   })
 }
 
-/** Stripe sends no event for an update. */
+/** Updates a top-up. Stripe sends no event for an update. */
 function updateTopup(emulator: Emulator, topup: Topup, params: Params): Topup {
   return save(emulator.store, {
     ...topup,

@@ -18,7 +18,7 @@ import type { Reversal, Transfer } from './versions.ts'
 /** Number of reversals that Stripe includes in a transfer. */
 const MAX_LISTED_REVERSALS = 10
 
-/** A transfer is final when it is created. */
+/** Creates a transfer, which is final at once. */
 function createTransfer(emulator: Emulator, call: Call, params: Params): Transfer {
   const amount = required(amountOf(params, 'amount'), 'amount')
   const currency = required(stringOf(params, 'currency'), 'currency')
@@ -56,7 +56,7 @@ export function findTransfer(emulator: Emulator, id: string): Transfer {
   return requireObject(emulator.store.transfers, 'transfer', id)
 }
 
-/** Default amount: the unreversed rest. */
+/** Reverses a transfer. Default amount: the rest that is not reversed yet. */
 export function reverseTransfer(
   emulator: Emulator,
   call: Call,

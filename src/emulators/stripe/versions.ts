@@ -17,7 +17,7 @@ export type PaymentError = {
   message: string
   decline_code?: string
   charge?: string
-  /** The declined method; the intent has none any more. */
+  /** The declined method, which the intent no longer has. */
   method: Method | null
 }
 
@@ -46,7 +46,7 @@ export type Intent = Versioned & {
   statement_descriptor_suffix: string | null
   transfer_group: string | null
   setup_future_usage: string | null
-  /** Null: only the listed types. */
+  /** `automatic_payment_methods`; null: only `method_types` are accepted. */
   automatic: { enabled: boolean; allow_redirects: string } | null
   method_types: string[]
   method: Method | null

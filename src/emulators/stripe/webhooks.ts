@@ -14,19 +14,19 @@ const SHUFFLE_MS = 100
 export type Webhooks = {
   isSubscribed(type: string): boolean
   send(event: StoredEvent): void
-  /** Sends at once, also while paused. Resolves to the status, 0 without an answer. */
+  /** Sends at once, even while paused. Resolves to the status, 0 without an answer. */
   sendNow(event: StoredEvent): Promise<number>
   change(settings: Partial<WebhookSettings>): void
   describe(): WebhookSettings & {
     url: string
     delivered: number
-    /** Never sent. */
+    /** Number of deliveries that are never sent. */
     dropped: number
-    /** Delayed, sent or not. */
+    /** Number of delayed deliveries, whether they are sent or not. */
     delayed: number
     failed_attempts: number
     given_up: number
-    /** Waiting for a connection or for the next attempt. */
+    /** Number of deliveries that wait for a connection or for their next attempt. */
     waiting: number
     sending: number
   }
@@ -115,7 +115,7 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
       }
       if (settings.shuffle) return backlog.schedule({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
       backlog.push({ event, attempt: 1 })
-      // After the answer to the request that caused it.
+      // The event is sent after the answer to the request that caused it.
       setImmediate(backlog.pump)
     },
     async sendNow(event) {

@@ -40,11 +40,11 @@ export type CallbackSender = {
   counts: { posted: number; refused: number; dropped: number; delayed: number; duplicates: number }
   /** Posts according to the settings. Resolves when the callback is posted, dropped or postponed. */
   send(url: string, params: Record<string, string>): Promise<void>
-  /** Posts at once. */
+  /** Posts at once, whatever the settings are. */
   post(url: string, params: Record<string, string>): Promise<Posted>
   /** Posts waiting callbacks unless still paused. */
   resume(): void
-  /** Runs `work` after a delay unless the sender is closed by then. */
+  /** Runs `work` after a delay, unless the sender has been closed. */
   schedule(work: () => Promise<void>, after_ms: number): void
   close(): void
 }

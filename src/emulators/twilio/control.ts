@@ -90,7 +90,10 @@ function showMessages(
   )
 }
 
-/** Body: `{ status, error_code? }`, any status at any time. Answers after the callback. */
+/**
+ * Sets the status of a message. The body is `{ status, error_code? }`, with any status at any time. Answers after the
+ * callback was posted.
+ */
 async function settleMessage(
   emulator: TwilioEmulator,
   sid: string,
@@ -115,7 +118,7 @@ async function receive(emulator: TwilioEmulator, body: Record<string, unknown>):
   })
 }
 
-/** Body: any of the settings. */
+/** Changes the settings of callbacks. The body has any of the settings. */
 function changeCallbacks({ callbacks }: TwilioEmulator, _id: string, body: Record<string, unknown>): unknown {
   for (const [name, value] of Object.entries(body)) {
     const current = Object.hasOwn(callbacks.settings, name)

@@ -13,10 +13,10 @@ import { checkMessage } from './parameters.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 const SENDER = /^(?:\+[1-9]\d{6,14}|\d{3,6}|(?=.*[A-Za-z])[A-Za-z0-9 &_+-]{1,11})$/
-/** In UTF-16 units (error 21617). */
+/** Maximum length of a body in UTF-16 units (error 21617). */
 const MAX_BODY_LENGTH = 1600
 const MAX_URL_LENGTH = 4000
-/** In seconds. */
+/** Maximum validity period in seconds. */
 const MAX_VALIDITY_S = 36_000
 
 /** Recipients that trigger a refusal: Twilio's test numbers, and one that triggers a 500. */

@@ -36,9 +36,9 @@ export type SentSms = {
 
 /** The record of an accepted message, without its numbers and text. */
 export type SmsEffect = {
-  /** From 1, without gaps. */
+  /** Sequence number, from 1 without gaps. */
   seq: number
-  /** ISO 8601, of the real clock. */
+  /** Time of the real clock (ISO 8601). */
   at: string
   effect: 'message'
   sid: string
@@ -61,7 +61,7 @@ export type TwilioEmulator = {
   messages: Map<string, SentSms>
   /** The newest effects. */
   effects: SmsEffect[]
-  /** Contains all effects. */
+  /** The file with all effects. */
   file: AppendFile | null
   /** Opt-outs: `<recipient> <sender or messaging service>`. */
   opted_out: Set<string>
@@ -69,7 +69,7 @@ export type TwilioEmulator = {
 }
 
 const MAX_MESSAGES = 50_000
-/** Older effects are only in the file. */
+/** Maximum number of effects in memory. Older effects are only in the file. */
 const MAX_EFFECTS = 100_000
 
 /** Adds a message and drops the oldest above MAX_MESSAGES. */

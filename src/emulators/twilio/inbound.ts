@@ -15,10 +15,10 @@ const MAX_OPTED_OUT = 100_000
 
 export type InboundSms = {
   from: string
-  /** One of our numbers. */
+  /** A number of the account. */
   to: string
   body: string
-  /** Set by Twilio's Advanced Opt-Out, if the account uses it. */
+  /** The opt-out type, which Twilio sends if the account uses Advanced Opt-Out. */
   opt_out_type?: string | undefined
   messaging_service_sid?: string | undefined
 }
@@ -29,7 +29,7 @@ function optOut({ opted_out }: TwilioEmulator, pair: string): void {
   if (opted_out.size > MAX_OPTED_OUT) opted_out.delete(oldest!)
 }
 
-/** Resolves with the answer of the webhook; status 0: no answer. */
+/** Posts an inbound message to the webhook. Resolves with the answer of the webhook; status 0: no answer. */
 export async function receiveSms(
   emulator: TwilioEmulator,
   { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,

@@ -21,21 +21,21 @@ const ACCOUNT_SID = `AC${'0'.repeat(32)}`
 const PACE_MS = 200
 
 export type TwilioEmulatorOptions = {
-  /** Default: 127.0.0.1. */
+  /** The listen address. Default: 127.0.0.1. */
   host?: string
-  /** 0: any free port. */
+  /** The port; 0: any free port. */
   port: number
-  /** Default: `AC` and zeros. */
+  /** The SID of the account. Default: `AC` and zeros. */
   account_sid?: string
   /** The auth token of callers, also used for signatures. */
   api_key: string
-  /** Receiver of inbound messages. Without it they are refused. */
+  /** Receiver of inbound messages. Without it, inbound messages are refused. */
   webhook_url?: string | undefined
   /** Time between accepted, sent and delivered. Default: 200. */
   pace_ms?: number
-  /** Folder of the record. Null or missing: memory only. Messages are never stored. */
+  /** Folder of the record. Null or missing: the record is in memory only. Messages are never stored. */
   data_dir?: string | null
-  /** Default: true. */
+  /** Whether requests are recorded. Default: true. */
   record_requests?: boolean
 }
 

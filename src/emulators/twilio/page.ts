@@ -1,10 +1,11 @@
 // The page of the Twilio emulator: messages, a form for inbound messages, requests, refusals and faults.
-import { answered, pluralize, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
+import { answered, faultSection, refusalRow, REFUSAL_COLUMNS } from '../shared/fault-page.ts'
 import { document, escape, section } from '../shared/html.ts'
 import { latestRequests } from '../shared/requests.ts'
 import { acceptedSmsCount, newestMessages, SMS_FAULT_TARGETS, type TwilioEmulator } from './emulator.ts'
+import { quantity } from '#core/describe.ts'
 
-const SHOWN = 25
+const MAX_ROWS = 25
 const REFRESH_S = 5
 const NUMBERS = [
   ['+15005550001', 'not valid (21211)'],
@@ -20,19 +21,23 @@ const NUMBERS = [
 export function twilioPage(emulator: TwilioEmulator, query: string): string {
   const { url, requests, faults, account_sid } = emulator
   const refreshing = query === 'refresh'
-  const refused = latestRequests(requests, SHOWN, ({ refusal, fault }) => refusal !== null || fault !== null)
+  const refused = latestRequests(
+    requests,
+    MAX_ROWS,
+    ({ refusal, fault }) => refusal !== null || fault !== null,
+  )
   const numbers = NUMBERS.map(([number, what]) => `<code>${number}</code> ${what}`).join(', ')
   const field = (name: string) =>
     `<label>${name} <input name="${name}" size="${name === 'body' ? 24 : 14}"></label>`
   const body = [
-    `<p>An emulator of Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>. Messages stay here and reach no phone. ${pluralize(acceptedSmsCount(emulator), 'message')}, ${pluralize(requests.total, 'request')}.</p>`,
+    `<p>An emulator of Twilio at <code>${escape(url)}</code>, account <code>${escape(account_sid)}</code>. Messages stay here and reach no phone. ${quantity(acceptedSmsCount(emulator), 'message')}, ${quantity(requests.total, 'request')}.</p>`,
     `<p>Test numbers: ${numbers}.</p>`,
     `<p>${refreshing ? `Shown again every ${REFRESH_S} s. <a href="/">Stop</a>` : `<a href="/">Show again</a> or <a href="/?refresh">every ${REFRESH_S} s</a>`}</p>`,
     section(
       'Messages',
       ['at', 'to', 'from', 'text', 'status', 'id'],
       newestMessages(emulator)
-        .slice(0, SHOWN)
+        .slice(0, MAX_ROWS)
         .map(({ created_ms, to, from, messaging_service_sid, body, status, error_code, sid }) => [
           new Date(created_ms).toISOString(),
           to,
@@ -48,7 +53,7 @@ export function twilioPage(emulator: TwilioEmulator, query: string): string {
     section(
       'Requests',
       ['at', 'request', 'answer', 'request id'],
-      latestRequests(requests, SHOWN).map(({ at, method, path, status, request_id }) => [
+      latestRequests(requests, MAX_ROWS).map(({ at, method, path, status, request_id }) => [
         at,
         `${method} ${path}`,
         answered(status),

@@ -29,7 +29,7 @@ export function renderSms(account_sid: string, sms: SentSms): object {
     from,
     messaging_service_sid,
     num_media: '0',
-    // With a messaging service the segments are known once the number is chosen.
+    // With a messaging service, the number of segments is known only after the service has chosen a number.
     num_segments: from === null ? '0' : String(segments),
     price: sms.is_priced ? `-${(PRICE_OF_SEGMENT * segments).toFixed(5)}` : null,
     price_unit: 'USD',
@@ -73,7 +73,10 @@ export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): 
   }
 }
 
-/** `DateSent` is the day; `DateSent<` and `DateSent>` are the days up to it and from it on. */
+/**
+ * `DateSent` selects one day, `DateSent<` that day and all days before it, `DateSent>` that day and all days after
+ * it.
+ */
 function matchesQuery({ from, sent_ms }: SentSms, query: URLSearchParams): boolean {
   const day = sent_ms === null ? null : new Date(sent_ms).toISOString().slice(0, 10)
   const matchesDay = (name: string, compare: (day: string, matching: string) => boolean) => {

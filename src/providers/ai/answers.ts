@@ -10,8 +10,8 @@ const MAX_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
 /**
- * The outcome of an answer. Messages never contain its text. Rejects with the reason of `signal` if that aborts before
- * the answer is validated.
+ * Validates the answer of a model and returns the outcome. Messages never contain the text of the answer. Rejects with
+ * the reason of `signal` if the signal aborts before the answer is validated.
  */
 export async function toAnswer(
   call: AiCall,
@@ -28,7 +28,7 @@ export async function toAnswer(
   if (choice.finish_reason === 'length')
     return { outcome: invalidOutput('The answer was cut off at the limit of output tokens.'), ...report }
   if (typeof message.content !== 'string' || message.content === '')
-    return { outcome: invalidOutput('The model answered no text.'), ...report }
+    return { outcome: invalidOutput('The model returned no text.'), ...report }
   const output = await outputOf(call, message.content, signal)
   if (typeof output === 'string') return { outcome: invalidOutput(output), ...report }
   return { outcome: { kind: 'done', value: { output } }, ...report }
@@ -38,7 +38,7 @@ function invalidOutput(message: string) {
   return declined('ai_invalid_output', message)
 }
 
-/** The output of a task, or a message why the answer is not usable. */
+/** The output of a task, or a message that says why the answer is not usable. */
 async function outputOf(
   { tenant_id, input }: AiCall,
   text: string,
@@ -67,7 +67,10 @@ async function outputOf(
   }
 }
 
-/** No value: the text is not JSON. `number_problem`: why a number of the text cannot be represented exactly. */
+/**
+ * Parses a text. Without `value`, the text is not JSON. `number_problem`: why a number in the text cannot be
+ * represented exactly.
+ */
 function parseJson(text: string): { value?: unknown; number_problem?: string } {
   const problems: string[] = []
   try {

@@ -6,10 +6,10 @@ import { NotStarted } from '../permit.ts'
 
 /** Statuses below 500 after which a retry may succeed. */
 const TRANSIENT = [408, 409, 429]
-/** The error code of the content filter of some servers. */
+/** The error code with which some servers report their content filter. */
 const CONTENT_FILTER = 'content_filter'
 
-/** The outcome of a failed call. Rethrows `NotStarted` and errors that are not from a call. */
+/** The outcome of a failed call. Rethrows `NotStarted`, and errors that the call did not cause. */
 export function classifyAiError(error: unknown): UnsuccessfulOutcome<AiFailure> {
   if (error instanceof APIUserAbortError)
     return { kind: 'ambiguous', reason: 'the call was aborted', replayed: false }
@@ -44,7 +44,7 @@ function refused(status: number, code: string | null): UnsuccessfulOutcome<AiFai
   return declined('ai_error', reported)
 }
 
-/** The value if it has the form of a code: a text could repeat the request. */
+/** The value if it has the form of a code. Other texts are left out, because they could repeat the request. */
 function errorCodeOf(code: unknown): string | null {
   return typeof code === 'string' && /^[a-z0-9_]{1,64}$/i.test(code) ? code : null
 }

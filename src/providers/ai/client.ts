@@ -8,27 +8,33 @@ import { currentPermit, permits } from '../permit.ts'
 import { messagesOf, responseFormatOf } from './prompts.ts'
 
 export type AiOptions = {
-  /** Includes the path before `/chat/completions`. */
+  /** The URL of the API, with the path before `/chat/completions`. */
   base_url: string
   api_key: string
   /** Default model of calls. */
   model: string
   /** The server's parameter for the limit of output tokens. */
   max_tokens_field: 'max_completion_tokens' | 'max_tokens'
-  /** Limit of a complete call. Default: the deadline of the job. */
+  /** The limit of a complete call. Default: the deadline of the job. */
   deadline_ms?: number
-  /** After this long without an answer, a second request checks whether the server is reachable. */
+  /**
+   * The delay after which a call without an answer causes a second request, which checks whether the server is
+   * reachable.
+   */
   server_check_delay_ms?: number
   onCall?: (call: FinishedCall) => void
 }
 
-/** The size of the longest output with every character escaped. */
+/** The size of the longest accepted output with every character escaped. */
 const MAX_RESPONSE_BYTES = 1.5 * 1024 * 1024
-/** The SDK's own timeout must not fire before the deadline, which closes the connection and reports the cause. */
+/**
+ * The margin of the SDK's own timeout. The deadline must pass first, because it closes the connection and reports the
+ * cause.
+ */
 const SDK_TIMEOUT_MARGIN_MS = 10_000
 /**
- * An answer may take two minutes and arrives in one piece, so a slow call does not show whether the server is reachable.
- * After this delay the list of models is requested, which is fast.
+ * An answer may take two minutes and arrives in one piece, so a slow call does not show whether the server is
+ * reachable. After this delay the list of models is requested, because a server answers that request fast.
  */
 const SERVER_CHECK_DELAY_MS = 30_000
 const LIST_TIMEOUT_MS = 10_000
@@ -44,7 +50,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     fetch: fetchThrough(http, base_url, deadline_ms),
     timeout: deadline_ms + SDK_TIMEOUT_MARGIN_MS,
     maxRetries: 0,
-    // Its log would contain requests. Its environment variables are not part of the configuration.
+    // No log of the SDK, which would contain requests, and no values from the SDK's environment variables.
     logLevel: 'off',
     adminAPIKey: null,
     organization: null,
@@ -82,7 +88,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     name: 'ai',
     async complete(call, key, signal) {
       const started = performance.now()
-      // Outside of the job's permit: the check has no effect.
+      // Outside of the job's permit, because the check changes nothing at the server.
       const check_timer = permits.exit(() => setTimeout(() => void checkServer(), server_check_delay_ms))
       const answer = await requestCompletion(call, key, signal).finally(() => clearTimeout(check_timer))
       options.onCall?.({
@@ -100,7 +106,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
 }
 
 /**
- * Requests the list of models. Reports only a failure: a server that lists its models may still not answer tasks.
+ * Requests the list of models. Reports only failures: a server that lists its models may still fail to answer tasks.
  */
 function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): () => Promise<void> {
   let is_listing = false
@@ -126,7 +132,7 @@ function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): ()
   }
 }
 
-/** A `fetch` for the SDK that sends through `http`, which checks the job's permit and ignores the host of the URL. */
+/** A `fetch` for the SDK that sends through `http`. `http` checks the job's permit and ignores the host of the URL. */
 function fetchThrough(http: HttpClient, base_url: string, deadline_ms: number): typeof fetch {
   const prefix = new URL(base_url).pathname.replace(/\/+$/, '')
   return async (input, init = {}) => {

@@ -32,7 +32,10 @@ function systemAndUser(content: string, text: string): Params['messages'] {
   ]
 }
 
-/** Not strict: strict mode accepts only some schemas, and the answer is validated here. */
+/**
+ * The response format of a task. Not strict, because strict mode accepts only some schemas. The answer is validated
+ * here instead.
+ */
 export function responseFormatOf(input: AiInput): Pick<Params, 'response_format'> {
   if (input.kind === 'generate') return {}
   const schema: Record<string, unknown> = input.kind === 'extract' ? input.schema : labelSchema(input.labels)

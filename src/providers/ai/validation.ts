@@ -7,7 +7,10 @@ import { NotStarted } from '../permit.ts'
 import { limitCpuTime, type ThreadStart } from '#core/thread-work.ts'
 import { createExhaustedList } from '#core/used-up.ts'
 
-/** Two threads, so that hostile schemas cannot occupy every processor. The jobs of this worker wait in the queue. */
+/**
+ * Two threads, so that hostile schemas cannot occupy every processor. Further validations of this worker wait in the
+ * queue.
+ */
 const GATE_OPTIONS = {
   running: 2,
   queue: {
@@ -16,9 +19,12 @@ const GATE_OPTIONS = {
     refuse: () => new NotStarted('too many answers wait for validation'),
   },
 }
-/** CPU time for compiling the schema and validating. */
+/** The CPU time for compiling the schema and validating. */
 const CPU_LIMIT_MS = 1_000
-/** A thread may start slowly on a busy machine; that does not count against the schema. */
+/**
+ * The time in which a thread must start. A thread may start slowly on a busy machine, which is not the fault of the
+ * schema.
+ */
 const START_TIMEOUT_MS = 15_000
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./validation-thread.ts', import.meta.url)
@@ -28,7 +34,7 @@ const TOO_EXPENSIVE = 'It takes too much work to check the answer against the sc
 export type ValidationInput = { schema: string; data: string }
 export type ValidationMessage = ThreadStart | { violation: string | null }
 
-/** `used_up`: its time or memory is used up. `starved`: the thread did not start in time. */
+/** `used_up`: the time or memory of the thread is used up. `starved`: the thread did not start in time. */
 type ValidationResult = Exclude<ValidationMessage, ThreadStart> | 'used_up' | 'starved'
 
 const gate = createFairGate(GATE_OPTIONS)
@@ -36,8 +42,9 @@ const gate = createFairGate(GATE_OPTIONS)
 const used_up = createExhaustedList()
 
 /**
- * A message why the data does not validate against the schema, without content of either; null if it does. Rejects with
- * the reason of `signal` if that aborts, and with `NotStarted` if too many validations wait.
+ * A message that says why the data does not validate against the schema, without content of either; null if the data
+ * validates. Rejects with the reason of `signal` if the signal aborts, and with `NotStarted` if too many validations
+ * wait.
  */
 export async function findSchemaViolation(
   tenant_id: string,
@@ -72,7 +79,7 @@ async function validateInThread(input: ValidationInput, signal: AbortSignal): Pr
     if ('violation' in message) resolve(message)
     else stop = limitCpuTime(thread, message, CPU_LIMIT_MS, resolve)
   })
-  // Its memory or its stack is used up.
+  // The memory or the stack of the thread is used up.
   thread.on('error', () => resolve('used_up'))
   thread.on('exit', () => resolve('used_up'))
   try {

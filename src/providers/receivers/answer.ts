@@ -1,6 +1,6 @@
 // The stored part of a receiver's answer.
 const EXCERPT_BYTES = 1000
-/** For a success, which is rarely read. */
+/** The size of the excerpt of a success, which people rarely read. */
 const SUCCESS_EXCERPT_BYTES = 200
 const MAX_CHARACTER_BYTES = 4
 /** Twice the longest delay between two attempts. */
@@ -9,13 +9,14 @@ const MAX_RETRY_AFTER_MS = 48 * 60 * 60 * 1000
 const NOT_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
 
 /**
- * The start of the body as UTF-8, up to 1,000 bytes, 200 if the status is a success. Invalid bytes and characters that
- * PostgreSQL cannot store become U+FFFD.
+ * The start of the body as UTF-8: up to 1,000 bytes, or 200 bytes if the status is a success. Invalid bytes and
+ * characters that PostgreSQL cannot store become U+FFFD.
  */
 export function excerptOf(status: number, chunks: readonly Buffer[]): string {
   if (chunks.length === 0) return ''
   const max_bytes = status >= 200 && status < 300 ? SUCCESS_EXCERPT_BYTES : EXCERPT_BYTES
-  // One more character, so that the cut breaks none. Replacements never shorten the text.
+  // One character more than the excerpt, so that the cut does not split the last character. Replacements never shorten
+  // the text.
   const prefix = Buffer.concat(chunks).subarray(0, max_bytes + MAX_CHARACTER_BYTES)
   const text = Buffer.from(prefix.toString('utf8').replace(NOT_TEXT, '\ufffd'))
   let end = Math.min(text.length, max_bytes)

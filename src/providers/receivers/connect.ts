@@ -6,23 +6,26 @@ import { lookupWithin, type Lookup } from '#core/lookup.ts'
 import { isReachable } from '#core/public-addresses.ts'
 import { createInterimFilter } from './interim.ts'
 
-/** DNS lookup, connection and TLS handshake. */
+/** The time for DNS lookup, connection and TLS handshake. */
 const CONNECT_TIMEOUT_MS = 5_000
 const LOOKUP_TIMEOUT_MS = 4_000
-/** After this long the next address of the name is tried in parallel. */
+/** The time after which the next address of the name is tried in parallel. */
 const ATTEMPT_TIMEOUT_MS = 1_000
-/** Limit of all bytes of one answer: informational responses, headers, body, chunk lengths and trailers. */
+/** The limit of all bytes of one answer: informational responses, headers, body, chunk lengths and trailers. */
 const MAX_RECEIVED_BYTES = 64 * 1024
 
-/** The name does not resolve, or not to a public address. One error for both: tenants must not probe internal names. */
+/**
+ * The name does not resolve, or an address is not public. Both have the same error, so that tenants cannot probe
+ * internal names.
+ */
 export class AddressRefused extends Error {}
 
 /** An answer exceeds MAX_RECEIVED_BYTES. */
 export class AnswerTooLong extends Error {}
 
 /**
- * A connector for undici that refuses a name if any of its addresses is not public or allowed. Closes a connection with
- * AnswerTooLong if it receives more than 64 kB for one request.
+ * A connector for undici. It refuses a name if any of its addresses is neither public nor allowed. It closes a
+ * connection with AnswerTooLong if an answer has more than 64 kB.
  */
 export function createConnector(lookup: Lookup, allowed: BlockList): buildConnector.connector {
   const connect = buildConnector({
@@ -30,11 +33,11 @@ export function createConnector(lookup: Lookup, allowed: BlockList): buildConnec
     timeout: CONNECT_TIMEOUT_MS,
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: ATTEMPT_TIMEOUT_MS,
-    // The socket connects to exactly these addresses, without another lookup.
+    // The socket connects to exactly the checked addresses, without another lookup.
     lookup: checkedLookup(lookup, allowed),
   })
   return (options, callback) => {
-    // A literal address is never looked up.
+    // A literal address is checked here, because it is never looked up.
     if (isIP(options.hostname) !== 0 && !isReachable(options.hostname, allowed))
       return queueMicrotask(() => callback(new AddressRefused(), null))
     connect(options, (...connected) => {
@@ -44,12 +47,15 @@ export function createConnector(lookup: Lookup, allowed: BlockList): buildConnec
   }
 }
 
-/** A connection carries one request at a time, written at once: newly written bytes mean a new request. */
+/**
+ * Limits each answer on a connection. A connection carries one request at a time, and a request is written at once, so
+ * newly written bytes mean a new request.
+ */
 function limitResponses(socket: Socket): void {
   let bytes_written = 0
   let bytes_before = 0
   const interim = createInterimFilter()
-  // The parser reads the socket by this method.
+  // The parser reads the socket through `read`.
   const read = socket.read.bind(socket)
   socket.read = (size?: number) => {
     const bytes: unknown = read(size)
@@ -62,7 +68,7 @@ function limitResponses(socket: Socket): void {
       bytes_before = socket.bytesRead - socket.readableLength
       interim.restart()
     }
-    // After the parser, so that a received status counts.
+    // The limit is checked after the parser has run, so that a received status counts.
     queueMicrotask(() => {
       if (socket.bytesRead - bytes_before > MAX_RECEIVED_BYTES) socket.destroy(new AnswerTooLong())
     })

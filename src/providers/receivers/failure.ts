@@ -1,7 +1,7 @@
-// Classifies failures of receivers. The texts help the tenant and reveal nothing about the internal network.
+// Classifies failed attempts at receivers. The texts are for tenants and reveal nothing about the internal network.
 import { AddressRefused, AnswerTooLong } from './connect.ts'
 
-/** Messages for the tenant by stored error. */
+/** The messages for tenants, by stored error. */
 export const RECEIVER_ERROR_TEXTS = {
   address_refused: 'the address does not resolve or is not public',
   connect_failed: 'no connection could be made',
@@ -25,7 +25,10 @@ const UNREADABLE = new Set(['HTTPParserError', 'HeadersOverflowError'])
 /** Errors of undici: an unrequested protocol upgrade, or bytes without a request. */
 const NO_ANSWER = new Set(['bad response', 'bad upgrade'])
 
-/** `sent`: whether any byte of the request was sent. `code`: the problem of the certificate, if that is the cause. */
+/**
+ * The failure of an attempt. `sent`: whether any byte of the request was sent. `code`: the problem of the certificate,
+ * if it is the cause.
+ */
 export function failureOf(
   error: unknown,
   { sent, protocol }: { sent: boolean; protocol: string },

@@ -1,11 +1,12 @@
-// Changes unrequested `100 Continue` responses to 102: undici closes the connection at 100 but accepts other 1xx.
+// Replaces unrequested `100 Continue` responses by 102, because undici closes the connection after a 100 but accepts
+// other 1xx statuses.
 
 const ZERO = 0x30
 const ONE = 0x31
 const TWO = 0x32
 const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
-/** Offset of the status in `HTTP/1.1 100`. */
+/** The offset of the status in `HTTP/1.1 100`. */
 const STATUS_AT = 9
 const STATUS_DIGITS = 3
 
@@ -13,13 +14,16 @@ const STATUS_DIGITS = 3
 export type InterimFilter = {
   /** Call when a new request was sent. */
   restart(): void
-  /** Changes `100` to `102` in the status lines before the final response, in place. */
+  /** Replaces `100` by `102` in the status lines before the final response, in place. */
   pass(bytes: Buffer): void
 }
 
 /** A filter for one connection. */
 export function createInterimFilter(): InterimFilter {
-  /** In a status line, in the headers of a 1xx response, or in the final response, which is not inspected. */
+  /**
+   * Where the next byte is: in a status line, in the headers of a 1xx response, or in the final response, which is not
+   * inspected.
+   */
   let state: 'status' | 'headers' | 'answer' = 'status'
   let at = 0
   let status = ''
@@ -27,7 +31,7 @@ export function createInterimFilter(): InterimFilter {
 
   function inStatus(bytes: Buffer, index: number): void {
     const byte = bytes[index]!
-    // The parser skips empty lines, too.
+    // Empty lines before a status line are skipped, as the parser does.
     if (at === 0 && (byte === LINE_FEED || byte === CARRIAGE_RETURN)) return
     if (at >= STATUS_AT) status += String.fromCharCode(byte)
     at += 1

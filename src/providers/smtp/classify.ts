@@ -7,28 +7,28 @@ import type { Envelope } from './envelope.ts'
 type Unsent = Exclude<SendOutcome<never>, { kind: 'done' | 'ambiguous' }>
 type Reply = { code: number; enhanced: string | null; text: string }
 
-/** Matches the user names of the login in a text; null: no login. */
+/** A pattern that finds the user name of the login in a text; null: no login. */
 type LoginPattern = RegExp | null
 
 type ReplyContext = Pick<Envelope, 'original_recipients'> & { login: LoginPattern }
 
 const MAX_TEXT_LENGTH = 500
-/** Limit before addresses are removed; the last address may be cut. */
+/** The length to which a reply is cut before addresses are removed. The last address may be cut. */
 const MAX_REPLY_LENGTH = 2_000
-/** The server requires a login, or another login. */
+/** Replies that demand a login, or another login. */
 const LOGIN_REPLIES = [530, 534, 535, 538]
-/** The server closes the connection with this reply. */
+/** The reply with which the server closes the connection. */
 const CLOSING = 421
-// Tenants must not learn about the login or the network: such replies are for operators only.
+// Replaces replies about the login or the network in texts for tenants: only operators see these replies.
 const LOGIN_REFUSED = 'The server refused the login.'
 const CONNECTION_REFUSED = 'The server refused the connection.'
 const CONNECTION_FAILED = 'The connection failed.'
-/** A shorter local part of the user name is too common to be removed from texts. */
+/** The minimum length of the local part of a user name that is removed from texts: a shorter one is too common. */
 const MIN_NAME_LENGTH = 4
-/** The message is too large. */
+/** The reply to a message that is too large. */
 const TOO_LARGE = 552
 
-/** Matches the user name of the SMTP URL in texts of the server. */
+/** The pattern that finds the user name of the SMTP URL in texts of the server. */
 export function loginPatternOf(url: string): LoginPattern {
   const user = decodeURIComponent(new URL(url).username)
   if (user === '') return null
@@ -47,13 +47,13 @@ export function connectionFailureOf(error: SmtpError, login: LoginPattern): Unse
   const text = is_login ? LOGIN_REFUSED : reply === null ? textOf(error) : CONNECTION_REFUSED
   const failure = failureOf('connection_failed', reply && { ...reply, text }, text)
   const is_permanent = reply === null ? is_login : reply.code >= 500
-  // An unverifiable certificate or a server without TLS needs an operator.
+  // Only an operator can solve a refused login, a missing TLS or an unverifiable certificate.
   const needs_operator = (is_login || error.code === 'ETLS') && is_permanent
   const kind = needs_operator || isUnverified(error) ? 'misconfigured' : 'retry'
   return { kind, failure, reported: reportedBy(error, login) }
 }
 
-/** Whether the connection was lost or closed by the server before the server could have accepted the email. */
+/** Whether the connection was lost, or closed by the server, before the server could have accepted the email. */
 export function isLostBeforeSend(end: ConversationEnd): boolean {
   if (end.kind !== 'failed' || end.data_requested || end.error === null) return false
   const { error } = end
@@ -80,20 +80,20 @@ export function outcomeOf(
   const { error, data_requested, dot_sent } = end
   if (error === null) return lost('the answer was not awaited', dot_sent)
   if (error.rejectedErrors !== undefined && error.rejectedErrors.length > 0)
-    return allRefused(error.rejectedErrors, context)
+    return classifyAllRefused(error.rejectedErrors, context)
   const reply = replyOf(error, context.login)
   const reported = reportedBy(error, context.login)
   if (reply === null && data_requested) return lost(textOf(error), dot_sent, reported)
   return { ...refusal(error, reply), ...((reply === null || isAboutConnection(error)) && { reported }) }
 }
 
-/** The connection ended after the server had requested the text, or the call was aborted. */
+/** The outcome if the connection ended after the server had requested the text, or if the call was aborted. */
 function lost(reason: string, dot_sent: boolean, reported?: string): SendOutcome<never> {
   if (dot_sent) return { kind: 'ambiguous', reason: reported ?? reason }
   return { kind: 'retry', failure: failureOf('connection_failed', null, reason), reported }
 }
 
-/** The complete email was refused. */
+/** The outcome if the server refused the complete email. */
 function refusal(error: SmtpError, reply: Reply | null): Unsent {
   if (reply === null) {
     if (!isLocalRefusal(error))
@@ -115,8 +115,8 @@ function refusal(error: SmtpError, reply: Reply | null): Unsent {
   return { kind: 'declined', failure: failureOf(is_sender ? 'sender_refused' : 'content_refused', reply) }
 }
 
-/** All recipients were refused. `retry` if one of the refusals is temporary. */
-function allRefused(errors: SmtpError[], context: ReplyContext): Unsent {
+/** The outcome if the server refused all recipients: `retry` if one of the refusals is temporary. */
+function classifyAllRefused(errors: SmtpError[], context: ReplyContext): Unsent {
   const refused = errors.map((error) => refusedRecipient(error, context))
   const permanent = errors.findIndex((error) => (error.responseCode ?? 0) >= 500)
   const { address: _, deferred: __, ...failure } = refused[Math.max(0, permanent)]!
@@ -141,7 +141,7 @@ function refusedRecipient(error: SmtpError, { original_recipients, login }: Repl
 function replyOf(error: SmtpError, login: LoginPattern): Reply | null {
   const { response, responseCode, code } = error
   if (response === undefined || responseCode === undefined) return null
-  // An unsolicited line, not a reply to a command.
+  // The line is not a reply to a command.
   if (code === 'EPROTOCOL' && !/^[45]/.test(response)) return null
   const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response)?.[1] ?? null
   if (isAboutConnection(error))
@@ -162,7 +162,7 @@ function isAboutConnection({ code, responseCode = 0 }: SmtpError): boolean {
   return responseCode === CLOSING || code === 'EAUTH' || LOGIN_REPLIES.includes(responseCode)
 }
 
-/** The text for operators; undefined for a reply to a login, which may repeat the password. */
+/** The text for operators; undefined after a refused login, whose reply may repeat the password. */
 function reportedBy({ code, response, message }: SmtpError, login: LoginPattern): string | undefined {
   return code === 'EAUTH' ? undefined : redacted(response ?? message, login)
 }
@@ -175,7 +175,7 @@ function failureOf(code: MessageFailure['code'], reply: Reply | null, otherwise 
   }
 }
 
-/** The text without addresses (also escaped ones) and without the login, storable. */
+/** The text, storable, without addresses (also escaped addresses) and without the login. */
 function redacted(text: string, login: LoginPattern): string {
   const without_addresses = text
     .slice(0, MAX_REPLY_LENGTH)
@@ -188,17 +188,20 @@ function redacted(text: string, login: LoginPattern): string {
     .toWellFormed()
 }
 
-/** A text without host and port, which system messages contain, and without the server's reply. */
+/**
+ * A text for an error without a reply. Contains neither host and port, which system messages contain, nor the server's
+ * reply.
+ */
 function textOf({ code, originalCode, message, response }: SmtpError): string {
   return originalCode ?? (code === 'ETLS' || response !== undefined ? CONNECTION_FAILED : message)
 }
 
-/** Nodemailer refused before anything was sent. */
+/** Whether nodemailer refused the email before anything was sent. */
 function isLocalRefusal({ code }: SmtpError): boolean {
   return code === 'EENVELOPE' || code === 'EMESSAGE'
 }
 
-/** The certificate is expired, of another host, or of an unknown authority. */
+/** Whether the certificate is expired, is for another host, or comes from an unknown authority. */
 function isUnverified({ originalCode = '' }: SmtpError): boolean {
   return /CERT|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH/.test(originalCode)
 }

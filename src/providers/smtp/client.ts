@@ -28,14 +28,14 @@ type Conversation = {
   abort: AbortSignal
 }
 
-/** Waiting emails are rejected if too many wait, or for too long. */
+/** Emails that wait for a connection are rejected if too many wait, or if they wait too long. */
 const QUEUE = {
   waiting: 5_000,
   wait_ms: 60_000,
   refuse: () => new NotStarted('too many emails wait for a connection to the server'),
 }
 
-/** Limit of a conversation whose permit has no deadline. */
+/** The limit of a conversation whose permit has no deadline. */
 const DEADLINE_MS = 10 * 60_000
 
 /** A client with pooled connections to one server. */
@@ -64,7 +64,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
       try {
         return await gate(fairness_key, signal, work)
       } catch (error) {
-        // Aborted while it waited for a connection.
+        // The signal aborted while the email waited for a connection.
         if (signal.aborted && error === signal.reason) throw new NotStarted()
         throw error
       }
@@ -77,7 +77,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
         outcome: outcome.kind,
         duration_ms: performance.now() - started,
         ...('reported' in outcome && { reported: outcome.reported }),
-        // The server works: it refused only this email, temporarily.
+        // The server works: it only refused this email temporarily.
         ...(outcome.kind === 'retry' &&
           outcome.failure.code !== 'connection_failed' && { health: 'answers' as const }),
         ...(signal.aborted && { health: 'unknown' as const }),
@@ -88,7 +88,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
   }
 }
 
-/** A signal that aborts with the given signal and after `deadline_ms`, until `dispose`. */
+/** A signal that aborts with the given signal or after `deadline_ms`. `dispose` ends both. */
 function withDeadline(signal: AbortSignal, deadline_ms: number): { abort: AbortSignal; dispose: () => void } {
   const controller = new AbortController()
   const end = () => controller.abort(signal.reason)
@@ -105,8 +105,8 @@ function withDeadline(signal: AbortSignal, deadline_ms: number): { abort: AbortS
 }
 
 /**
- * Sends over an idle connection or a new one. The server may have closed an idle connection: if it was lost before the
- * server had the text, nothing was sent, and the email goes over a new connection.
+ * Sends over an idle connection or a new one. The server may have closed an idle connection: if the connection was lost
+ * before the server had the text, nothing was sent, and the email is sent over a new connection.
  */
 async function deliver(connections: Connections, conversation: Conversation): Promise<EmailOutcome> {
   const { envelope, message, login, permit, abort } = conversation

@@ -11,10 +11,10 @@ import { inAscii } from './envelope.ts'
 
 export type Dkim = { domain: string; selector: string; private_key: string }
 
-/** Longest word of a subject: a line has at most 998 bytes, including the name of the header. */
+/** The maximum length of a word in a subject: a line has at most 998 bytes, with the name of the header. */
 const MAX_WORD_LENGTH = 899
 
-/** Headers whose change in transit would alter the email. */
+/** The headers that the signature covers, because a change in transit would alter the email. */
 const SIGNED_HEADERS = [
   'From',
   'Reply-To',
@@ -33,12 +33,12 @@ const SIGNED_HEADERS = [
 ].join(':')
 
 /**
- * Composes emails, signed with this key unless it is null. Throws ConfigError if the key is not a private RSA key, so
- * that no email is sent unsigned.
+ * Composes emails, signed with this key; null: not signed. Throws ConfigError if the key is not a private RSA key, so
+ * that no email is sent unsigned by mistake.
  */
 export function createComposer(dkim: Dkim | null): (email: OutgoingEmail) => Promise<Buffer> {
   if (dkim === null) return compose
-  if (!isRsaKey(dkim.private_key)) throw new ConfigError('DKIM_PRIVATE_KEY: must be an RSA key, PEM.')
+  if (!isRsaKey(dkim.private_key)) throw new ConfigError('DKIM_PRIVATE_KEY must be an RSA key in PEM format.')
   const signer = new DKIM({
     domainName: dkim.domain,
     keySelector: dkim.selector,
@@ -65,17 +65,17 @@ async function compose(email: OutgoingEmail): Promise<Buffer> {
     cc: email.cc.map(mailbox),
     ...(reply_to !== null && { replyTo: mailbox(reply_to) }),
     subject: foldable(subject),
-    ...(text !== null && { text: withLineEnds(text) }),
-    ...(html !== null && { html: withLineEnds(html) }),
+    ...(text !== null && { text: withCrlf(text) }),
+    ...(html !== null && { html: withCrlf(html) }),
     headers: [
-      ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value) })),
+      ...Object.entries(headers).map(([key, value]) => ({ key, value: withoutControls(value) })),
       ...unsubscribeHeaders(list_unsubscribe_url),
     ],
     attachments: attachments.map(({ filename, content_type, content }) => ({
-      filename: oneLine(filename),
-      contentType: oneLine(content_type),
+      filename: withoutControls(filename),
+      contentType: withoutControls(content_type),
       contentDisposition: 'attachment',
-      content: isPlain(content_type) ? withLineEndsOf(content) : content,
+      content: isPlain(content_type) ? bufferWithCrlf(content) : content,
     })),
     disableFileAccess: true,
     disableUrlAccess: true,
@@ -83,21 +83,24 @@ async function compose(email: OutgoingEmail): Promise<Buffer> {
   return await composer.compile().build()
 }
 
-/** Headers for one-click unsubscribe (RFC 8058). */
+/** The headers for one-click unsubscribe (RFC 8058). */
 function unsubscribeHeaders(url: string | null): { key: string; value: string }[] {
   if (url === null) return []
   return [
-    { key: 'List-Unsubscribe', value: `<${oneLine(url)}>` },
+    { key: 'List-Unsubscribe', value: `<${withoutControls(url)}>` },
     { key: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' },
   ]
 }
 
-/** Splits an address, so that no character of the name can change the address. */
+/** Splits an address into name and address, so that no character of the name can change the address. */
 function mailbox(address: string): { name: string; address: string } {
   const bare = bareAddress(address)
   const name = address.trim() === bare ? '' : address.slice(0, address.lastIndexOf('<')).trim()
   const quoted = /^"(.*)"$/s.exec(name)?.[1]
-  return { name: oneLine(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name), address: inAscii(oneLine(bare)) }
+  return {
+    name: withoutControls(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name),
+    address: inAscii(withoutControls(bare)),
+  }
 }
 
 /** Splits a word that is longer than a line into encoded words (RFC 2047), which mail programs join. */
@@ -107,21 +110,21 @@ function foldable(subject: string): string {
   return parts.map((part) => `=?UTF-8?B?${part}?=`).join(' ')
 }
 
-/** Removes line ends: a header value must not start another header. */
-function oneLine(text: string): string {
+/** Removes line ends, so that a header value cannot start another header. */
+function withoutControls(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ')
 }
 
-/** Whether nodemailer writes the attachment without base64: an embedded email. */
+/** Whether nodemailer writes the attachment without base64, as it does for an embedded email. */
 function isPlain(content_type: string): boolean {
   return /^message\//i.test(content_type)
 }
 
-function withLineEndsOf(content: Buffer): Buffer {
-  return Buffer.from(withLineEnds(content.toString('latin1')), 'latin1')
+function bufferWithCrlf(content: Buffer): Buffer {
+  return Buffer.from(withCrlf(content.toString('latin1')), 'latin1')
 }
 
-/** A bare CR or LF may change in transit, which would break the signature. */
-function withLineEnds(text: string): string {
+/** Replaces bare CR and LF by CRLF: a mail server may change them, which would break the signature. */
+function withCrlf(text: string): string {
   return text.replaceAll(/\r\n?|\n/g, '\r\n')
 }

@@ -9,15 +9,15 @@ export type ConversationEnd =
   | { kind: 'accepted'; refused: SmtpError[] }
   | {
       kind: 'failed'
-      /** Null: aborted by the signal. */
+      /** The error; null: the signal aborted. */
       error: SmtpError | null
-      /** Whether the server requested the text (354). Before, it cannot have accepted the email. */
+      /** Whether the server requested the text (reply 354). Otherwise the server cannot have accepted the email. */
       data_requested: boolean
-      /** Whether the final dot may have been sent. Before, the server does not have the complete text. */
+      /** Whether the final dot may have been sent. Otherwise the server does not have the complete text. */
       dot_sent: boolean
     }
 
-/** An error of nodemailer; `response`: the reply of the server. */
+/** An error of nodemailer. `response`: the reply of the server. */
 export type SmtpError = Error & {
   code?: string | undefined
   originalCode?: string | undefined
@@ -29,7 +29,7 @@ export type SmtpError = Error & {
 }
 
 type AcquiredConnection = {
-  /** Whether the connection was idle: the server may have closed it. */
+  /** Whether the connection was idle before: the server may have closed it. */
   was_idle: boolean
   send(envelope: Envelope, message: Buffer, abort: AbortSignal): Promise<ConversationEnd>
   /** Returns the connection to the pool without sending. */
@@ -37,13 +37,16 @@ type AcquiredConnection = {
 }
 
 export type Connections = {
-  /** An idle connection, or a new one, always new if `fresh`. `abort` cancels the attempt to connect. */
+  /** Returns an idle connection or a new one; always a new one if `fresh`. `abort` cancels the attempt to connect. */
   acquire(abort: AbortSignal, fresh: boolean): Promise<AcquiredConnection | { error: SmtpError }>
   /** Closes idle connections. */
   close(): void
 }
 
-/** `unclean`: the server may still have the envelope of a failed email, so it needs RSET. */
+/**
+ * A connection of the pool. `unclean`: the server may still have the envelope of a failed email, so the next email
+ * begins with RSET.
+ */
 type PooledConnection = {
   connection: SMTPConnection
   sent: number
@@ -60,7 +63,10 @@ const IDLE_TIMEOUT_MS = 30_000
 const MAX_EMAILS_PER_CONNECTION = 1_000
 const CHUNK_BYTES = 64 * 1024
 
-/** A pool of connections to the server of an `smtp://` or `smtps://` URL. `require_tls`: refuse remote servers without TLS. */
+/**
+ * A pool of connections to the server of an `smtp://` or `smtps://` URL. `require_tls`: whether remote servers without
+ * TLS are refused.
+ */
 export function openConnections(url: string, { require_tls }: { require_tls: boolean }): Connections {
   const { options, auth } = settingsOf(new URL(url), require_tls)
   const idle: PooledConnection[] = []
@@ -104,7 +110,7 @@ export function openConnections(url: string, { require_tls }: { require_tls: boo
           was_idle: found !== undefined,
           release: () => release(pooled),
           async send(envelope, message, signal) {
-            const end = await sendOver(pooled, envelope, message, signal)
+            const end = await sendOnConnection(pooled, envelope, message, signal)
             release(pooled)
             return end
           },
@@ -165,7 +171,7 @@ function connect(
       resolve(connection)
     }
     abort.addEventListener('abort', onAbort)
-    // Later errors belong to a conversation, which handles them, or to an idle connection, which closes.
+    // Later errors are handled by the conversation, or close an idle connection.
     connection.on('error', fail)
     connection.once('end', () => fail(new Error('the server closed the connection')))
     connection.connect((error) => {
@@ -176,8 +182,8 @@ function connect(
   })
 }
 
-/** Sends one email. Closes the connection unless it can certainly be reused. */
-async function sendOver(
+/** Sends one email. Closes the connection unless another email can certainly be sent over it. */
+async function sendOnConnection(
   pooled: PooledConnection,
   { from, to, size, use8BitMime }: Envelope,
   message: Buffer,
@@ -202,11 +208,11 @@ async function sendOver(
   pooled.sent += 1
   pooled.unclean = error !== null
   if (error === null && !was_aborted) {
-    // After a reply before the end of the text, the state of the server is unknown.
+    // The server replied before it had the whole text: its state is unknown.
     if (!body.readableEnded) connection.close()
     return { kind: 'accepted', refused }
   }
-  // The same after the refusal of a text.
+  // After a refused text, too, the state of the server is unknown.
   const is_usable = error?.responseCode !== undefined && error.responseCode !== 421 && !text.requested
   if (!is_usable) connection.close()
   return { kind: 'failed', error, data_requested: text.requested, dot_sent: text.ended }
@@ -215,7 +221,7 @@ async function sendOver(
 type Exchange = { error: SmtpError | null; refused: SmtpError[]; was_aborted: boolean }
 const NO_EXCHANGE: Exchange = { error: null, refused: [], was_aborted: false }
 
-/** The result of `send`. If the signal aborts first, the connection is closed. */
+/** Runs `send` and returns its result. If the signal aborts first, closes the connection. */
 function untilAborted(
   connection: SMTPConnection,
   abort: AbortSignal,
@@ -236,7 +242,8 @@ function untilAborted(
 }
 
 /**
- * The text as a stream. Nodemailer starts to read it after the server's 354, and writes the final dot at its end.
+ * The text as a stream. Nodemailer starts to read the stream after the server's reply 354, and writes the final dot at
+ * its end.
  */
 function bodyOf(message: Buffer, text: { requested: boolean; ended: boolean }): Readable {
   let at = 0

@@ -5,12 +5,12 @@ import type { OutgoingEmail } from '../email.ts'
 
 export type Envelope = {
   from: string
-  /** Recipients in ASCII form, as sent to the server. */
+  /** The recipients in the ASCII form that the server gets. */
   to: string[]
   size: number
-  /** Bytes above 127 must be announced (RFC 6152). */
+  /** Whether the text has bytes above 127, which must be announced (RFC 6152). */
   use8BitMime: boolean
-  /** ASCII form of each recipient -> the recipient as requested. */
+  /** The recipients as requested, by their ASCII form. */
   original_recipients: Map<string, string>
 }
 
@@ -28,7 +28,7 @@ export function envelopeOf({ from, recipients }: OutgoingEmail, message: Buffer)
   }
 }
 
-/** The address with its domain in ASCII (IDNA), which many servers require. */
+/** The address with its domain in ASCII form (IDNA), which many servers require. */
 export function inAscii(address: string): string {
   const at = address.lastIndexOf('@')
   const domain = address.slice(at + 1)

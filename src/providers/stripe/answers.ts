@@ -18,7 +18,7 @@ export const PAYMENT_PROGRESS: ProcessorPayment['status'][] = [
 export function toPayment(intent: Stripe.PaymentIntent, reference?: string): ProcessorPayment {
   const status = PAYMENT_STATUS.get(intent.status)
   assertAnswer(intent.object === 'payment_intent' && isId(intent.id, 'pi_'), 'not a payment intent')
-  assertAnswer(reference === undefined || intent.id === reference, 'another payment intent than requested')
+  assertAnswer(reference === undefined || intent.id === reference, 'not the requested payment intent')
   assertAnswer(status !== undefined, 'a payment intent with an unknown status')
   assertAnswer(
     isAmount(intent.amount) && isAmount(intent.amount_capturable) && isAmount(intent.amount_received),
@@ -51,7 +51,7 @@ export function toPayment(intent: Stripe.PaymentIntent, reference?: string): Pro
   }
 }
 
-// Stripe counts released amounts that were never captured as refunded, too.
+// The refunded amount. Stripe's own sum also counts amounts that were released and never captured.
 function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge): number | null {
   if (!isAmount(amount) || !isAmount(amount_captured) || !isAmount(amount_refunded)) return null
   return Math.max(0, amount_refunded - (amount - amount_captured))
@@ -60,12 +60,12 @@ function refundedOf({ amount, amount_captured, amount_refunded }: Stripe.Charge)
 /** Converts a refund. `reference`: the expected id. Throws NoAnswer if the answer is invalid. */
 export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRefund {
   const status = REFUND_STATUS.get(refund.status)
-  // Refunds of some methods are older than `re_`.
+  // Refunds of some payment methods have ids with the prefix `pyr_`.
   assertAnswer(
     refund.object === 'refund' && (isId(refund.id, 're_') || isId(refund.id, 'pyr_')),
     'not a refund',
   )
-  assertAnswer(reference === undefined || refund.id === reference, 'another refund than requested')
+  assertAnswer(reference === undefined || refund.id === reference, 'not the requested refund')
   assertAnswer(status !== undefined, 'a refund with an unknown status')
   assertAnswer(isAmount(refund.amount) && typeof refund.currency === 'string', 'a refund without an amount')
   const payment = refund.payment_intent
@@ -76,7 +76,7 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
     amount_minor: refund.amount,
     currency: refund.currency.toUpperCase(),
     failure_reason: refund.failure_reason ?? (refund.status === 'canceled' ? 'canceled' : null),
-    // Stripe may report a released hold as a refund; such a refund has no balance transaction.
+    // Stripe may report a released hold as a refund, which then has no balance transaction.
     released_hold:
       refund.reason === 'expired_uncaptured_charge' ||
       (status === 'succeeded' && refund.balance_transaction === null),
@@ -84,7 +84,9 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
   }
 }
 
-/** Throws NoAnswer unless the condition holds: the SDK's types do not prove what an answer contains. */
+/**
+ * Throws NoAnswer unless the condition is true. Needed because the SDK's types do not prove what an answer contains.
+ */
 export function assertAnswer(condition: boolean, problem: string): asserts condition {
   if (!condition) throw new NoAnswer(`unreadable answer: ${problem}`, { sent: true })
 }

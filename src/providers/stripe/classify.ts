@@ -3,7 +3,7 @@ import { Stripe } from 'stripe'
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { isReplayed, NoAnswer, parseRetryAfter } from '../http.ts'
 
-/** The outcome of a failed call. An error that is not certainly definitive is ambiguous. Never throws. */
+/** The outcome of a failed call. An error after which the call may have had an effect is ambiguous. Never throws. */
 export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
   const cause = causeOf(error)
   if (cause instanceof NoAnswer) return cause.outcome
@@ -17,7 +17,7 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
 
   const { statusCode: status, rawType: type, code } = error
   const reason = describe(error)
-  // The SDK gives 400 `rate_limit` the same class as 429.
+  // The SDK gives a 400 `rate_limit` the same class as a 429.
   if (error instanceof Stripe.errors.StripeRateLimitError)
     return { kind: 'retry', reason, ...parseRetryAfter(error.headers?.['retry-after']) }
   if (status === 401 || status === 403) return { kind: 'misconfigured', reason }
@@ -25,10 +25,11 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   if (status === 400 || status === 404) {
     if (type === 'card_error') return declined('payment_declined', error)
     if (type === 'invalid_request_error') return declined('payment_invalid', error)
-    // Other parameters under one key: a bug of Sluice. This call had no effect, but the first call with the key may have had.
+    // The key was used with other parameters: a bug of Sluice. This call had no effect, but the first call with the key
+    // may have had one.
     if (type === 'idempotency_error') return declined('processor_error', error)
   }
-  // An earlier request with this key is in progress and may have an effect.
+  // An earlier request with this key is still in progress and may take effect.
   if (status === 409 && code === 'idempotency_key_in_use')
     return { kind: 'ambiguous', reason, replayed: false, ...parseRetryAfter(error.headers?.['retry-after']) }
   return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }
@@ -39,7 +40,7 @@ export function causeOf(error: unknown): unknown {
   return error instanceof Stripe.errors.StripeConnectionError ? error.detail : error
 }
 
-/** The processor reports that the object does not exist. */
+/** Whether the processor reports that the object does not exist. */
 function isMissing(error: unknown): boolean {
   return (
     error instanceof Stripe.errors.StripeInvalidRequestError &&
@@ -66,20 +67,20 @@ function declined(
   }
 }
 
-/** Codes only: on 401 Stripe's message contains a part of the key. */
+/** A text with codes only: on 401 Stripe's message contains a part of the key. */
 function describe(error: Stripe.errors.StripeError): string {
   const codes = [error.statusCode, error.rawType, error.code, error.requestId]
   return codes.filter((code) => code !== undefined && code !== '').join(' ')
 }
 
-/** Removes the refused token from Stripe's message: it must be neither returned nor stored. */
+/** Replaces the refused token in Stripe's message, because the token may be neither returned nor stored. */
 export function withoutToken<T>(token: string | null, instead: string, outcome: Outcome<T>): Outcome<T> {
   if (outcome.kind !== 'declined' || token === null) return outcome
   const message = outcome.failure.message.replaceAll(`'${token}'`, instead).replaceAll(token, instead)
   return { ...outcome, failure: { ...outcome.failure, message } }
 }
 
-/** Catches a retrieval: null if the object does not exist; rethrows other errors. */
+/** Catches the error of a retrieval: returns null if the object does not exist, and rethrows other errors. */
 export function nullIfMissing(error: unknown): null {
   if (isMissing(error)) return null
   throw error

@@ -13,28 +13,28 @@ export type StripeOptions = {
   secret_key: string
   /** Default: Stripe's API. Example: `http://127.0.0.1:12111`. */
   api_base?: string | null
-  /** Limit of a complete call with all pages. Default: 15,000. */
+  /** The limit of a complete call with all its pages, in milliseconds. Default: 15,000. */
   deadline_ms?: number
   onCall?: (call: FinishedCall) => void
 }
 
 export type StripeClient = {
   stripe: Stripe
-  /** A fingerprint of the secret key and the server that it is for. */
+  /** A fingerprint of the secret key and of the API's address. */
   credentials: string
-  /** Limit of a complete call with all pages. */
+  /** The limit of a complete call with all its pages. */
   deadline_ms: number
   /** Runs `request` and classifies its result. */
   call: <T>(operation: string, request: () => Promise<T>) => Promise<Outcome<T>>
   /**
-   * The account of the secret key, and its mode: each mode has its own objects. Not reported to `onCall`: a restricted key
-   * may lack the permission, which is no outage.
+   * The account of the secret key, with its mode: each mode has its own objects. Not reported to `onCall`: a restricted
+   * key may lack the permission, which is not an outage.
    */
   findAccount: () => Promise<Outcome<string>>
   close: () => Promise<void>
 }
 
-/** The SDK for one secret key. */
+/** Opens the SDK for one secret key. */
 export function openStripe(options: StripeOptions): StripeClient {
   const deadline_ms = options.deadline_ms ?? 15_000
   const api_base = options.api_base ?? 'https://api.stripe.com'
@@ -76,20 +76,28 @@ function modeOf(secret_key: string): string | undefined {
   return /^[a-z]+_(?:org_)?(live|test)_/.exec(secret_key)?.[1]
 }
 
-/** Short enough to be useless for guessing a key, and long enough to distinguish keys. */
+/** A fingerprint of the credentials: too short to help in guessing a key, and long enough to distinguish keys. */
 function fingerprintOf(api_base: string, secret_key: string): string {
   return createHash('sha256').update(`${api_base}\u0000${secret_key}`).digest('hex').slice(0, 16)
 }
 
-/** Rethrows NotStarted: a call that did not start has no outcome, and its job is released unchanged. */
+/**
+ * Classifies an error. Rethrows NotStarted: a call that did not start has no outcome, and its job is released
+ * unchanged.
+ */
 function classifyStarted(error: unknown): Exclude<Outcome<never>, { kind: 'done' }> {
   const cause = causeOf(error)
   if (cause instanceof NotStarted) throw cause
   return classify(error)
 }
 
-/** Asserts a non-empty key: without one the SDK would generate a random key. */
+/**
+ * The options for an idempotency key. Asserts that it is not empty: without a key the SDK would generate a random one.
+ */
 export function idempotencyOptions(key: string): Stripe.RequestOptions {
-  assert(key.length > 0 && key.length <= 255, 'a writing call has an idempotency key of 1 to 255 characters')
+  assert(
+    key.length > 0 && key.length <= 255,
+    'the idempotency key of a writing call is empty or longer than 255 characters',
+  )
   return { idempotencyKey: key }
 }

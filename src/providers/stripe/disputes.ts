@@ -12,7 +12,7 @@ export function toDispute(dispute: Stripe.Dispute, reference: string): Processor
     dispute.object === 'dispute' && (isId(dispute.id, 'du_') || isId(dispute.id, 'dp_')),
     'not a dispute',
   )
-  assertAnswer(dispute.id === reference, 'another dispute than requested')
+  assertAnswer(dispute.id === reference, 'not the requested dispute')
   assertAnswer(state !== undefined, 'a dispute with an unknown status')
   assertAnswer(
     isAmount(dispute.amount) && dispute.amount > 0 && typeof dispute.currency === 'string',
@@ -29,18 +29,18 @@ export function toDispute(dispute: Stripe.Dispute, reference: string): Processor
     reason: dispute.reason ?? null,
     amount_minor: dispute.amount,
     currency: dispute.currency.toUpperCase(),
-    // 0 if no response is possible.
+    // Stripe sends 0 if no response is possible.
     evidence_due_by: due_by ? isoOf(due_by) : null,
     opened_at: isoOf(dispute.created),
     movements: dispute.balance_transactions
       .filter(({ amount }) => amount !== 0)
-      // A withdrawal comes before a reinstatement in the same second.
+      // Of two movements in the same second, the withdrawal comes first.
       .toSorted((a, b) => a.created - b.created || a.amount - b.amount)
       .map((each) => toMovement(each, dispute)),
   }
 }
 
-/** Uses `amount`, not `net`: the fee is between the platform and Stripe. */
+/** A movement of a dispute. Uses `amount` and not `net`, which includes the fee between the platform and Stripe. */
 function toMovement(
   { id, object, amount, currency }: Stripe.BalanceTransaction,
   dispute: Stripe.Dispute,
@@ -50,7 +50,7 @@ function toMovement(
   return {
     reference: id,
     kind: amount < 0 ? 'dispute_withdrawn' : 'dispute_reinstated',
-    // If Stripe settles in another currency, the movement is the disputed amount.
+    // If Stripe settles in another currency, the disputed amount is used.
     amount_minor: currency === dispute.currency ? Math.abs(amount) : dispute.amount,
   }
 }

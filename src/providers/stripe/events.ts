@@ -1,4 +1,4 @@
-// Converts Stripe's events: the stored part of an event, its target and the state that it reports. No requests.
+// Converts Stripe's events: the stored part of an event, its target, and the state that it reports. Makes no requests.
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { toStorableJson } from '#core/json.ts'
@@ -6,7 +6,7 @@ import type { ProviderEventTarget, ProviderEvent, ReportedStatus } from '../even
 import { hasSluiceIds } from '../payments.ts'
 import { PAYMENT_STATUS, PAYOUT_STATUS, REFUND_STATUS, TOP_UP_STATUS } from './statuses.ts'
 
-/** The API version of the SDK. An event of another version may have another meaning. */
+/** The API version of the SDK. Events of another version may have another meaning. */
 export const API_VERSION = '2026-10-28.endive'
 
 /** The required fields of an event; other fields are stored unchanged. */
@@ -21,7 +21,8 @@ const eventSchema = z.looseObject({
 })
 
 /**
- * Fields that are not stored: tokens, URLs that contain one, and personal data. A lookup can read them again.
+ * Fields that are not stored, because they contain tokens, URLs with tokens or personal data. A lookup can read them
+ * again.
  */
 const REMOVED_FIELDS = new Set([
   'client_secret',
@@ -38,7 +39,10 @@ const REMOVED_FIELDS = new Set([
   'shipping',
 ])
 
-/** Parses an event of a webhook or of the event list. Undefined if it is not an event or nested too deeply. */
+/**
+ * Parses an event from a webhook or from the list of events. Undefined if the value is not an event or is nested too
+ * deeply.
+ */
 export function readEvent(value: unknown): ProviderEvent | undefined {
   const event = eventSchema.safeParse(toStorableJson(value, REMOVED_FIELDS))
   if (!event.success) return undefined
@@ -57,14 +61,14 @@ export function readEvent(value: unknown): ProviderEvent | undefined {
 
 const anyEvent = z.looseObject({ id: z.string().min(1).max(255), type: z.string().min(1).max(255) })
 
-/** Whether this is an event of any format, such as a thin event (`v2.core.event`). */
+/** Whether this is an event of any format, also of another format than ours, such as a thin event (`v2.core.event`). */
 export function isEventOfAnyForm(value: unknown): boolean {
   return anyEvent.safeParse(value).success
 }
 
 /**
- * Event types of tracked objects that change nothing, because another event reports the same. Listed one by one: a prefix
- * would include other events, such as those of disputes.
+ * Event types of tracked objects that change nothing, because another event reports the same. They are listed one by
+ * one: a prefix would also match other events, such as those of disputes.
  */
 const IRRELEVANT_TYPES: ReadonlySet<string> = new Set([
   'charge.captured',
@@ -79,7 +83,7 @@ const IRRELEVANT_TYPES: ReadonlySet<string> = new Set([
   'topup.created',
 ])
 
-/** Creation events of objects that may be unused duplicates without any later event. */
+/** The creation events of objects that may be unused duplicates: no later event may report such an object. */
 const CREATION_TYPES: ReadonlySet<string> = new Set([
   'identity.verification_session.created',
   'payment_intent.created',
@@ -110,25 +114,25 @@ const reportedObjectSchema = z.object({
   amount_received: amount.nullable().catch(null),
   amount_reversed: amount.nullable().catch(null),
   reversed: z.boolean().nullish(),
-  // A longer value makes the event unreadable, so a lookup follows.
+  // A longer value makes the event unreadable, so the object is looked up.
   cancellation_reason: z.string().max(255).nullish(),
   metadata: z.record(z.string(), z.unknown()).nullish().catch(null),
 })
 type ReportedObject = z.output<typeof reportedObjectSchema>
 
 type TrackedObject = {
-  /** Event types that change the stored resource. `conclusive`: the event contains the complete new state. */
+  /** The event types that change the stored resource. `conclusive`: the event contains the complete new state. */
   events: { conclusive: string[]; inconclusive: string[] }
   target: (
     object: EventObject,
-  ) => Pick<ProviderEventTarget, 'subject' | 'reference' | 'parent_reference'> | null
-  /** Name of the metadata field with the id of the resource to which its jobs are assigned. */
+  ) => Pick<ProviderEventTarget, 'resource' | 'reference' | 'parent_reference'> | null
+  /** The name of the metadata field with the id of the resource to which the object's jobs are assigned. */
   root_id: string
   /** The status of the resource, and the amount that belongs to it. */
   reported: (object: ReportedObject) => { status: string | undefined; status_amount_minor: number | null }
 }
 
-/** Tracked objects by the `object` field of Stripe. */
+/** The tracked objects, by Stripe's `object` field. */
 const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   payment_intent: {
     events: {
@@ -137,14 +141,14 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
         'payment_intent.canceled',
         'payment_intent.succeeded',
       ],
-      // Never redundant: a failure, and a required action of the buyer.
+      // Always looked up: a failure, and a required action of the buyer.
       inconclusive: [
         'payment_intent.payment_failed',
         'payment_intent.processing',
         'payment_intent.requires_action',
       ],
     },
-    target: ({ id }) => ({ subject: 'payment', reference: id, parent_reference: null }),
+    target: ({ id }) => ({ resource: 'payment', reference: id, parent_reference: null }),
     root_id: 'sluice_payment_id',
     reported: ({ status, amount_capturable, amount_received }) => {
       const own_status = PAYMENT_STATUS.get(status ?? '')
@@ -155,7 +159,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   refund: {
     events: { conclusive: ['refund.created', 'refund.failed', 'refund.updated'], inconclusive: [] },
     target: ({ id, payment_intent = null }) => ({
-      subject: 'refund',
+      resource: 'refund',
       reference: id,
       parent_reference: payment_intent,
     }),
@@ -165,7 +169,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   dispute: {
     events: {
       conclusive: [],
-      // The event does not contain all movements, and the status can go back.
+      // Always looked up: the event does not contain all movements, and the status can go back.
       inconclusive: [
         'charge.dispute.closed',
         'charge.dispute.created',
@@ -175,7 +179,7 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
       ],
     },
     target: ({ id, payment_intent = null }) => ({
-      subject: 'dispute',
+      resource: 'dispute',
       reference: id,
       parent_reference: payment_intent,
     }),
@@ -185,17 +189,17 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
   payout: {
     events: {
       conclusive: ['payout.canceled', 'payout.paid'],
-      // Never redundant: a failure, and a change of the arrival date.
+      // Always looked up: a failure, and a change of the arrival date.
       inconclusive: ['payout.failed', 'payout.updated'],
     },
-    target: ({ id }) => ({ subject: 'payout', reference: id, parent_reference: null }),
+    target: ({ id }) => ({ resource: 'payout', reference: id, parent_reference: null }),
     root_id: 'sluice_payout_id',
     reported: ({ status }) => ({ status: PAYOUT_STATUS.get(status ?? ''), status_amount_minor: null }),
   },
-  // A transfer is paid when it is created; reversals return parts or all of it.
+  // A transfer is paid when it is created. Reversals return parts of it or all of it.
   transfer: {
     events: { conclusive: ['transfer.created', 'transfer.updated'], inconclusive: ['transfer.reversed'] },
-    target: ({ id }) => ({ subject: 'payout', reference: id, parent_reference: null }),
+    target: ({ id }) => ({ resource: 'payout', reference: id, parent_reference: null }),
     root_id: 'sluice_payout_id',
     reported: ({ reversed, amount_reversed }) => ({
       status: reversed === false ? 'paid' : undefined,
@@ -207,14 +211,14 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
       conclusive: ['topup.canceled', 'topup.failed', 'topup.reversed', 'topup.succeeded'],
       inconclusive: [],
     },
-    target: ({ id }) => ({ subject: 'top_up', reference: id, parent_reference: null }),
+    target: ({ id }) => ({ resource: 'top_up', reference: id, parent_reference: null }),
     root_id: 'sluice_top_up_id',
     reported: ({ status }) => ({ status: TOP_UP_STATUS.get(status ?? ''), status_amount_minor: null }),
   },
   'identity.verification_session': {
     events: {
       conclusive: [],
-      // The status can go back, so a lookup decides.
+      // Always looked up, because the status can go back.
       inconclusive: [
         'identity.verification_session.canceled',
         'identity.verification_session.created',
@@ -224,17 +228,17 @@ const TRACKED_OBJECTS: Readonly<Record<string, TrackedObject>> = {
         'identity.verification_session.verified',
       ],
     },
-    target: ({ id }) => ({ subject: 'kyc', reference: id, parent_reference: null }),
+    target: ({ id }) => ({ resource: 'kyc', reference: id, parent_reference: null }),
     root_id: 'sluice_kyc_id',
     reported: () => ({ status: undefined, status_amount_minor: null }),
   },
-  // The events of its payment and of its refunds report all changes of a charge.
+  // All changes of a charge are reported by events of its payment and of its refunds.
   charge: {
     events: { conclusive: [], inconclusive: [] },
     target: ({ payment_intent }) =>
       payment_intent == null
         ? null
-        : { subject: 'payment', reference: payment_intent, parent_reference: null },
+        : { resource: 'payment', reference: payment_intent, parent_reference: null },
     root_id: 'sluice_payment_id',
     reported: () => ({ status: undefined, status_amount_minor: null }),
   },
@@ -263,7 +267,7 @@ function reportedBy(type: string, value: unknown): ReportedStatus | null {
   const about = tracked.target({ ...object, metadata: null })
   if (status === undefined || about === null) return null
   return {
-    subject: about.subject,
+    resource: about.resource,
     reference: about.reference,
     status,
     amount_minor: object.amount,
@@ -275,7 +279,7 @@ function reportedBy(type: string, value: unknown): ReportedStatus | null {
   }
 }
 
-/** The Sluice ids of a created object; null if it has none. */
+/** The Sluice ids of a created object; null if the object has none. */
 function creationIdsOf(value: unknown): ProviderEvent['created_for'] {
   const object = targetSchema.shape.data.shape.object.safeParse(value).data
   if (object === undefined || !Object.hasOwn(TRACKED_OBJECTS, object.object)) return null

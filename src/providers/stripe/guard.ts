@@ -5,10 +5,10 @@ import { stringEntries, isObject, isReplayed, NoAnswer, openHttp } from '../http
 type SdkClient = NonNullable<NonNullable<ConstructorParameters<typeof Stripe>[1]>['httpClient']>
 
 /**
- * An SDK client for `api_base` (scheme, host, port and optionally a path). It ignores the SDK's host, uses the SDK's
- * `timeout` as a total deadline and rejects as `HttpClient` does. It also rejects with `NoAnswer` if a status other than
- * 2xx has no `error` object: the SDK would treat such an answer as a success, and a scalar would crash the process. It
- * never rejects with a code that makes the SDK retry.
+ * A client for the SDK that sends to `api_base` (scheme, host, port and optionally a path). It ignores the SDK's host,
+ * uses the SDK's `timeout` as the deadline of the whole request, and rejects as `HttpClient` does. It also rejects with
+ * `NoAnswer` if a status other than 2xx comes without an `error` object: the SDK would treat the answer as a success,
+ * and a scalar would crash the process. It never rejects with a code after which the SDK retries.
  */
 export function guardClient(api_base: string): SdkClient & { close(): Promise<void> } {
   const http = openHttp(api_base)

@@ -10,7 +10,10 @@ import { SESSION_STATUS } from './statuses.ts'
 
 type Session = Stripe.Identity.VerificationSession
 
-/** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
+/**
+ * The identity provider. The parameters of a call that changes something depend only on its request: under one
+ * idempotency key Stripe accepts only identical parameters.
+ */
 export function stripeIdentity(options: StripeOptions): IdentityProvider & { close(): Promise<void> } {
   const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
   const sessions = stripe.identity.verificationSessions
@@ -53,7 +56,7 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
           skew_s = clock_skew_s
         }
         if (found.length === 0) assertClockInSync(skew_s)
-        // A canceled session may be a duplicate: prefer another one.
+        // A canceled session may be a duplicate, so another session is preferred.
         return found.find(({ status }) => status !== 'canceled') ?? found[0] ?? null
       }),
 
@@ -72,7 +75,7 @@ function paramsOf({ return_url, metadata }: SessionCall): Stripe.Identity.Verifi
 
 /** Reports a refusal as `kyc_refused` instead of a payment error. */
 function refusal<T>(outcome: Outcome<T>): Outcome<T> {
-  // Other parameters under one key: a bug of Sluice, not a refusal.
+  // The key was used with other parameters: a bug of Sluice, not a refusal.
   if (outcome.kind !== 'declined' || outcome.failure.code === 'processor_error') return outcome
   return { ...outcome, failure: { ...outcome.failure, code: 'kyc_refused' } }
 }
@@ -83,10 +86,7 @@ function toSession(session: Session, reference?: string): IdentitySession {
     session.object === 'identity.verification_session' && isId(session.id, 'vs_'),
     'not a verification session',
   )
-  assertAnswer(
-    reference === undefined || session.id === reference,
-    'another verification session than requested',
-  )
+  assertAnswer(reference === undefined || session.id === reference, 'not the requested verification session')
   assertAnswer(status !== undefined, 'a verification session with an unknown status')
   const error = session.last_error
   return {

@@ -9,12 +9,13 @@ export type Pages<Listed> = (
   options: { timeout: number },
 ) => Promise<Pick<Stripe.Response<Stripe.ApiList<Listed>>, 'object' | 'data' | 'has_more' | 'lastResponse'>>
 
-/** With a larger skew a list of a time range may miss objects. */
+/** The maximum difference of the clocks. With a larger difference, a list of a time range may miss objects. */
 const MAX_CLOCK_SKEW_S = 30
 
 /**
- * The first record of a list with `name: id` in its metadata, or null. All pages together take at most `deadline_ms`. Only
- * that record is converted: other records of the account may have any form. `now_s`: as in `pagesOf`.
+ * Searches the first record of a list with `name: id` in its metadata; null if there is none. All pages together take
+ * at most `deadline_ms`. Only the found record is converted, because other records of the account may have any form.
+ * `now_s`: as in `pagesOf`.
  */
 export async function findInList<Listed extends { id: string; metadata?: Stripe.Metadata | null }, Found>(
   deadline_ms: number,
@@ -32,10 +33,10 @@ export async function findInList<Listed extends { id: string; metadata?: Stripe.
   return null
 }
 
-/** Pages of 100 objects. */
+/** The maximum number of pages, with 100 objects each. */
 const MAX_PAGES = 500
 
-/** Throws NoAnswer if the provider's clock differs too much: then an empty result of a time range proves nothing. */
+/** Throws NoAnswer if the provider's clock differs too much: then an empty list of a time range proves nothing. */
 export function assertClockInSync(clock_skew_s: number): void {
   if (Math.abs(clock_skew_s) <= MAX_CLOCK_SKEW_S) return
   const reason = Number.isNaN(clock_skew_s)
@@ -45,9 +46,9 @@ export function assertClockInSync(clock_skew_s: number): void {
 }
 
 /**
- * Yields the pages of a list, at most `MAX_PAGES`, within `deadline_ms` in total. `now_s`: for a list of a time range, the
- * current time (unix seconds) by the clock of that range. `clock_skew_s`: how far the provider's clock is ahead of it, by
- * the date header of the answer.
+ * Yields the pages of a list: at most `MAX_PAGES`, within `deadline_ms` in total. `now_s`: for a list of a time range,
+ * the current time (unix seconds) by the clock of the range. `clock_skew_s`: how far the provider's clock is ahead of
+ * that clock, by the date header of the answer.
  */
 export async function* pagesOf<Listed extends { id: string }>(
   deadline_ms: number,

@@ -15,12 +15,12 @@ import { assertClockInSync, findInList, pagesOf, type Pages } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './events.ts'
 import { createSharedReads } from './shared-reads.ts'
 
-/** `ids`: payment intents of a time range by `sluice_payment_id`. */
+/** The listed payments of a time range. `ids`: the ids of payment intents, by `sluice_payment_id`. */
 type ListedPayments = { ids: Map<string, string[]>; clock_skew_s: number }
 
 /**
- * The parameters of a writing call are a pure function of its request: with one idempotency key Stripe accepts only
- * identical parameters.
+ * The payment processor. The parameters of a call that changes something depend only on its request: under one
+ * idempotency key Stripe accepts only identical parameters.
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
   const client = openStripe(options)
@@ -133,7 +133,10 @@ function findCalls({
   }
 }
 
-/** Finds a payment in the list of its creation time. Concurrent searches of one time range share one read. */
+/**
+ * Searches a payment in the list of the time range in which it was created. Concurrent searches of one time range share
+ * one read of the list.
+ */
 function createPaymentSearch(client: StripeClient): PaymentProcessor['listPayment'] {
   const { stripe, call } = client
   const sharedRead = createSharedReads<ListedPayments>()
@@ -177,7 +180,7 @@ async function readListing(
 function createEventList({ stripe, call }: StripeClient): PaymentProcessor['listEvents'] {
   return ({ from_s, to_s, after }) =>
     call('list_events', async () => {
-      // Stripe accepts at most 20 `types`, and several lists would have no common order. So all types are listed.
+      // All types are listed: Stripe accepts at most 20 `types`, and the order of several lists could not be merged.
       const page = await stripe.events.list({
         created: { gte: from_s, lte: to_s },
         limit: 100,
@@ -200,7 +203,8 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
 }
 
 /**
- * For all payments of a time range. Two minutes at 100 per second are 120 pages; a day with 600,000 has 6,000, too many.
+ * The limit of a list of all payments in a time range. Two minutes with 100 payments a second are 120 pages. A day with
+ * 600,000 payments would be 6,000 pages, which is too many.
  */
 const LIST_TIMEOUT_MS = 60_000
 
@@ -208,7 +212,7 @@ function hasPaymentId(metadata: Stripe.Metadata | null, payment_id: string): boo
   return metadata?.['sluice_payment_id'] === payment_id
 }
 
-/** Each declined attempt leaves its own payment intent: the most advanced one counts. */
+/** The payment with the most advanced status: each declined attempt leaves a payment intent of its own. */
 function mostAdvanced(payments: ProcessorPayment[]): ProcessorPayment | null {
   return (
     payments.sort((a, b) => PAYMENT_PROGRESS.indexOf(b.status) - PAYMENT_PROGRESS.indexOf(a.status))[0] ??
@@ -216,7 +220,7 @@ function mostAdvanced(payments: ProcessorPayment[]): ProcessorPayment | null {
   )
 }
 
-/** Stripe stores events for 30 days; one day less as a margin. */
+/** How long Stripe's events can be read: Stripe stores them for 30 days, one day is a margin. */
 const EVENT_RETENTION_S = 29 * 24 * 3600
 
 function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreateParams {

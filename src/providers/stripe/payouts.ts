@@ -1,4 +1,5 @@
-// The payout processor on Stripe. A bank account or card of the platform gets a payout, a connected account a transfer.
+// The payout processor on Stripe. A payout to a bank account or card of the platform is a Stripe payout; a payout to a
+// connected account is a Stripe transfer.
 import type { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { LACKS_FUNDS, type PayoutCall, type PayoutProcessor, type ProcessorPayout } from '../payouts.ts'
@@ -8,7 +9,10 @@ import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
 import { PAYOUT_STATUS } from './statuses.ts'
 
-/** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
+/**
+ * The payout processor. The parameters of a call that changes something depend only on its request: under one
+ * idempotency key Stripe accepts only identical parameters.
+ */
 export function stripePayouts(options: StripeOptions): PayoutProcessor & { close(): Promise<void> } {
   const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
 
@@ -85,7 +89,7 @@ function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
   const redacted = withoutToken(destination, 'the destination', outcome)
   if (redacted.kind !== 'declined') return redacted
   const { code, processor_code, ...failure } = redacted.failure
-  // Other parameters under one key: a bug of Sluice, not a refusal.
+  // The key was used with other parameters: a bug of Sluice, not a refusal.
   const refused = code === 'processor_error' ? code : 'payout_refused'
   const failure_code = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
   return {
@@ -97,7 +101,7 @@ function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
 function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
   const status = PAYOUT_STATUS.get(payout.status)
   assertAnswer(payout.object === 'payout' && isId(payout.id, 'po_'), 'not a payout')
-  assertAnswer(reference === undefined || payout.id === reference, 'another payout than requested')
+  assertAnswer(reference === undefined || payout.id === reference, 'not the requested payout')
   assertAnswer(status !== undefined, 'a payout with an unknown status')
   assertAnswer(isAmount(payout.amount) && typeof payout.currency === 'string', 'a payout without an amount')
   return {
@@ -119,10 +123,10 @@ function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
   }
 }
 
-/** A transfer is paid when it is created, and failed once it is fully reversed. */
+/** Converts a transfer. A transfer is paid when it is created, and failed when it is fully reversed. */
 function toTransfer(transfer: Stripe.Transfer, reference?: string): ProcessorPayout {
   assertAnswer(transfer.object === 'transfer' && isId(transfer.id, 'tr_'), 'not a transfer')
-  assertAnswer(reference === undefined || transfer.id === reference, 'another transfer than requested')
+  assertAnswer(reference === undefined || transfer.id === reference, 'not the requested transfer')
   assertAnswer(
     isAmount(transfer.amount) && isAmount(transfer.amount_reversed) && typeof transfer.currency === 'string',
     'a transfer without amounts',
@@ -145,12 +149,12 @@ function idOf(value: string | { id: string } | null): string | null {
   return typeof value === 'string' ? value : (value?.id ?? null)
 }
 
-/** 9999-12-31T23:59:59Z. */
-const LAST_SECOND = 253_402_300_799
+/** 9999-12-31T23:59:59Z in unix seconds. */
+const MAX_TIME_S = 253_402_300_799
 
 /** The UTC date of unix seconds; null if it does not fit `YYYY-MM-DD`. */
 function dayOf(seconds: unknown): string | null {
-  return isAmount(seconds) && Number(seconds) <= LAST_SECOND
+  return isAmount(seconds) && Number(seconds) <= MAX_TIME_S
     ? new Date(Number(seconds) * 1000).toISOString().slice(0, 10)
     : null
 }

@@ -1,11 +1,11 @@
-// Shares reads of a list between concurrent calls, so that one read serves all calls that wait for it.
+// Shares reads of a list between concurrent calls: one read serves all calls that wait for it.
 
 type NextRead<Found> = { ids: Set<string>; found: Promise<Found> }
 type SharedRead<Found> = { found: Promise<Found>; next: NextRead<Found> | null }
 
 /**
- * Returns a function that reads a list for an id. The read starts after the call: at most one read per key is in progress,
- * and all calls that arrive meanwhile share the next read. Results are not cached.
+ * Returns a function that reads a list for an id. The read starts after the call. At most one read per key is in
+ * progress; all calls during a read share the next read. Results are not cached.
  */
 export function createSharedReads<Found>(): (
   key: string,

@@ -23,7 +23,7 @@ export const REFUND_STATUS = new Map<string | null, ProcessorRefund['status']>([
   ['canceled', 'failed'],
 ])
 
-/** Payouts only: transfers have no status. */
+/** For payouts only, because transfers have no status. */
 export const PAYOUT_STATUS = new Map<string, ProcessorPayout['status']>([
   ['pending', 'processing'],
   ['in_transit', 'processing'],
@@ -47,7 +47,7 @@ export const SESSION_STATUS = new Map<string, IdentitySession['status']>([
   ['canceled', 'canceled'],
 ])
 
-/** `closed`: the dispute is final, but a lost dispute may still be won. */
+/** The status of a dispute. `closed`: the processor has closed the dispute. A lost dispute may still become won. */
 export const DISPUTE_STATUS = new Map<string, Pick<ProcessorDispute, 'status' | 'closed'>>([
   ['needs_response', { status: 'needs_response', closed: false }],
   ['under_review', { status: 'under_review', closed: false }],

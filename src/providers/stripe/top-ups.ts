@@ -7,7 +7,10 @@ import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
 import { TOP_UP_STATUS } from './statuses.ts'
 
-/** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
+/**
+ * The top-up processor. The parameters of a call that changes something depend only on its request: under one
+ * idempotency key Stripe accepts only identical parameters.
+ */
 export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close(): Promise<void> } {
   const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
 
@@ -58,7 +61,7 @@ function paramsOf({ amount_minor, currency, description, source, metadata }: Top
 function toTopUp(topup: Stripe.Topup, reference?: string): ProcessorTopUp {
   const status = TOP_UP_STATUS.get(topup.status)
   assertAnswer(topup.object === 'topup' && isId(topup.id, 'tu_'), 'not a top-up')
-  assertAnswer(reference === undefined || topup.id === reference, 'another top-up than requested')
+  assertAnswer(reference === undefined || topup.id === reference, 'not the requested top-up')
   assertAnswer(status !== undefined, 'a top-up with an unknown status')
   assertAnswer(isAmount(topup.amount) && typeof topup.currency === 'string', 'a top-up without an amount')
   return {

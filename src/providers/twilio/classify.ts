@@ -9,19 +9,21 @@ import { TwilioRefusal } from './messages.ts'
 type ErrorKind = 'limited' | 'misconfigured' | 'refused'
 
 const RATE_LIMITED = 20429
-/** Error codes about the credentials, or an account that is suspended or not permitted. */
+/** Error codes that concern the credentials, or an account that is suspended or lacks a permission. */
 const MISCONFIGURED = [20003, 20005, 20006]
-/** Error codes about a message or its numbers; some have status 403. */
+/** Error codes that concern a message or its numbers. Some come with status 403. */
 const MESSAGE_ERRORS = /^21\d{3}$/
 
-/** The kind of an error answer. After any of them nothing was sent. */
+/** The kind of an error answer. No error answer has had an effect. */
 function kindOf({ status, code }: TwilioRefusal): ErrorKind {
   if (status === 429 || code === RATE_LIMITED) return 'limited'
   if (MESSAGE_ERRORS.test(String(code))) return 'refused'
   return status === 401 || status === 403 || MISCONFIGURED.includes(code ?? 0) ? 'misconfigured' : 'refused'
 }
 
-/** The outcome of a failed send. An error that is not certainly definitive is ambiguous. Rethrows `NotStarted`. */
+/**
+ * The outcome of a failed send. An error after which the SMS may have been sent is ambiguous. Rethrows `NotStarted`.
+ */
 export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { kind: 'done' }> {
   if (error instanceof NotStarted) throw error
   if (error instanceof TwilioRefusal) {
@@ -38,8 +40,8 @@ export function classifySmsSend(error: unknown): Exclude<SendOutcome<never>, { k
 }
 
 /**
- * The outcome of a failed lookup. A lookup has no effect, so it is repeated unless the credentials are refused. Rethrows
- * `NotStarted`.
+ * The outcome of a failed lookup. A lookup changes nothing, so it is retried unless Twilio refuses the credentials.
+ * Rethrows `NotStarted`.
  */
 export function classifySmsLookup(error: unknown): Exclude<UnsuccessfulOutcome, { kind: 'declined' }> {
   if (error instanceof NotStarted) throw error
@@ -52,12 +54,12 @@ export function classifySmsLookup(error: unknown): Exclude<UnsuccessfulOutcome, 
   return kind === 'misconfigured' ? { kind, reason } : { kind: 'ambiguous', reason, replayed: false }
 }
 
-/** Twilio reports that the message does not exist. */
+/** Whether Twilio reports that the message does not exist. */
 export function isUnknownSms(error: unknown): boolean {
   return error instanceof TwilioRefusal && error.status === 404 && error.code === 20404
 }
 
-/** A safe text: messages of SDK errors may repeat the request. */
+/** A text about the error without its message, which may repeat the request. */
 function reasonOf(error: unknown): string {
   return error instanceof NoAnswer ? error.message : 'the answer could not be read'
 }

@@ -14,12 +14,12 @@ import { isService, searchMessages } from './search.ts'
 export type TwilioOptions = TwilioAccount & {
   /** Null: Twilio's API. */
   api_base: string | null
-  /** Limit of a complete call with all pages. Default: 15,000. */
+  /** The limit of a complete call with all its pages, in milliseconds. Default: 15,000. */
   deadline_ms?: number
   onCall?: (call: FinishedCall) => void
 }
 
-/** The SMS provider for one Twilio account. */
+/** Opens the SMS provider for one Twilio account. */
 export function openTwilio({
   api_base,
   deadline_ms = 15_000,
@@ -59,7 +59,7 @@ export function openTwilio({
         classifySmsSend,
       ),
     findSms: async (reference): Promise<Outcome<ProviderSms | null>> => {
-      assert(SMS.reference.test(reference), 'the reference is a message SID')
+      assert(SMS.reference.test(reference), `the reference "${reference}" is not a message SID`)
       return await call('find_sms', async (messages) => await find(messages, reference), classifySmsLookup)
     },
     searchSms: async (search): Promise<Outcome<ProviderSms[]>> =>
@@ -76,5 +76,5 @@ async function find(messages: MessageListInstance, reference: string): Promise<P
     if (isUnknownSms(error)) return null
     throw error
   }
-  throw new NoAnswer('unreadable answer: another message', { sent: true })
+  throw new NoAnswer('unreadable answer: not the requested message', { sent: true })
 }

@@ -9,29 +9,29 @@ import { smsStatusOf, STATUS_PATTERN } from './statuses.ts'
 export type TwilioPost = { account: string; sid: string } & (
   | {
       kind: 'status'
-      /** Null: an unknown status. */
+      /** The status; null for a status that Sluice does not recognize. */
       status: SmsStatus | null
-      /** Twilio's status. */
-      word: string
+      /** The own status as Twilio names it. */
+      provider_status: string
       failure: MessageFailure | null
     }
   | {
       kind: 'inbound'
       from: string
-      /** The receiving number, and its messaging service, if any. */
+      /** The number that received the SMS, and its messaging service, if any. */
       received_by: string[]
       body: string
       keyword: 'opt_out' | 'opt_in' | 'help' | 'other'
     }
 )
 
-/** Keywords that Twilio handles if the message contains nothing else. */
+/** The keywords to which Twilio reacts if the message contains nothing else. */
 const KEYWORDS = {
   opt_out: ['STOP', 'STOPALL', 'UNSUBSCRIBE', 'CANCEL', 'END', 'QUIT', 'REVOKE', 'OPTOUT'],
   opt_in: ['START', 'YES', 'UNSTOP'],
   help: ['HELP', 'INFO'],
 } as const
-/** Twilio's own classification takes precedence over KEYWORDS. */
+/** Twilio's own classification, which takes precedence over KEYWORDS. */
 const OPT_OUT_TYPES = { STOP: 'opt_out', START: 'opt_in', HELP: 'help' } as const
 
 const common = z.object({
@@ -57,7 +57,7 @@ const inbound = common.extend({
   OptOutType: z.enum(['STOP', 'START', 'HELP']).optional().catch(undefined),
 })
 
-/** Parses the parameters of a post; undefined if it is neither a status callback nor an inbound message. */
+/** Parses the parameters of a post. Undefined if the post is neither a status callback nor an inbound message. */
 export function readTwilioPost(posted: object): TwilioPost | undefined {
   const status_post = callback.safeParse(posted).data
   if (status_post !== undefined) {
@@ -65,7 +65,7 @@ export function readTwilioPost(posted: object): TwilioPost | undefined {
     const status = smsStatusOf(MessageStatus)
     const has_failed = status === 'failed' || status === 'undelivered'
     const failure = has_failed ? twilioFailure(ErrorCode === undefined ? null : Number(ErrorCode)) : null
-    return { kind: 'status', account, sid, status, word: MessageStatus, failure }
+    return { kind: 'status', account, sid, status, provider_status: MessageStatus, failure }
   }
   const inbound_post = inbound.safeParse(posted).data
   if (inbound_post === undefined) return undefined

@@ -1,11 +1,12 @@
-// The messages part of Twilio's SDK over the guarded HTTP client. The rest of the SDK, with its own client, is not loaded.
+// The messages part of Twilio's SDK, which sends through our guarded HTTP client. The rest of the SDK, with its own
+// client, is not loaded.
 import { createRequire } from 'node:module'
 import type domains from 'twilio/lib/base/Domain.js'
 import type versions from 'twilio/lib/base/Version.js'
 import { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { stringEntries, NoAnswer, type HttpClient } from '../http.ts'
 
-// CommonJS default exports: the meaning of an import depends on the loader.
+// Loaded with `require`, because the meaning of a CommonJS default import depends on the loader.
 const require = createRequire(import.meta.url)
 const { default: Domain } = require('twilio/lib/base/Domain.js') as typeof domains
 const { default: Version } = require('twilio/lib/base/Version.js') as typeof versions
@@ -17,7 +18,7 @@ type TwilioDomain = ConstructorParameters<typeof Version>[0]
 type TwilioClient = TwilioDomain['twilio']
 type TwilioRequest = Parameters<TwilioClient['request']>[0]
 
-/** A readable error answer: the request had no effect. */
+/** A readable error answer. The request had no effect. */
 export class TwilioRefusal extends Error {
   override name = 'TwilioRefusal'
   status: number
@@ -36,8 +37,8 @@ export class TwilioRefusal extends Error {
 export type TwilioAccount = { account_sid: string; auth_token: string }
 
 /**
- * The messages of an account, for one call: all its requests, including pages, take at most `deadline_ms` in total. They
- * reject as `HttpClient` does, and with `TwilioRefusal`.
+ * The messages of an account, for one call: all its requests, including pages, take at most `deadline_ms` in total. The
+ * requests reject as `HttpClient` does, and with `TwilioRefusal`.
  */
 export function accountMessages(
   http: HttpClient,
@@ -77,7 +78,7 @@ function formOf(fields: object): string {
   return new URLSearchParams(stringEntries(fields)).toString()
 }
 
-/** Statuses that prove without an error code that nothing was done. */
+/** Statuses that prove that the request had no effect, even without an error code. */
 const FINAL_STATUSES = [401, 403, 429]
 
 /** The error for an answer other than 2xx, in one of Twilio's two formats. */

@@ -9,7 +9,8 @@ import { smsStatusOf, STATUS_PATTERN } from './statuses.ts'
 type Field = 'sid' | 'status' | 'errorCode' | 'errorMessage' | 'price' | 'priceUnit'
 
 /**
- * Converts a message. Throws NoAnswer without a valid id: the SDK's types do not prove what an answer contains.
+ * Converts a message. Throws NoAnswer if it has no valid id, because the SDK's types do not prove what an answer
+ * contains.
  */
 export function readSms(message: MessageInstance): ProviderSms {
   const {

@@ -1,4 +1,4 @@
-// Searches for an SMS with an unknown id in the list of messages to its number.
+// Searches for an SMS whose id is unknown in the list of messages to its number.
 import type {
   MessageInstance,
   MessageListInstance,
@@ -13,7 +13,7 @@ type SmsSearch = Parameters<SmsProvider['searchSms']>[0]
 
 const PAGE_SIZE = 200
 const MAX_PAGES = 20
-/** Trial accounts prepend this to each text. */
+/** The text that trial accounts put before each message. */
 const TRIAL_PREFIX = 'Sent from your Twilio trial account - '
 
 /** Whether `from` is a messaging service, which chooses the number by itself. */
@@ -21,7 +21,7 @@ export function isService(from: string): boolean {
   return from.startsWith('MG')
 }
 
-/** The matching messages, oldest first. Rejects with NoAnswer if the list is too long to be complete. */
+/** The matching messages, oldest first. Rejects with NoAnswer if the list has too many pages to be read to its end. */
 export async function searchMessages(
   messages: MessageListInstance,
   search: SmsSearch,
@@ -51,9 +51,9 @@ function matches(listed: MessageInstance, { from, body }: SmsSearch): boolean {
   )
 }
 
-/** Unix seconds, the resolution of Twilio. */
+/** The creation time in whole unix seconds, which is the resolution of Twilio. */
 function createdAt({ dateCreated }: MessageInstance): number {
-  // The SDK leaves an invalid date unchanged.
+  // The SDK passes an invalid date on as it came.
   const created_ms = dateCreated instanceof Date ? dateCreated.getTime() : NaN
   if (!Number.isFinite(created_ms))
     throw new NoAnswer('unreadable answer: a message without a date', { sent: true })

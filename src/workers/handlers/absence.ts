@@ -1,5 +1,5 @@
-// Judges an absence: a provider's complete list that shows no effect of a call. Lists are consistent, searches are
-// not: an object that no list shows, long enough after the last sending, was never created.
+// Decides what an absence proves: that a provider's complete list shows no effect of a call. Lists are consistent,
+// searches are not: an object that a list does not show, long enough after the call was last sent, was never created.
 import { isOneAccount } from '#domain/jobs/accounts.ts'
 import { findLastSend, type SendHistory } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
@@ -7,13 +7,14 @@ import { unknown, type Decision } from '../decision.ts'
 
 /** When an absence proves that a call never took effect. */
 export type AbsenceRule = {
-  /** The minimum age of the last sending. */
+  /** The minimum time since the call was last sent. */
   after_ms: number
   /** The number of lookups that must show the absence. */
   lookups: 1 | 2
   /**
-   * After an attempt in doubt, a refusal is retried and looked up at these delays after the first refusal; after the
-   * last delay it is final. The earlier attempt may still be in transit.
+   * If an earlier attempt may have reached the provider, a refusal does not end the job at once: that attempt may still
+   * be in transit. The call is sent again and looked up at these delays after the first refusal. After the last delay
+   * the refusal is final.
    */
   refusal_lookups_ms: readonly number[]
 }
@@ -36,25 +37,25 @@ export const IRREVERSIBLE: AbsenceRule = {
 /** The minimum time between two lookups that must both show an absence. */
 const MIN_LOOKUP_GAP_MS = 60_000
 /**
- * Margin of the list of all payments, before the first sending and after the last. The clocks of the provider and of
- * the database differ by less, which each list shows (`assertClockInSync`), and a call is sent within this time after its
- * claim. If the database's clock was wrong at the sending and is right now, a second hold is created, and one of them
- * is canceled.
+ * The margin of the list of all payments: before the call was first sent, and after it was last sent. The clocks of the
+ * provider and the database differ by less, which each list shows (`assertClockInSync`), and a call is sent within this
+ * time after its claim. If the database's clock was wrong when the call was sent and is right now, a second hold is
+ * created, and one of the two holds is canceled.
  */
 const MARGIN_S = 60
 /**
- * Margin of filtered lists, before the job's creation and after the last sending. These lists are short, and an
- * object that they miss would be paid twice. That the clocks agree now does not prove that they agreed at the
- * sending.
+ * The margin of filtered lists: before the creation of the job, and after the call was last sent. It is larger, because
+ * these lists are short and a payout that they miss would be paid twice. Clocks that agree now may have differed when
+ * the call was sent.
  */
 const FILTERED_MARGIN_S = 24 * 3600
 
-/** The provider of a call, and the fingerprint of our credentials there. */
+/** The provider of a call, and the fingerprint of our present credentials. */
 export type QueriedProvider = { name: string; credentials: string }
 
 /**
- * Whether each sending of the call is on record and used the current credentials, or others that are known to belong
- * to the same account. Lists of another account prove nothing about the call.
+ * Whether every send of the call is recorded, and all used the current credentials or other credentials of the same
+ * account. Lists of another account prove nothing about the call.
  */
 export async function wasSentToAccount(
   { sql }: Pick<WorkerContext, 'sql'>,
@@ -76,8 +77,8 @@ export type SentJob = {
 }
 
 /**
- * The time range for a filtered list that shows a call's object, and the present, in Unix seconds by the database's
- * clock. It begins before the job's creation, so that objects of earlier keys are found too.
+ * The time range of a filtered list that shows the object of a call, and the current time `now_s`: Unix seconds by the
+ * database's clock. The range begins before the creation of the job, so that objects of earlier keys are found too.
  */
 export function filteredListRange({
   send_history: { created_s, last_s },
@@ -90,8 +91,9 @@ export function filteredListRange({
 }
 
 /**
- * The time range for a list of all objects that shows a call's object. After a rotation it begins where the complete
- * list for the previous key ended: an object of an earlier key that appears later is used instead of a second one.
+ * The time range of a complete list that shows the object of a call. After a rotation the range begins where the list
+ * for the previous key ended: if an object of an earlier key appears later, that object is used, and no second one is
+ * created.
  */
 export async function sendingRange(
   { sql }: Pick<WorkerContext, 'sql'>,
@@ -109,8 +111,8 @@ export async function sendingRange(
 }
 
 /**
- * Decides about a call that the provider's complete list does not show. Undefined: it never took effect. Otherwise
- * the decision that waits until the absence is proven.
+ * Decides about a call that the provider's complete list does not show. Undefined: the call never took effect.
+ * Otherwise a decision to look up again until the absence is proven.
  */
 export function confirmAbsence(
   send_history: SendHistory,
@@ -127,8 +129,8 @@ export function confirmAbsence(
   return undefined
 }
 
-/** The reason of a call that stays unknown. */
-export const OTHER_CREDENTIALS =
+/** The reason why a call stays unknown. */
+export const CREDENTIALS_DIFFER =
   'the call was sent with credentials that may belong to another account, so the lists of this account prove nothing'
-/** The reason of a call that gets a new key. */
+/** The reason why a call gets a new key. */
 export const NEVER_TOOK_EFFECT = 'the provider has no record of the call: it never took effect'

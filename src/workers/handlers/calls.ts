@@ -1,18 +1,18 @@
-// Shared by creations and changes at a provider: whether a call is sent, and what its answer proves.
+// Shared by creations and changes at a provider: sends a call, and judges what its answer proves.
 import type { Outcome } from '#core/outcome.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
-/** A call fails after it was refused for this long, each time before it had any effect. */
+/** A call fails after every attempt was refused for this long, each before it took effect. */
 const MAX_REFUSED_MS = 24 * 3_600_000
 
-/** The outcome of a call that may only be looked up and is not sent. */
+/** The outcome of a call that was not sent, because it may only be looked up. */
 const NOT_SENT = { kind: 'ambiguous', reason: 'the call may only be looked up', replayed: true } as const
 export const UNREACHABLE = {
   code: 'processor_error',
   message: 'The payment processor could not be reached.',
 } as const
 
-/** The stored call of a job. Only a call that may be sent has its key. */
+/** The stored call of a job. It has its key only if it may be sent. */
 export type StoredCall = Pick<ProviderCall, 'generation' | 'in_doubt' | 'refused_ms' | 'reference'> &
   ({ lookup_only: false; key: string } | { lookup_only: true; key?: never })
 
@@ -24,7 +24,7 @@ export async function sendUnlessLookupOnly<Found>(
   return call.lookup_only ? NOT_SENT : await send(call.key)
 }
 
-/** Whether every attempt was refused for a day and none can have reached the provider. */
+/** Whether every attempt was refused for a day, and none may have reached the provider. */
 export function neverSent(
   call: Pick<ProviderCall, 'in_doubt' | 'refused_ms'>,
   sent: Outcome<unknown>,
@@ -33,8 +33,9 @@ export function neverSent(
 }
 
 /**
- * Whether the call may have taken effect despite this answer: a refusal after an earlier attempt, a key that was used
- * with other parameters (`processor_error`), or a stored error. Then only the provider's records decide.
+ * Whether the call may have taken effect despite this answer: a refusal after an earlier attempt that may have reached
+ * the provider, a key that was used with other parameters (`processor_error`), or a stored error. Then only the
+ * provider's records decide.
  */
 export function mayHaveTakenEffect(
   call: Pick<ProviderCall, 'in_doubt'>,
@@ -43,14 +44,17 @@ export function mayHaveTakenEffect(
   return sent.kind === 'declined' ? call.in_doubt || !isProviderRefusal(sent) : isReplayedError(sent)
 }
 
-/** Whether the provider refused the request itself. Otherwise its key was used with other parameters. */
+/**
+ * Whether the provider refused the request itself. A decline for another reason means that the key was used with other
+ * parameters.
+ */
 export function isProviderRefusal(
   sent: Outcome<unknown>,
 ): sent is Extract<Outcome<never>, { kind: 'declined' }> {
   return sent.kind === 'declined' && sent.failure.code !== 'processor_error'
 }
 
-/** Whether the provider repeats a stored error, so that only a new key helps. */
+/** Whether the provider repeats a stored error, so that a retry needs a new key. */
 export function isReplayedError(
   sent: Outcome<unknown>,
 ): sent is Extract<Outcome<never>, { kind: 'ambiguous' }> {

@@ -1,5 +1,5 @@
 // Changes an object at a provider. Every change follows this rule: the call is sent under its stored key, or only
-// looked up; after a refusal or in doubt, the provider's record of the object decides.
+// looked up; after a refusal, or if it may have taken effect, the provider's record of the object decides.
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
 import { isReplayedError, neverSent, sendUnlessLookupOnly, type StoredCall } from './calls.ts'
@@ -11,16 +11,16 @@ export const MAX_GENERATIONS = 12
 export type Change<Found> = {
   /** The provider's id of the object. */
   reference: string
-  /** After this many keys a change without an effect fails. */
+  /** The number of keys after which a change without an effect fails. */
   max_generations: number
   /** Sends the stored request once. */
   send: (key: string) => Promise<Outcome<Found>>
   find: () => Promise<Outcome<Found | null>>
-  /** Decides if the object is in the requested state; otherwise null. */
+  /** Decides if the object is in the requested state; otherwise returns null. */
   changed: (found: Found) => Decision | null
-  /** Decides if the object cannot be changed now or any more; otherwise null. */
+  /** Decides if the object cannot be changed now or no longer; otherwise returns null. */
   otherwise: (found: Found) => Decision | null
-  /** Decides for an unchanged object after a refusal, or null if the provider was not reached. */
+  /** Decides for an unchanged object. `refusal`: the provider's refusal; null if the provider was not reached. */
   unchanged: (found: Found, refusal: Failure | null) => Decision
 }
 
@@ -42,7 +42,7 @@ export async function changeAtProvider<Found>(
   if (found === null) return unknown(`the provider does not know ${reference}`)
   const decided = changed(found) ?? otherwise(found)
   if (decided !== null) return decided
-  // The provider repeats the stored error of this key for ever, so only a new key helps.
+  // The provider would repeat the stored error of this key, so the call gets a new key.
   if (isReplayedError(sent) && call.generation < max_generations) return rotate(sent.reason)
   return unchanged(found, sent.kind === 'declined' ? sent.failure : null)
 }

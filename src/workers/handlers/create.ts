@@ -2,7 +2,7 @@
 // only looked up; if it may have taken effect, the provider's records decide; a new key is used only for a call that
 // never took effect.
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
+import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
@@ -10,7 +10,7 @@ import { giveBack, retry, rotate, unanswered, retryUndone, unknown, type Decisio
 import type { Effects } from '../settle.ts'
 import {
   NEVER_TOOK_EFFECT,
-  OTHER_CREDENTIALS,
+  CREDENTIALS_DIFFER,
   confirmAbsence,
   wasSentToAccount,
   type AbsenceRule,
@@ -32,28 +32,33 @@ export type Creation<Found extends { reference: string }> = {
   absence: AbsenceRule
   /** Sends the stored request once. */
   send: (key: string) => Promise<Outcome<Found>>
-  /** Whether the provider has not decided yet. The key would repeat that answer, so the record is looked up. */
+  /**
+   * Whether the provider has not decided yet. The same key would return this answer again, so the record is looked up.
+   */
   isUndecided: (answer: Found) => boolean
   /** Reads the provider's id from the resource row: a notification may have arrived before the answer of the call. */
   findReference: () => Promise<string | null>
   find: (reference: string) => Promise<Outcome<Found | null>>
   /**
-   * Searches the provider's records by our own ids. `proves`: an absence in a complete list can be a proof.
-   * `decides`: this lookup decides, so the search must be complete.
+   * Searches the provider's records by our own ids. `proves`: an absence in a complete list can prove that the call
+   * never took effect. `decides`: this lookup decides about the call, so the search must be complete.
    */
   search: (needed: { proves: boolean; decides: boolean }) => Promise<Outcome<Found | null>>
   /** Whether the record matches the request. */
   matchesRequest: (found: Found) => boolean
-  /** Decides for a record that does not match the request. Nothing is settled with it. */
+  /** Decides for a record that does not match the request. Its money is not posted. */
   onMismatch: (found: Found) => Promise<Decision>
   created: (found: Found) => Decision
-  /** The provider refused definitively. `reference`: its id of the failed object, if it created one. */
+  /**
+   * Decides after a definitive refusal. `reference`: the provider's id of the failed object, if the provider created
+   * one.
+   */
   refused: (failure: Failure, reference: string | null) => Decision
   /** Decides for a call that never took effect. */
   absent: () => Promise<Decision>
-  /** The failure if the provider refused connections for a day. */
+  /** The failure if no call could reach the provider for a day. */
   unreachable: Failure
-  /** The effects that settle that nothing was sent so far; null if the row does not show that. */
+  /** The effects of an attempt that sent nothing; null if the resource row does not record whether a call began. */
   unsent: Effects | null
 }
 
@@ -81,7 +86,10 @@ export async function createAtProvider<Found extends { reference: string }>(
   return sent.kind === 'ambiguous' ? retryUndone(sent) : withUnsentEffects(creation, retryUndone(sent))
 }
 
-/** Decides a creation in doubt by the provider's records. `refusal`: the provider's refusal of this attempt. */
+/**
+ * Decides by the provider's records about a creation that may have taken effect. `refusal`: the provider's refusal of
+ * this attempt.
+ */
 export async function lookUpCreation<Found extends { reference: string }>(
   context: WorkerContext,
   job: CreatingJob,
@@ -92,7 +100,7 @@ export async function lookUpCreation<Found extends { reference: string }>(
   const next_ms = refusal && nextRefusalLookup(job, creation)
   const reference = answered ?? call.reference ?? (await creation.findReference())
   const proves = await wasSentToAccount(context, send_history, creation.provider)
-  const pending = proves ? confirmAbsence(send_history, creation.absence) : unknown(OTHER_CREDENTIALS)
+  const pending = proves ? confirmAbsence(send_history, creation.absence) : unknown(CREDENTIALS_DIFFER)
   const is_last = refusal !== undefined && next_ms === undefined
   const lookup =
     reference === null
@@ -103,27 +111,27 @@ export async function lookUpCreation<Found extends { reference: string }>(
   if (found !== null) return await decide(creation, found)
   if (reference !== null) return unknown(`the provider does not know ${reference}`)
   if (refusal === undefined) return pending ?? (await creation.absent())
-  if (!proves) return unknown(OTHER_CREDENTIALS)
+  if (!proves) return unknown(CREDENTIALS_DIFFER)
   if (next_ms === undefined) return creation.refused(refusal.failure, refusal.reference ?? null)
   const delay_ms = next_ms - (call.refused_ms ?? 0)
   return retry(refusal.failure.message, { delay_ms, unsent: true, answered: true })
 }
 
-/** Decides for a record that does not match the request. If its money differs from `requested`, a drift is opened. */
+/** Decides for a record that does not match the request. If its money differs from `requested`, opens a drift. */
 export async function reportMismatch(
   context: WorkerContext,
   compared: ComparedResource,
   ours: { tenant_id: string; id: string },
   { requested, theirs, reference }: { requested: Omit<Side, 'status'>; theirs: Side; reference: string },
 ): Promise<Decision> {
-  if (isOfOtherMoney({ ...theirs, ...requested }, theirs)) {
+  if (hasDifferentMoney({ ...theirs, ...requested }, theirs)) {
     const result = await compare(context, compared, ours, theirs, { reference })
     if (result.kind !== 'done') return unanswered(result)
   }
   return unknown(`${reference} is another ${compared.resource.replace('_', '-')}`)
 }
 
-/** The call never took effect: it is sent again under a new key. */
+/** Decides for a call that never took effect: the call is sent again under a new key. */
 export async function resendUnderNewKey(): Promise<Decision> {
   return rotate(NEVER_TOOK_EFFECT)
 }
@@ -136,8 +144,8 @@ async function decide<Found extends { reference: string }>(
 }
 
 /**
- * When a refusal in doubt is looked up again, in milliseconds after the first refusal. Undefined: the refusal is
- * final.
+ * When a refused call is looked up again because an earlier attempt may have reached the provider: milliseconds after
+ * the first refusal. Undefined: the refusal is final.
  */
 function nextRefusalLookup({ call }: CreatingJob, { absence }: { absence: AbsenceRule }): number | undefined {
   return absence.refusal_lookups_ms.find((each_ms) => each_ms > (call.refused_ms ?? 0))

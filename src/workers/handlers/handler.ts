@@ -1,4 +1,4 @@
-// Handlers: each is bound to its job definition and gets the job with its stored payload and request parsed.
+// Handlers. Each handler is bound to its job definition and gets the job with its payload and request parsed.
 import type { z } from 'zod'
 import { describeIssue } from '#core/describe.ts'
 import type { ProviderCall, SendHistory } from '#domain/jobs/calls.ts'
@@ -8,13 +8,15 @@ import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jo
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
-/** The retry delay of a job that only a newer version can read, so that a worker of that version claims it. */
+/**
+ * The retry delay of a job that only a newer version can read. A worker of the newer version may claim the job first.
+ */
 export const NEWER_VERSION_DELAY_MS = 60_000
 
 /** A claimed job with its payload parsed. */
 export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'send_history'> & {
   payload: Payload
-  /** Aborted when the lease is lost or the worker stops. Provider calls then end by themselves. */
+  /** Aborts when the lease is lost or the worker stops. The provider's clients abort their calls by themselves. */
   signal: AbortSignal
 }
 
@@ -26,7 +28,10 @@ type CallingJob<Payload, Request> = Job<Payload> & {
   began_at: number
 }
 
-/** Only a call that may be sent has its key, so that no handler sends a call that may only be looked up. */
+/**
+ * The call of a job. It has its key only if it may be sent, so that no handler can send a call that may only be looked
+ * up.
+ */
 type Call<Request> = Omit<ProviderCall, 'request' | 'lookup_only' | 'key'> & { request: Request } & (
     | { lookup_only: false; key: string }
     | { lookup_only: true; key?: never }
@@ -52,9 +57,9 @@ export type Handler<Name extends string = string> = {
 }
 
 /**
- * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is
- * sent. A job whose request has unknown fields is left to the newer version that wrote it. `giveUp` ends a job whose
- * attempts are used up.
+ * Binds a handler to a job with a provider call. A job whose stored data cannot be read is parked, and nothing is sent.
+ * A job whose request has unknown fields is left to workers of the newer version that wrote it. `giveUp` ends a job
+ * whose attempts are used up.
  */
 export function calling<Name extends JobName, Payload extends z.ZodType, Request extends z.ZodType>(
   definition: JobDefinition<Name, Payload, CallDefinition<Request>>,

@@ -1,4 +1,4 @@
-// The registry of handlers, by the name of their job. A job without a handler does not compile.
+// The registry of handlers, by the name of their job. A job name without a handler is a compile error.
 import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
 import { aiTaskHandlers } from './ai-tasks/jobs.ts'
@@ -31,6 +31,6 @@ const byName = new Map<string, Handler>(Object.entries(HANDLERS))
 /** The handler of a claimed job. */
 export function handlerOf(name: string): Handler {
   const handler = byName.get(name)
-  assert(handler !== undefined, 'only jobs of known names are claimed')
+  assert(handler !== undefined, `a job without a handler was claimed: ${name}`)
   return handler
 }

@@ -1,5 +1,5 @@
-// Queries at the start which account the credentials of each provider belong to. After the credentials are replaced,
-// calls that were sent with the earlier ones can still be looked up.
+// Finds out at the start to which account the credentials of each provider belong. After the credentials are replaced,
+// calls that were sent with the earlier credentials can still be looked up.
 import { throttle } from '#core/seldom.ts'
 import { storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
@@ -9,7 +9,7 @@ const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
 const WARN_INTERVAL_MS = 24 * 3_600_000
 
-/** Queries each provider until it answers. */
+/** Queries each provider until the provider answers. */
 export function startAccountDiscovery({ sql, log, credentials }: WorkerContext): Loop {
   const open = new Map(Object.entries(credentials))
   let interval_ms = FIRST_DELAY_MS

@@ -23,13 +23,13 @@ const POLL_INTERVAL_MS = 10_000
 const CLOSE_TIMEOUT_MS = 1_000
 /** A check that takes longer is stopped and reported as unfinished: an audit must not overload the database. */
 const CHECK_TIMEOUT_MS = 60_000
-/** The maximum number of stored rows with problems, which every audit checks again until they are in order. */
+/** The maximum number of stored rows with problems. Every audit checks them again until they are in order. */
 const MAX_STORED_ROWS = 1000
 const MAX_LOGGED_PROBLEMS = 20
-/** Checks that cover a time range and name no row: an audit of a later range does not find their problems again. */
+/** Checks that cover a time range and name no row: an audit of a later range would not find their problems again. */
 const PAST_CHECKS = new Set([...Object.keys(PERIOD_CHECKS), 'notifications'])
 
-const key = z.object({ tenant_id: z.string(), subject: z.enum(AUDITED_RESOURCES), subject_id: z.string() })
+const key = z.object({ tenant_id: z.string(), resource: z.enum(AUDITED_RESOURCES), resource_id: z.string() })
 const auditPosition = z.object({ since: z.string().nullable(), again: z.array(key) })
 const resultSchema = z.object({
   problems: z.record(z.string(), z.number()),
@@ -37,8 +37,8 @@ const resultSchema = z.object({
 })
 
 /**
- * Audits every `every_s` seconds: everything the first time, later the changes and the earlier problems. A worker
- * that stops does not wait for its audit; another worker continues it.
+ * Audits every `every_s` seconds: everything in the first audit, later the changes and the rows with earlier problems.
+ * A worker that stops does not wait for its audit; another worker continues it.
  */
 export function startAudits(context: WorkerContext, every_s: number): Loop {
   const { sql, log } = context
@@ -56,9 +56,9 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
     const options = { timeout_ms: CHECK_TIMEOUT_MS }
     let position = { since, again }
-    // Another worker continues from here if this worker stops.
+    // If this worker stops, another worker continues at this position.
     const onProgress = async (time: string, found: AuditReport) => {
-      const problem_rows = rowsOf(notFoundLater(found))
+      const problem_rows = rowsOf(problemsOfThisRangeOnly(found))
       const covered_until = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
       position = {
         since: isComplete(found) ? covered_until : position.since,
@@ -75,14 +75,14 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const unfinished = unfinishedOf(report)
     position = {
       since: isComplete(report) || since === null ? run.started_at : position.since,
-      again: rowsOf(notFoundLater(report)).slice(0, MAX_STORED_ROWS),
+      again: rowsOf(problemsOfThisRangeOnly(report)).slice(0, MAX_STORED_ROWS),
     }
     const result: Json = {
       problems: countsOf(report),
       unfinished,
       rows: report.problems.slice(0, MAX_STORED_ROWS),
     }
-    // If the lease of the run was lost, the worker that holds it reports the same.
+    // If the lease of the run was lost, the worker with the lease reports instead.
     if (!(await endRun(sql, run, { position, result, next_s: every_s }))) return
     logReport(context, report, unfinished)
     await setGauges(sql)
@@ -96,11 +96,11 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
 }
 
 /**
- * Whether the next audit may begin after the range of this one: not if a check is unfinished, or if the next audit
- * would miss a problem.
+ * Whether the next audit may begin where the range of this audit ended. False if a check is unfinished, or if the next
+ * audit would miss a problem.
  */
 function isComplete(report: AuditReport): boolean {
-  const problems = notFoundLater(report)
+  const problems = problemsOfThisRangeOnly(report)
   return (
     unfinishedOf(report).length === 0 &&
     rowsOf(problems).length <= MAX_STORED_ROWS &&
@@ -109,7 +109,7 @@ function isComplete(report: AuditReport): boolean {
 }
 
 /** The problems that an audit of a later range would not find. */
-function notFoundLater({ problems }: AuditReport): Problem[] {
+function problemsOfThisRangeOnly({ problems }: AuditReport): Problem[] {
   return problems.filter(({ problem }) => !REPORTED_BY_EVERY_AUDIT.has(problem))
 }
 
@@ -155,5 +155,5 @@ function logReport({ log }: WorkerContext, { problems, checks }: AuditReport, un
 
 function rowsOf(problems: Problem[]): z.output<typeof key>[] {
   const keys = problems.flatMap((problem) => key.safeParse(problem).data ?? [])
-  return [...new Map(keys.map((row) => [row.subject_id, row])).values()]
+  return [...new Map(keys.map((row) => [row.resource_id, row])).values()]
 }

@@ -3,6 +3,7 @@ import { metrics } from '#core/metrics.ts'
 import { notifyOfDisabled, type NotifiedEndpoint } from '#domain/webhook-endpoints/notify.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
+import { quantity } from '#core/describe.ts'
 
 const POLL_INTERVAL_MS = 3_000
 const BATCH_SIZE = 20
@@ -66,7 +67,7 @@ export function startEndpointNotices({ sql, log, vault, hashOf, config }: Worker
       const [first] = put_off
       if (first !== undefined)
         throw new Error(
-          `${put_off.length} emails about disabled endpoints cannot be written, for example for ${first.id}`,
+          `${quantity(put_off.length, 'email')} about disabled endpoints cannot be written, for example for ${first.id}`,
           { cause: first.error },
         )
     },

@@ -7,7 +7,7 @@ import { countParked } from '#domain/notifications/notification.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** Counting stops at this number. */
+/** The maximum value of a gauge: counting stops at this number. */
 const MAX_COUNTED = 10_000
 
 /** Sets the gauges every few seconds, in each worker. */

@@ -19,14 +19,14 @@ import type { WorkerContext } from '../context.ts'
 /** The name of the lookups in the table of recurring work. */
 const RUN_NAME = 'SMS lookups'
 const POLL_INTERVAL_MS = 5_000
-/** Concurrent lookups. */
+/** The maximum number of concurrent lookups. */
 const LOOKUP_BATCH_SIZE = 20
-/** The lookup interval while the provider does not answer, unless it asks for a longer one. */
+/** The delay before the next lookups while the provider does not answer. A provider may demand a longer delay. */
 const PROVIDER_PAUSE_MS = 60_000
-/** Rows per statement. */
+/** The maximum number of rows per statement. */
 const BATCH_SIZE = 500
 
-/** Starts this work; each step is safe in several workers at once. */
+/** Starts the lookups and the erasure; each step is safe in several workers at once. */
 export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
   const { sql, sms, log } = context
   let closing = false
@@ -76,8 +76,8 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
 }
 
 /**
- * Stores each new report like a callback of the provider. Returns how many SMS were due, and how long to wait if the
- * provider refuses further lookups.
+ * Looks up SMS that are due, and stores each new report in the same way as a callback. Returns how many SMS were due,
+ * and how long to wait if the provider refuses further lookups.
  */
 async function lookUpUnreported(
   { sql, log, config }: WorkerContext,
@@ -94,13 +94,17 @@ async function lookUpUnreported(
   const failed_lookups = answers.filter(({ answer }) => answer.kind !== 'done')
   const waits_ms = failed_lookups.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
   const wait_ms = Math.max(PROVIDER_PAUSE_MS, ...waits_ms)
-  // The provider limits or refuses us. A failure of a single lookup does not stop the others.
+  // Whether the provider limits or refuses us: then further lookups wait. A failure of a single lookup does not stop
+  // the others.
   const refuses =
     failed_lookups.some(({ answer }) => answer.kind !== 'ambiguous') ||
     (failed_lookups.length > 1 && failed_lookups.length === to_look_up.length)
   if (refuses) await postponeSmsLookups(sql, failed_lookups, wait_ms)
   if (found.length < to_look_up.length)
-    log.info({ requested: to_look_up.length, found: found.length }, 'the provider did not report every SMS')
+    log.info(
+      { requested: to_look_up.length, found: found.length },
+      'the provider has not reported the status of every SMS that was looked up',
+    )
   const prices = found.flatMap(({ sms: { tenant_id, id }, reported: { price } }) =>
     price === null ? [] : [{ tenant_id, id, price }],
   )
@@ -145,7 +149,7 @@ function lookupNotification(
   return {
     ...notificationOf(SMS.provider, {
       account,
-      // Differs from the callback's id: the callback may have arrived before the message was known, and been ignored.
+      // Not the id of a callback: the callback may have arrived before the message was known, and have been ignored.
       event_id: `${reference}:${provider_status}:lookup`,
       kind: `sms.${provider_status}`,
       object_id: reference,

@@ -1,14 +1,14 @@
-// Performs acts of operators from the dashboard; deletes acts after 90 days, and stopped processes.
+// Performs acts that operators request in the dashboard. Deletes acts after 90 days, and the rows of stopped processes.
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** The query reads an index that is usually empty: no wake-up is needed. */
+/** Acts are polled without a wake-up, because the query reads an index that is usually empty. */
 const POLL_INTERVAL_MS = 500
 const DELETE_INTERVAL_MS = 3600_000
-/** An act may have many items. */
+/** One at a time, because an act may have many items. */
 const DELETE_BATCH_SIZE = 1
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same act. */

@@ -3,7 +3,7 @@ import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
-/** The query reads an index that is usually empty: no wake-up is needed. */
+/** Proposals are polled without a wake-up, because the query reads an index that is usually empty. */
 const POLL_INTERVAL_MS = 500
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same proposal. */

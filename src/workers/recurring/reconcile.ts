@@ -1,5 +1,5 @@
-// The reconciler: looks up rows that stay in one state too long, and reads events that the processor's notifications
-// missed from its list.
+// The reconciler looks up rows that stay in one state for too long. It also reads the processor's list of events, to
+// find events whose notifications did not arrive.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
@@ -16,12 +16,15 @@ import { repeat, RunError, type Loop } from '../clock.ts'
 
 const MAX_PAGES_PER_RUN = 50
 const LOOKUP_BATCH_SIZE = 500
-/** The interval of the warning that no drift can be opened for an unknown job. */
+/** The minimum time between two warnings about unknown jobs for which no drift can be opened. */
 const WARN_INTERVAL_MS = 3_600_000
 
 export type ReconcileOptions = {
   every_s: number
-  /** The time for an event to arrive before it is read from the list, in seconds. */
+  /**
+   * An event is read from the list if it is older than this, in seconds: younger events may still arrive as
+   * notifications.
+   */
   after_s: number
 }
 
@@ -68,8 +71,8 @@ const cursorsSchema = z.record(
 )
 
 /**
- * Requests lookups of rows in progress without a job, and of open drifts. Unknown jobs look up their calls by
- * themselves; here only their drifts are updated.
+ * Requests lookups of rows that are in progress without a job, and of open drifts. The jobs of unknown calls look up
+ * their calls themselves; here only their drifts are updated.
  */
 async function lookUpStaleRows(
   { sql }: WorkerContext,
@@ -97,7 +100,7 @@ async function lookUpStaleRows(
   await endRun(sql, run, { position, next_s: every_s })
 }
 
-/** Events up to `from_s` have been read; `range` is being read page by page, newest first. */
+/** Events until `from_s` have been read. `range`: the range that is being read page by page, newest event first. */
 const eventsPosition = z.object({
   from_s: z.int(),
   range: z.object({ to_s: z.int(), after: z.string(), newest_s: z.int() }).nullable(),
@@ -123,14 +126,14 @@ async function readEvents(
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
       log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
-      // The provider may have deleted the event before this page: begin the range again.
+      // The processor may have deleted the event with which this page begins: the range is read again from the start.
       if (page.kind === 'declined') position = { from_s, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
       throw new RunError(reason)
     }
     const { events, newest_s, last } = page.value
     await storeEvents(context, events)
-    // The next range begins at the newest event seen, by the processor's clock.
+    // The next range begins at the newest event that was read, by the processor's clock.
     const newest = range?.newest_s ?? newest_s ?? from_s
     position =
       last === null
@@ -144,7 +147,7 @@ async function readEvents(
   return has_more
 }
 
-/** Stores events like notifications. An event that arrives as well is stored once. */
+/** Stores events like notifications. An event that also arrives as a notification is stored once. */
 async function storeEvents({ sql, log, processor }: WorkerContext, events: ProviderEvent[]): Promise<void> {
   const notifications = events.map((event) => ({
     ...notificationOf(processor.name, event),

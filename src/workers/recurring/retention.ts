@@ -32,19 +32,21 @@ import { repeat, type Loop } from '../clock.ts'
 const POLL_INTERVAL_MS = 5_000
 /** The interval at which finished jobs are moved. */
 const MOVE_INTERVAL_S = 10
-/** Rows per statement: about 50 ms of the database's time. */
+/** The number of rows per statement, which take about 50 ms of the database's time. */
 const BATCH_SIZE = 1_000
-/** Events of deleted customers per statement. */
+/** The number of events of deleted customers per statement. */
 const ERASE_BATCH_SIZE = 5_000
-/** The move begins again at the oldest job after this time, for rows that were in use or inconsistent. */
+/**
+ * The interval at which the move begins again at the oldest job, to find rows that were locked or inconsistent before.
+ */
 const RESTART_INTERVAL_MS = 24 * 3600_000
 const PARTITION_INTERVAL_MS = 60_000
 const DELETE_INTERVAL_MS = 5_000
-/** Deleted endpoints are few and found by a full scan. */
+/** Longer than for other rows, because deleted endpoints are few and a full scan finds them. */
 const DELETE_ENDPOINTS_INTERVAL_MS = 3600_000
 /**
- * The extra retention of endpoints and recoveries beyond their events and jobs: a partition is dropped when all of it
- * is old.
+ * How much longer endpoints and recoveries are retained than their events and jobs: a partition is dropped only when
+ * all of its rows are old.
  */
 const EXTRA_RETENTION_DAYS = 31
 
@@ -88,12 +90,13 @@ function retentionSteps(days: Days): [name: string, deletions: DeleteRows[], eve
   ]
 }
 
-/** Starts all of this work; each step is safe in several workers at once. */
+/** Starts all retention work; each step is safe in several workers at once. */
 export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
   let closing = false
   const isClosing = () => closing
   const moves = MOVES.map(([name, kind, move]) => {
-    const moveInRun = () => runIfDue(sql, name, (run) => moveAll(sql, run, { move, kind }, isClosing))
+    const moveInRun = () =>
+      runIfDue(sql, name, (run) => moveFinishedRows(sql, run, { move, kind }, isClosing))
     return repeat(log, name, () => POLL_INTERVAL_MS, moveInRun)
   })
   const deletions = retentionSteps(days).map(([name, steps, every_ms]) =>
@@ -143,7 +146,7 @@ async function maintainPartitions(sql: Sql, log: Log, days: Days): Promise<void>
 }
 
 /** Moves all rows that finished more than an hour ago, one worker at a time. */
-async function moveAll(
+async function moveFinishedRows(
   sql: Sql,
   run: Run,
   { move, kind }: { move: typeof moveFinishedJobs; kind: string },

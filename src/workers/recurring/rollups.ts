@@ -17,11 +17,11 @@ import { repeat, type Loop } from '../clock.ts'
 
 const POLL_INTERVAL_MS = 5_000
 const INTERVAL_S = 10
-/** Jobs per statement: about 50 ms of the database's time. */
+/** The number of jobs per statement, which take about 50 ms of the database's time. */
 const JOB_BATCH_SIZE = 10_000
-/** Steps of each kind in one run; the rest is counted in the next run, which is due at once. */
+/** The maximum number of steps of each kind in one run. The next run is due at once and counts the rest. */
 const MAX_STEPS = 20
-/** The maximum polls of one run for the end of transactions in progress. */
+/** The maximum number of times that one run polls for the end of earlier transactions. */
 const MAX_TRANSACTION_POLLS = 5
 const TRANSACTION_POLL_INTERVAL_MS = 100
 const DELETE_BATCH_SIZE = 1_000
@@ -66,7 +66,7 @@ async function countDue(
 ): Promise<void> {
   const counted = await countAllJobs(sql, run, { closing, most })
   if (counted === undefined) return
-  // The next steps keep this position.
+  // The next steps store this position again.
   run.position = counted.position
   let more = counted.more
   for (let steps = 0; ; steps++) {

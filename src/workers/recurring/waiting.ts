@@ -5,7 +5,7 @@ import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
 
 const BATCH_SIZE = 500
-/** The intervals while notifications wait, and while none do. */
+/** The poll intervals: while notifications wait, and while no notification waits. */
 const POLL_INTERVAL_MS = 100
 const IDLE_POLL_INTERVAL_MS = 1_000
 

@@ -59,7 +59,7 @@ export class CustomersResource extends Resource {
   /**
    * Retrieve a customer.
    *
-   * Deleted customers are returned too, without personal data.
+   * Also returns deleted customers, without personal data.
    *
    * Needs a valid key and no scope.
    *

@@ -55,7 +55,7 @@ export class MerchantsResource extends Resource {
   /**
    * Retrieve a merchant.
    *
-   * Archived ones are returned too.
+   * Also returns archived merchants.
    *
    * Needs the scope `merchants:read`.
    *

@@ -80,13 +80,14 @@ export class MessagesResource extends Resource {
   /**
    * Send an email.
    *
-   * Answered once the server has accepted the email for at least some of the recipients; `recipients`
-   * shows the outcome for each. If you wait and the provider does not accept the message, the answer is
-   * an error, and that is final: `email_send_failed`. If you do not wait (`Prefer: respond-async`), a
-   * message that was certainly not sent and may succeed later is attempted up to five times. If it is
-   * not known whether the provider accepted the message, the answer is 202 with the status `unknown`; it
-   * is never sent again automatically. A message that is `scheduled` or `suppressed` is answered 201 at
-   * once. Suppressed recipients get nothing. The request may have up to 15 MiB.
+   * The answer comes when the server has accepted the email for at least one of the recipients;
+   * `recipients` shows the outcome for each. If you wait and the provider does not accept the message,
+   * the answer is an error, and that is final: `email_send_failed`. If you do not wait (`Prefer:
+   * respond-async`), a message that was certainly not sent and may succeed later is attempted up to five
+   * times. If it is not known whether the provider accepted the message, the answer is 202 with the
+   * status `unknown`; it is never sent again automatically. A message that is `scheduled` or
+   * `suppressed` is answered 201 at once. Suppressed recipients get nothing. The request may have up to
+   * 15 MiB.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -103,11 +104,11 @@ export class MessagesResource extends Resource {
    * Send several emails.
    *
    * Each message is accepted or refused on its own, with its own key, limits and errors. The answer has
-   * one item for each, in the same order. A key means the same as on the route for one message; the
+   * one item for each, in the same order. Keys are shared with the route that sends one message; the
    * header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a
-   * message that was certainly not sent is retried. The request may have up to 15 MiB. Together with the
-   * texts in its answer and other requests of the tenant at the same time, it may take 32 MiB; anything
-   * more is refused with `overloaded`.
+   * message that was certainly not sent is retried. The request may have up to 15 MiB. All requests of
+   * the tenant in progress, with the texts in their answers, may occupy 32 MiB together; messages beyond
+   * that are refused with `overloaded`.
    *
    * Needs the scope `messaging:write`.
    *
@@ -120,11 +121,11 @@ export class MessagesResource extends Resource {
   /**
    * Send an SMS.
    *
-   * Answered once the provider has accepted the SMS. If you wait and the provider does not accept the
-   * message, the answer is an error, and that is final: `sms_send_failed`. If you do not wait (`Prefer:
-   * respond-async`), a message that was certainly not sent and may succeed later is attempted up to five
-   * times. If it is not known whether the provider accepted the message, the answer is 202 with the
-   * status `unknown`; it is never sent again automatically. A message that is `scheduled` or
+   * The answer comes when the provider has accepted the SMS. If you wait and the provider does not
+   * accept the message, the answer is an error, and that is final: `sms_send_failed`. If you do not wait
+   * (`Prefer: respond-async`), a message that was certainly not sent and may succeed later is attempted
+   * up to five times. If it is not known whether the provider accepted the message, the answer is 202
+   * with the status `unknown`; it is never sent again automatically. A message that is `scheduled` or
    * `suppressed` is answered 201 at once. `segments` is the number of segments, each of which is
    * charged; `price` comes later.
    *
@@ -143,7 +144,7 @@ export class MessagesResource extends Resource {
    * Send several SMS.
    *
    * Each message is accepted or refused on its own, with its own key, limits and errors. The answer has
-   * one item for each, in the same order. A key means the same as on the route for one message; the
+   * one item for each, in the same order. Keys are shared with the route that sends one message; the
    * header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a
    * message that was certainly not sent is retried.
    *
@@ -183,7 +184,7 @@ export class MessagesResource extends Resource {
   }
 
   /**
-   * Explain a message.
+   * Retrieve the timeline of a message.
    *
    * Every attempt, provider answer, notification and event of the message, oldest first: the last
    * `limit` entries, or the last `limit` before `before`. Entries of the same moment come on the same

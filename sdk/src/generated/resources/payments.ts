@@ -142,7 +142,7 @@ export class PaymentsResource extends Resource {
   /**
    * Capture a payment.
    *
-   * Captures the amount on hold, or a part of it and releases the rest. The body is optional.
+   * Captures the amount on hold, or captures a part and releases the rest. The body is optional.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -170,7 +170,7 @@ export class PaymentsResource extends Resource {
   }
 
   /**
-   * Explain a payment.
+   * Retrieve the timeline of a payment.
    *
    * Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds,
    * oldest first: the last `limit` entries, or the last `limit` before `before`. Entries of the same

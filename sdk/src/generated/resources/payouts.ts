@@ -93,11 +93,11 @@ export class PayoutsResource extends Resource {
   /**
    * Cancel a payout.
    *
-   * Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it,
-   * it is canceled if the processor still allows that; otherwise the request is refused (409). While it
-   * is not known whether the processor has it, the cancellation is recorded (202) and carried out later.
-   * A second cancellation while one is in progress joins it, and so does one of a payout whose manual
-   * failure was requested: then the payout ends as `failed`.
+   * Cancels a payout at once if it has not been sent to the processor. A payout that the processor has
+   * accepted is canceled if the processor still allows it; otherwise the request is refused (409). While
+   * it is unknown whether the processor has the payout, the cancellation is recorded (202) and carried
+   * out later. A cancellation joins an earlier one that is in progress. It also joins a requested manual
+   * failure: then the payout ends as `failed`.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -118,9 +118,9 @@ export class PayoutsResource extends Resource {
    * sent. If a call is in progress, its outcome is unknown or the processor has accepted the payout, the
    * request is recorded (202, `fail_requested_at`), and the payout is canceled at the processor. It then
    * becomes `failed` when the processor refuses, cancels, fails or returns it, or `paid` if the
-   * processor pays it: then the request is void (event `payout.fail_overtaken`). Transfers are not
-   * canceled at the processor and never reversed. A second request joins the first. A request after a
-   * cancellation joins the cancellation: the payout ends as `canceled` if the processor cancels it. With
+   * processor pays it; then the request has no effect (event `payout.fail_overtaken`). Transfers are not
+   * canceled at the processor and never reversed. A second request joins the first. A request also joins
+   * an earlier cancellation: then the payout ends as `canceled` if the processor cancels it. With
    * `Prefer: wait=N` the answer comes when the payout is final: 200, or 409 if it was paid.
    *
    * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
@@ -135,7 +135,7 @@ export class PayoutsResource extends Resource {
   }
 
   /**
-   * Explain a payout.
+   * Retrieve the timeline of a payout.
    *
    * Every attempt, provider answer, webhook, ledger posting and event of the payout, oldest first: the
    * last `limit` entries, or the last `limit` before `before`. Entries of the same moment come on the

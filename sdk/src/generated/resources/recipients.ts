@@ -61,7 +61,7 @@ export class RecipientsResource extends Resource {
   /**
    * Retrieve a recipient.
    *
-   * Archived ones are returned too.
+   * Also returns archived recipients.
    *
    * Needs the scope `recipients:read`.
    *

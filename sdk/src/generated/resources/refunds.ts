@@ -49,8 +49,9 @@ export class RefundsResource extends Resource {
   /**
    * Refund a payment.
    *
-   * Refunds all or a part of the captured amount. Concurrent refunds can never exceed it. A refund that
-   * succeeded may still fail up to 30 days later; the money is then yours again.
+   * Refunds all or a part of the captured amount. Refunds can never exceed the captured amount together,
+   * even if they are requested at the same time. A refund that succeeded may still fail up to 30 days
+   * later; then the amount is returned to your balance.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.

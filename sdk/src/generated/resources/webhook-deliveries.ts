@@ -53,9 +53,10 @@ export class WebhookDeliveriesResource extends Resource {
    * Send a delivery again.
    *
    * Makes one more attempt with the same payload and `webhook-id`, signed with the current secrets, even
-   * if the endpoint is disabled. Its log shows the attempt as `manual`. The delivery's status and
-   * `attempts` do not change, except that success makes it `delivered`. Statistics do not count it. At
-   * most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.
+   * if the endpoint is disabled. The log of the delivery shows the attempt as `manual`. The delivery's
+   * `attempts` do not change; its status changes only if the attempt succeeds, to `delivered`.
+   * Statistics do not count it. At most 10 tests and replays of an endpoint, and 20 of all your
+   * endpoints, may wait or be in progress.
    *
    * Needs the scope `webhooks:write`.
    *

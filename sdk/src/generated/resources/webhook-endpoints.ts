@@ -75,9 +75,9 @@ export class WebhookEndpointsResource extends Resource {
    *
    * Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that
    * happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you
-   * disable it, whenever they are due. Enabling the endpoint does not send them; a recovery does.
-   * Disabling ends a recovery that is in progress. You also enable an endpoint that was disabled
-   * automatically this way.
+   * disable it, whenever they are due. Enabling the endpoint does not send these deliveries; a recovery
+   * does. Disabling ends a recovery that is in progress. An endpoint that was disabled automatically can
+   * be enabled in the same way.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -102,12 +102,12 @@ export class WebhookEndpointsResource extends Resource {
   }
 
   /**
-   * Send again what was missed.
+   * Send failed deliveries again.
    *
    * Sends again the deliveries that were created in this period and are `failed`, `exhausted`,
-   * `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each restarts its
-   * retry schedule, and its `attempts` keep counting. A recovery ends if the endpoint is disabled after
-   * the recovery was created. An endpoint can have one recovery at a time.
+   * `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each delivery
+   * restarts its retry schedule; its `attempts` continue to count. The recovery ends if the endpoint is
+   * disabled after the recovery was created. An endpoint can have one recovery at a time.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -126,7 +126,7 @@ export class WebhookEndpointsResource extends Resource {
    * Rotate the secret.
    *
    * Creates a new secret; only this answer shows it. During the grace period, requests have a signature
-   * for each secret that is still valid. With `grace_s` 0, only the new one is.
+   * for each secret that is still valid. With `grace_s` 0, only the new secret is valid.
    *
    * Needs the scope `webhooks:write`.
    *

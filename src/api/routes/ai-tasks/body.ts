@@ -60,7 +60,7 @@ const extractInput = z
         example: { type: 'object', properties: { born: { type: 'integer' } }, required: ['born'] },
       }),
   })
-  .meta({ id: 'ExtractInput', description: 'A text, and the form of the data to take from it.' })
+  .meta({ id: 'ExtractInput', description: 'A text, and the schema of the data to extract from it.' })
 
 const kind = <Kind extends string>(name: Kind) =>
   z.literal(name).meta({ description: 'The kind of task.', example: name })
@@ -81,7 +81,7 @@ export const createBody = z
       }),
       z.strictObject({
         kind: kind('extract'),
-        input: extractInput.meta({ description: 'A text, and the form of the data to take from it.' }),
+        input: extractInput.meta({ description: 'A text, and the schema of the data to extract from it.' }),
         ...common,
       }),
     ],

@@ -3,14 +3,15 @@ import { newId } from '#core/ids.ts'
 import { deleteCustomer } from '#domain/customers/change.ts'
 import { customerSchema } from '#domain/customers/customer.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
 export function deleteCustomerRoute(app: RouteApp, { sql }: RouteContext): void {
   const deleting = new Map<string, ReturnType<typeof deleteCustomer>>()
 
   /**
-   * A second deletion joins the first: its statement would only occupy another connection while it waits for the row.
+   * Concurrent deletions of one customer share a statement: a second statement would only occupy a connection while it
+   * waits for the row.
    */
   function remove(tenant_id: string, id: string): ReturnType<typeof deleteCustomer> {
     const key = `${tenant_id} ${id}`
@@ -44,6 +45,6 @@ export function deleteCustomerRoute(app: RouteApp, { sql }: RouteContext): void 
       errors: ['customer_not_found'],
     }),
     async (request) =>
-      found(await remove(request.credentials.tenant_id, request.params.id), 'customer_not_found'),
+      requireResource(await remove(request.credentials.tenant_id, request.params.id), 'customer_not_found'),
   )
 }

@@ -4,7 +4,7 @@ import { createBatcher } from '#core/batch.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
 import { findCustomers, listCustomers } from '#domain/customers/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { booleanFilter, idParams, nextPage, pageQuery, route } from '../../route.ts'
 
 export function readCustomerRoutes(app: RouteApp, context: RouteContext): void {
@@ -54,12 +54,12 @@ export function readCustomerRoutes(app: RouteApp, context: RouteContext): void {
       scope: null,
       operation_id: 'getCustomer',
       summary: 'Retrieve a customer',
-      description: 'Deleted customers are returned too, without personal data.',
+      description: 'Also returns deleted customers, without personal data.',
       params: idParams,
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await find({ tenant_id, id }), 'customer_not_found'),
+      requireResource(await find({ tenant_id, id }), 'customer_not_found'),
   )
 }

@@ -3,7 +3,7 @@ import { newId } from '#core/ids.ts'
 import { updateCustomer } from '#domain/customers/change.ts'
 import { customerSchema } from '#domain/customers/customer.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { updateCustomerBody } from './body.ts'
 
@@ -28,6 +28,6 @@ export function updateCustomerRoute(app: RouteApp, { sql }: RouteContext): void 
       errors: ['customer_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id }, body }) =>
-      found(await updateCustomer(sql, tenant_id, id, newId(), body ?? {}), 'customer_not_found'),
+      requireResource(await updateCustomer(sql, tenant_id, id, newId(), body ?? {}), 'customer_not_found'),
   )
 }

@@ -13,7 +13,7 @@ import { asInteger, EXAMPLE_ID, idText, linkAfter, pageQuery, pageSize, route } 
 import type { Hints } from '../../wait.ts'
 import { CAPTURED_EVENT } from './examples.ts'
 
-/** The requests of one key that may wait for events at once. */
+/** The maximum number of requests of one key that wait for events. */
 const WAITING_OF_A_KEY = 20
 
 const NO_SEQUENCE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`
@@ -26,7 +26,8 @@ const feedQuery = z.strictObject({
     .pipe(z.int({ error: NO_SEQUENCE }).min(0))
     .default(0)
     .meta({
-      description: 'Only events with a higher `sequence`. Pass that of the last event that you have.',
+      description:
+        'Only events with a higher `sequence`. Pass the `sequence` of the last event that you have processed.',
       ...asInteger({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
       standard: 0,
       example: 17,
@@ -64,7 +65,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       operation_id: 'listEvents',
       summary: 'List events, oldest first',
       description:
-        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So you miss nothing if you always request the events after the last one you have. `Link` always points to the next page. An event joins the feed a moment after it happened. It is retained for 90 days, or as long as your operator has configured. `created_from` and `created_to` filter by the time of the event; the order is still that of the sequences. A request that waits is answered with the first event that matches all filters.',
+        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that enters the feed later has a higher `sequence`. So you miss no event if you always request the events after the last event that you have. `Link` always points to the next page. An event enters the feed a moment after it happened. It is retained for 90 days, or as long as your operator has configured. `created_from` and `created_to` filter by the time of the event; the order is still that of the sequences. A request that waits is answered with the first event that matches all filters.',
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
       waits: 'for_events',
@@ -100,8 +101,8 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
 }
 
 /**
- * Reads the same page of the feed repeatedly. `is_repeat`: not the first read. Events that the filters exclude are not read
- * twice.
+ * Creates a function that reads a page of the feed, repeatedly while the request waits. `is_repeat`: not the first read.
+ * Events that the filters exclude are not read again.
  */
 function createFeedReader(
   tenant_id: string,
@@ -109,7 +110,8 @@ function createFeedReader(
 ): (sql: Sql, is_repeat: boolean) => Promise<FeedRow[]> {
   let { after } = query
   return async (sql, is_repeat) => {
-    // Read the sequence before the events: an event that joins the feed between the reads is read next time.
+    // The sequence is read before the events: an event that enters the feed between the two reads is found by the next
+    // read.
     const last = await findLastSequence(sql, tenant_id)
     if (is_repeat && last <= after) return []
     const found = await listFeed(sql, tenant_id, { ...query, after, near_end: is_repeat })

@@ -3,7 +3,7 @@ import { newId } from '#core/ids.ts'
 import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { archiveRecord } from '#domain/records.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
 export function archiveMerchantRoute(app: RouteApp, { sql }: RouteContext): void {
@@ -22,6 +22,6 @@ export function archiveMerchantRoute(app: RouteApp, { sql }: RouteContext): void
       errors: ['merchant_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await archiveRecord(sql, 'merchant', { tenant_id, id }, newId()), 'merchant_not_found'),
+      requireResource(await archiveRecord(sql, 'merchant', { tenant_id, id }, newId()), 'merchant_not_found'),
   )
 }

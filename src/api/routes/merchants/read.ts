@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { findRecord, listRecords } from '#domain/records.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { booleanFilter, idParams, nextPage, pageQuery, route } from '../../route.ts'
 
 export function readMerchantRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
@@ -36,12 +36,12 @@ export function readMerchantRoutes(app: RouteApp, { sql, runList }: RouteContext
       scope: 'merchants:read',
       operation_id: 'getMerchant',
       summary: 'Retrieve a merchant',
-      description: 'Archived ones are returned too.',
+      description: 'Also returns archived merchants.',
       params: idParams,
       response: { 200: merchantSchema },
       errors: ['merchant_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await findRecord(sql, 'merchant', { tenant_id, id }), 'merchant_not_found'),
+      requireResource(await findRecord(sql, 'merchant', { tenant_id, id }), 'merchant_not_found'),
   )
 }

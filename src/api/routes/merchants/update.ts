@@ -4,7 +4,7 @@ import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { updateRecord } from '#domain/records.ts'
 import { updateBodyOf } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { createMerchantBody, updateMerchantBody } from './body.ts'
 
@@ -29,7 +29,7 @@ export function updateMerchantRoute(app: RouteApp, { sql }: RouteContext): void 
       errors: ['merchant_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id }, body }) =>
-      found(
+      requireResource(
         await updateRecord(sql, 'merchant', { tenant_id, id }, newId(), body ?? {}),
         'merchant_not_found',
       ),

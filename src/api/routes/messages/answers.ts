@@ -29,7 +29,7 @@ export function createMessageReader({ sql, vault }: ApiContext): ResourceReader<
   }
 }
 
-/** The content of a message whose texts are erased or not read. */
+/** The content of a message whose texts are erased or were not read. */
 const NO_CONTENT: MessageContent = {
   text: null,
   html: null,
@@ -40,8 +40,8 @@ const NO_CONTENT: MessageContent = {
 }
 
 /**
- * Decrypts a message for an answer. Throws `SealError` if the keys of this process do not open it. The content of system
- * messages is never shown: the link of an invitation lets its holder act as the invited person.
+ * Decrypts a message for an answer. Throws `SealError` if no key of this process decrypts it. The content of system
+ * messages is never shown: the link of an invitation lets its reader act as the invited person.
  */
 export function openMessage(vault: Vault, { envelope, content, ...row }: MessageRow): Message {
   const { tenant_id, id } = row
@@ -56,7 +56,7 @@ export function openMessage(vault: Vault, { envelope, content, ...row }: Message
   )
 }
 
-/** The answer for a decrypted message. The row has the recipients in the order of the envelope. */
+/** The answer for a decrypted message. The row and the envelope have the recipients in the same order. */
 export function messageView(
   { recipients, ...row }: Omit<MessageRow, 'envelope' | 'content'>,
   envelope: MessageEnvelope,

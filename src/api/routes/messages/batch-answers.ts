@@ -12,7 +12,7 @@ import { parseBatchItem } from '../../validate.ts'
 import type { RequesterOf, ReserveBytes } from './requester.ts'
 import type { MessageWork } from './sending.ts'
 
-/** Limits the replayed messages of a tenant that are read at once: they can be large although their requests are small. */
+/** Limits the replayed messages of a tenant that are read at the same time: a small request can replay large messages. */
 const REPLAY_LIMITS = {
   running: 8,
   queue: {
@@ -21,7 +21,8 @@ const REPLAY_LIMITS = {
     refuse: () =>
       new AppError('rate_limited', {
         retry_after_s: 1,
-        message: 'Too many messages of earlier requests are read at once: send smaller batches.',
+        message:
+          'Too many messages of replayed batches are being loaded: send smaller batches, or retry later.',
       }),
   },
 }
@@ -47,7 +48,7 @@ export type KeyedBody = Texts & { idempotency_key?: string | undefined }
 
 type BatchRequest = FastifyRequest<{ Body: { messages: Json[] } }>
 
-/** `path`: the route that sends a single message. */
+/** A channel of messages. `path`: the path of the route that sends a single message. */
 type BatchChannel<Body> = { path: string; schema: z.ZodType<Body>; messageWork: MessageWork<Body> }
 
 /** Answers the messages of a request, in order. */
@@ -78,7 +79,7 @@ export function createAnswerBatch(context: RouteContext, requesterOf: RequesterO
     const answerItem = async (body: z.output<typeof schema>, reserve: ReserveBytes): Promise<BatchItem> => {
       const key = body.idempotency_key ?? null
       const request_key = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
-      // The texts of the request are reserved as part of its body.
+      // The memory of the body was reserved with the request, and the body includes these texts.
       let reserved = bytesOf(body)
       const reserveMore = (bytes: number): void => {
         reserve(bytes)
@@ -101,7 +102,8 @@ export function createAnswerBatch(context: RouteContext, requesterOf: RequesterO
         return context.itemError(error, request)
       }
     }
-    // The answer includes all texts, also rendered ones: their memory is reserved until the answer is complete.
+    // The answer includes all texts, also those rendered from templates: their memory is reserved until the answer is
+    // complete.
     return await requester.withMemory(
       async (reserve) =>
         await Promise.all(

@@ -34,7 +34,7 @@ const smsBatch = batchOf('SendSmsBatch', 'SendSms', SMS_REQUESTS.sms.value)
 const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 
 const DESCRIPTION =
-  'Each message is accepted or refused on its own, with its own key, limits and errors. The answer has one item for each, in the same order. A key means the same as on the route for one message; the header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a message that was certainly not sent is retried.'
+  'Each message is accepted or refused on its own, with its own key, limits and errors. The answer has one item for each, in the same order. Keys are shared with the route that sends one message; the header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a message that was certainly not sent is retried.'
 
 /** Each message of a batch needs its own key. */
 const withKey = <Body extends KeyedBody>(schema: z.ZodType<Body>) =>
@@ -60,7 +60,7 @@ export function batchRoutes(
       tag: 'messages',
       operation_id: 'sendEmails',
       summary: 'Send several emails',
-      description: `${DESCRIPTION} The request may have up to 15 MiB. Together with the texts in its answer and other requests of the tenant at the same time, it may take ${MAX_BUFFERED_BYTES_PER_TENANT / 1024 / 1024} MiB; anything more is refused with \`overloaded\`.`,
+      description: `${DESCRIPTION} The request may have up to 15 MiB. All requests of the tenant in progress, with the texts in their answers, may occupy ${MAX_BUFFERED_BYTES_PER_TENANT / 1024 / 1024} MiB together; messages beyond that are refused with \`overloaded\`.`,
       body: emailBatch,
       body_limits: EMAIL_BATCH_LIMITS,
       sends: 'email',

@@ -9,7 +9,7 @@ import { FEW_VALUES_ERROR, hasFewValues, idempotencyKey, metadata } from '../../
 import { attachment, MAX_ATTACHMENTS } from './attachments.ts'
 import { singleLine, mailAddress, phoneNumber, smsSender } from './recipients.ts'
 
-/** The recipients of an email: to, cc and bcc together. */
+/** The maximum number of recipients of an email: to, cc and bcc together. */
 const MAX_RECIPIENTS = 50
 const MAX_TAGS = 10
 const MAX_HEADERS = 50
@@ -45,7 +45,7 @@ const common = {
     .nullish()
     .transform((at) => at ?? null)
     .meta({
-      description: 'When to send it: in the future, at most 30 days ahead. Defaults to now.',
+      description: 'When to send the message: at most 30 days in the future. Default: now.',
       example: null,
     }),
   metadata,
@@ -55,9 +55,9 @@ const tag = singleLine(64).meta({ description: 'Your own tag.', example: 'shippi
 /** A tag as a filter. */
 export const tagFilter = tag
 
-/** A long header is folded at blanks: a line of more than 998 bytes is not delivered. */
+/** A long header is folded at blanks, because lines of more than 998 bytes are not delivered. */
 const headerValue = singleLine(998).refine((value) => !hasLongWord(value, MAX_WORD_LENGTH), {
-  error: `must have a blank in each ${MAX_WORD_LENGTH} characters`,
+  error: `must contain a blank at least every ${MAX_WORD_LENGTH} characters`,
 })
 
 const addressList = (description: string, example: string) =>
@@ -108,7 +108,7 @@ export const emailBody = z
       .superRefine((headers, check) => {
         const names = Object.keys(headers ?? {})
         if (names.length > MAX_HEADERS)
-          check.addIssue({ code: 'custom', message: `must be at most ${MAX_HEADERS}` })
+          check.addIssue({ code: 'custom', message: `must have at most ${MAX_HEADERS} headers` })
         const seen = new Set<string>()
         for (const name of names.slice(0, MAX_HEADERS)) {
           const is_allowed = HEADER.test(name) && !seen.has(name.toLowerCase())
@@ -125,7 +125,7 @@ export const emailBody = z
       .array(tag)
       .max(MAX_TAGS)
       .nullish()
-      .meta({ description: 'Your own tags, to find the email by.', example: ['shipping'] }),
+      .meta({ description: 'Your own tags, by which lists can be filtered.', example: ['shipping'] }),
     attachments: z
       .array(attachment)
       .max(MAX_ATTACHMENTS)
@@ -190,11 +190,11 @@ export const smsBody = z
       }),
     from: smsSender.nullish().meta({
       description:
-        "The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-` that has a letter, and begins and ends with a letter or digit. If you have senders of your own, it must be one of these, and the first is the default; otherwise the default is the installation's sender.",
+        "The sender: a number, a messaging service (`MG...`), or a name. A name has up to 11 characters (letters, digits, blanks, `&`, `_` and `-`) with at least one letter, and begins and ends with a letter or digit. If you have senders of your own, the sender must be one of them, and the default is the first; otherwise the default is the installation's sender.",
       example: '+15005550006',
     }),
     validity_s: z.int().min(1).max(36_000).nullish().meta({
-      description: 'How many seconds the provider may try to deliver it.',
+      description: 'How many seconds the provider may try to deliver the SMS.',
       example: 14_400,
     }),
     ...common,

@@ -1,4 +1,4 @@
-// Routes that read messages: list, retrieve, explain.
+// Routes that read messages: list, retrieve, timeline.
 import { z } from 'zod'
 import { EMAIL } from '#core/config/providers.ts'
 import { listMessages } from '#domain/messages/find.ts'
@@ -88,12 +88,12 @@ export function readMessageRoutes(
     context,
     {
       path: '/v1/messages',
-      subject: 'message',
+      resource: 'message',
       area: 'messages',
       scope: 'messaging:read',
       tag: 'messages',
       operation_id: 'getMessageTimeline',
-      summary: 'Explain a message',
+      summary: 'Retrieve the timeline of a message',
       entries: 'attempt, provider answer, notification and event of the message',
       example: { call: sendEmail.call, reference: EMAIL.examples.email },
       errors: ['message_not_found'],

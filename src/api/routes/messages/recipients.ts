@@ -19,7 +19,7 @@ export const mailAddress = z
     error: 'must be an email address, or a name and an address: Ada <ada@example.com>',
   })
   .meta({
-    description: 'An address, or a name and an address; a name with special characters in quotes.',
+    description: 'An address, or a name and an address. A name with special characters must be in quotes.',
     minLength: 3,
     maxLength: MAX_MAIL_ADDRESS_LENGTH,
     example: 'Ada <ada@example.com>',
@@ -36,9 +36,9 @@ const E164 = /^\+[1-9]\d{6,14}$/
 /** A number that is valid in the numbering plan of its country. */
 export const phoneNumber = z
   .string()
-  .regex(E164, { error: 'must be a number with + and its country, e.g. +4915112345678', abort: true })
+  .regex(E164, { error: 'must be a number with + and its country code, e.g. +4915112345678', abort: true })
   .refine((text) => parsePhoneNumberFromString(text)?.isValid() === true, {
-    error: 'is no number by the numbering plan of its country',
+    error: 'is not a valid number in the numbering plan of its country',
   })
   .meta({
     description: 'A phone number in E.164 format.',
@@ -58,11 +58,11 @@ export const smsSender = z
   .string()
   .refine(isSmsSender, {
     error:
-      'must be a number, a messaging service (MG...), or up to 11 letters, digits, blanks and &_- that has a letter, and begins and ends with a letter or digit',
+      'must be a number, a messaging service (MG...), or a name of up to 11 letters, digits, blanks, &, _ and - that has a letter and begins and ends with a letter or digit',
   })
   .meta({
     description:
-      'A number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-` that has a letter, and begins and ends with a letter or digit.',
+      'A number, a messaging service (`MG...`), or a name. A name has up to 11 characters (letters, digits, blanks, `&`, `_` and `-`) with at least one letter, and begins and ends with a letter or digit.',
     pattern: undefined,
     minLength: 1,
     maxLength: 34,

@@ -1,4 +1,4 @@
-// The requester of messages: the templates and senders of its tenant, and the memory of its messages, which is bounded.
+// The requester of messages: the templates and senders of its tenant, and the limited memory for its messages.
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
@@ -10,13 +10,13 @@ import type { Template } from '#domain/templates/template.ts'
 import { createMemoryBudget } from '../../memory-budget.ts'
 
 /**
- * The bytes, as received or rendered, of all messages that this process is accepting. Each message is in memory several times:
- * as received, sealed, and in its statement.
+ * The limit of the bytes, as received or rendered, of all messages that this process is accepting. Each message is in
+ * memory several times: as received, sealed, and in its statement.
  */
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
-/** Two of the largest requests. No tenant uses all memory. */
+/** Two of the largest requests. A limit for each tenant, so that no tenant uses all memory. */
 export const MAX_BUFFERED_BYTES_PER_TENANT = MAX_BUFFERED_BYTES / 2
-/** Requests up to this size are not counted: the number of messages that wait to be written is bounded. */
+/** The bytes of a request that are not counted: the number of messages that wait to be written is limited too. */
 const UNCOUNTED_BYTES = 8 * 1024
 
 /** Reserves more bytes. Throws `overloaded` if the tenant or the process exceeds its limit. */
@@ -32,16 +32,16 @@ type WithMemory = <T>(
 export type Requester = {
   tenant_id: string
   /**
-   * Runs `work` with the template of this name or id, one at a time for each request: a batch takes one place in the queue of
-   * its tenant. Rejects if the caller disconnects.
+   * Runs `work` with the template of this name or id. The calls of one request run one at a time, so that a batch occupies
+   * only one place in the queue of its tenant. Rejects if the caller disconnects.
    */
   withTemplate: <T>(
     name_or_id: string,
     work: (template: Template | undefined, signal: AbortSignal) => Promise<T>,
   ) => Promise<T>
-  /** The domains that the tenant may send from; null: the domains of the installation. At most a second old. */
+  /** The domains from which the tenant may send; null: the domains of the installation. The answer may be a second old. */
   emailDomains: () => Promise<string[] | null>
-  /** The SMS senders that the tenant may use; null: any. At most a second old. */
+  /** The SMS senders that the tenant may use; null: any. The answer may be a second old. */
   smsSenders: () => Promise<string[] | null>
   /** Runs `work` with the memory of the request body reserved; `work` may reserve more. Throws `overloaded`. */
   withMemory: <T>(work: (reserve: ReserveBytes) => Promise<T>) => Promise<T>
@@ -50,14 +50,17 @@ export type Requester = {
 /** The requester of a request. All requesters of a process share its memory limit. */
 export type RequesterOf = (request: FastifyRequest) => Requester
 
-/** The messages of one request that wait for their template. A batch has at most 100. */
+/** Limits the messages of one request that wait for their template. A batch has at most 100 messages. */
 const RENDERS = {
   running: 1,
   queue: {
     waiting: 100,
     wait_ms: 15_000,
     refuse: () =>
-      new AppError('overloaded', { message: 'The templates of this request took too long to render.' }),
+      new AppError('overloaded', {
+        message:
+          'The templates of this request took too long to render: simplify them, or send smaller batches.',
+      }),
   },
 }
 

@@ -34,8 +34,8 @@ const REFUSALS = {
 } as const
 
 /**
- * The sender of an SMS. Replies go to the sender: a tenant with its own senders may use no other. Throws if the sender is not
- * the tenant's.
+ * The sender of an SMS. A tenant with its own senders may use no other sender, because replies go to the sender. Throws if
+ * the tenant may not use the requested sender.
  */
 export async function smsSenderOf(
   requester: Requester,
@@ -49,7 +49,7 @@ export async function smsSenderOf(
   throw parameterError('from', `SMS may not be from ${from}.`, must_be)
 }
 
-/** Throws for headers that control a relay. */
+/** Throws if a header would control a relay. */
 export function checkHeaders(headers: EmailBody['headers'], allowed: readonly string[]): void {
   const name = Object.keys(headers ?? {}).find((each) => controlsRelay(each, allowed))
   if (name === undefined) return

@@ -35,7 +35,7 @@ type ChannelOptions<Body> = {
   releaseContent: (body: Body) => void
 }
 
-/** `lanes`: the lanes of the tenants, shared by all channels. */
+/** Creates the work requests of emails. `lanes`: the lanes by tenant, which all channels share. */
 export const createEmailWork = (
   context: ApiContext,
   reader: ResourceReader<Message>,
@@ -92,13 +92,13 @@ function createMessageWork<Body extends AnyBody>(
   const request = (requests: MessageRequest[]) => requestMessages(sql, channel, limits, requests)
   const batch_options: BatchOptions<MessageRequest> = {
     key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${channel} ${idempotency_key}`,
-    // All messages of a tenant lock one counter row.
+    // All messages of a tenant lock the same row of a counter.
     lane: ({ tenant_id }) => tenant_id,
     lanes,
     size: sizeOf,
   }
   const create = createBatcher(`create_${channel}`, request, batch_options)
-  // A large message runs alone and does not delay small ones.
+  // A large message is written by a statement of its own, so that it does not delay small messages.
   const createLarge = createBatcher(`create_large_${channel}`, request, batch_options)
 
   return (body, requester) => {
@@ -111,7 +111,7 @@ function createMessageWork<Body extends AnyBody>(
       job,
       reader,
       id: message_id,
-      // A keyed hash: the text of a short message cannot be guessed from it.
+      // A keyed hash, because the text of a short message could be guessed from a plain hash.
       content: { keyed: hashOf('sms', fingerprint(content_fields)) },
       step: (requested, waits) =>
         requester.withMemory(async (reserve) => {
@@ -119,7 +119,7 @@ function createMessageWork<Body extends AnyBody>(
           const { envelope, content, files, ...columns } = await compose(context, requester, body)
           composed = { envelope, addresses: columns.addresses }
           const text = JSON.stringify(content)
-          // The texts of the request are reserved as part of its body.
+          // The memory of the body, with the texts of the request, was reserved before.
           if (body.template != null) reserve(Buffer.byteLength(text))
           const message_request: MessageRequest = {
             ...requested,
@@ -135,12 +135,12 @@ function createMessageWork<Body extends AnyBody>(
           if (outcome.result === 'key_used') return 'key_used'
           if (outcome.result !== 'accepted') return undefined
           const { message } = outcome
-          // A scheduled or suppressed message has no job to wait for.
+          // A scheduled or suppressed message has no job, so there is nothing to wait for.
           if (message.status !== 'queued') return { joined: null }
           // A request that waits reads the message again after the wait.
           return waits ? 'accepted' : { created: messageView(message, envelope, content) }
         }),
-      // A scheduled message is answered at once: no request waits for `send_at`.
+      // A scheduled message is answered at once: no request waits until `send_at`.
       isFulfilled: ({ status, send_at }) => send_at !== null || FINAL_STATUSES.includes(status),
       showsFailure: ({ status }) => ACCEPTED_STATUSES.includes(status),
       failure_code,

@@ -15,7 +15,7 @@ export function createPaymentReader({ sql, vault, log }: ApiContext): PaymentRea
   const find = batchedFind('find_payment', (requested) => findPayments(sql, requested), 'payment_not_found')
   const viewOf = (payment: Payment): Payment => ({ ...payment, client_secret: openSecret(payment) })
 
-  // A secret that cannot be decrypted must not hide its payment or a list.
+  // A secret that cannot be decrypted must not fail the answer with its payment, or a list.
   function openSecret({ tenant_id, id, client_secret }: Payment): string | null {
     try {
       return client_secret === null ? null : vault.open(client_secret, clientSecretContext(tenant_id, id))
@@ -23,7 +23,7 @@ export function createPaymentReader({ sql, vault, log }: ApiContext): PaymentRea
       if (!(error instanceof SealError)) throw error
       log.error(
         { err: error, payment_id: id },
-        'the client secret of a payment cannot be decrypted: it is answered as null',
+        'the client secret of a payment cannot be decrypted: null is returned. Check ENCRYPTION_KEY',
       )
       return null
     }

@@ -44,7 +44,7 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader
       scope: 'payments:write',
       operation_id: 'capturePayment',
       summary: 'Capture a payment',
-      description: `Captures the amount on hold, or a part of it and releases the rest. The body is optional.`,
+      description: `Captures the amount on hold, or captures a part and releases the rest. The body is optional.`,
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
@@ -98,7 +98,7 @@ function captureRefusal(payment: Payment | undefined, amount_minor: number | nul
   const { status, currency, amount_capturable_minor, amount_captured_minor } = payment
   if (status === 'captured')
     return new AppError('payment_not_capturable', {
-      message: `The payment cannot be captured: it is captured, with ${moneyText(amount_captured_minor, currency)}.`,
+      message: `The payment cannot be captured: ${moneyText(amount_captured_minor, currency)} is already captured.`,
       context: { status, amount_captured_minor, currency },
     })
   if (status === 'authorized' && amount_minor !== null) {

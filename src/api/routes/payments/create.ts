@@ -19,7 +19,7 @@ import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentReader } from './answers.ts'
 import { AUTHORIZED, PENDING, PAYMENT_REQUESTS } from './examples.ts'
 
-/** At least 13 digits with any separators, outside of words: a card number, possibly mistyped. */
+/** At least 13 digits with any separators, not part of a word: a card number, possibly mistyped. */
 const CARD_NUMBER = /(?<![\p{L}\p{Nd}])(?:\p{Nd}[^\p{L}\p{Nd}]*){12,}\p{Nd}(?![\p{L}\p{Nd}])/u
 // The message never includes the input.
 const NO_CARD_NUMBER = `must be a token of the processor, such as ${PAYMENTS.examples.payment_method}, never a card number: the processor's own front end takes the card and gives you a token`
@@ -52,7 +52,10 @@ const createBody = z
     merchant_id: idText
       .nullish()
       .transform((id) => id ?? null)
-      .meta({ description: 'The id of the merchant you take the payment for.', example: EXAMPLE_ID }),
+      .meta({
+        description: 'The id of the merchant on whose behalf you accept the payment.',
+        example: EXAMPLE_ID,
+      }),
     description: text(1000).meta({ description: 'Your own description.', example: 'Order 17' }),
     payment_method: paymentMethod,
     return_url: httpUrl
@@ -67,7 +70,7 @@ const createBody = z
   })
   .meta({ id: 'CreatePayment', description: 'The payment to create.' })
 
-/** Whether the authorization has ended without a refusal. (The job has the error of a refusal.) */
+/** Whether the authorization has ended without a refusal. The job has the error of a refusal. */
 const isFulfilled = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
 export function createPaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {
@@ -146,7 +149,7 @@ async function findRefusal(
   const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
   if (merchant !== undefined && merchant.archived_at !== null)
     return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
-  // A merchant that exists now did not exist when the statement ran.
+  // A merchant that exists now, in a request without a customer, was created after the statement ran.
   if (merchant === undefined || customer_id === null)
     return new AppError('merchant_not_found', { param: 'merchant_id' })
   return no_customer

@@ -1,4 +1,4 @@
-// Routes that read payments: list, retrieve, explain.
+// Routes that read payments: list, retrieve, timeline.
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
@@ -48,7 +48,7 @@ const filters = pageQuery.extend({
   metadata: z
     .record(z.string(), z.string())
     .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {
-      error: `must be at most ${MAX_METADATA_FILTERS} filters`,
+      error: `must have at most ${MAX_METADATA_FILTERS} filters`,
     })
     .optional()
     .meta({
@@ -110,11 +110,11 @@ export function readPaymentRoutes(
     context,
     {
       path: '/v1/payments',
-      subject: 'payment',
+      resource: 'payment',
       area: 'payments',
       scope: 'payments:read',
       operation_id: 'getPaymentTimeline',
-      summary: 'Explain a payment',
+      summary: 'Retrieve the timeline of a payment',
       entries: 'attempt, provider answer, webhook, ledger posting and event of the payment and its refunds',
       example: { call: capturePayment.call, reference: PAYMENTS.examples.payment },
       errors: ['payment_not_found'],

@@ -40,7 +40,7 @@ export function cancelPayoutRoute(
       operation_id: 'cancelPayout',
       summary: 'Cancel a payout',
       description:
-        'Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it, it is canceled if the processor still allows that; otherwise the request is refused (409). While it is not known whether the processor has it, the cancellation is recorded (202) and carried out later. A second cancellation while one is in progress joins it, and so does one of a payout whose manual failure was requested: then the payout ends as `failed`.',
+        'Cancels a payout at once if it has not been sent to the processor. A payout that the processor has accepted is canceled if the processor still allows it; otherwise the request is refused (409). While it is unknown whether the processor has the payout, the cancellation is recorded (202) and carried out later. A cancellation joins an earlier one that is in progress. It also joins a requested manual failure: then the payout ends as `failed`.',
       params: idParams,
       body: cancelBody,
       response: { 200: payoutSchema, 202: payoutSchema },
@@ -67,7 +67,7 @@ export function cancelPayoutRoute(
           const joined = await joinPayoutCancel(sql, { ...requested, payout_id })
           return joined && { joined: joined.job_id }
         },
-        // A cancellation that joined a manual failure ends with it.
+        // A cancellation that joined a manual failure is fulfilled when the payout fails.
         isFulfilled: ({ status, fail_requested_at }) =>
           status === 'canceled' || (status === 'failed' && fail_requested_at !== null),
         can_succeed_unfulfilled: true,

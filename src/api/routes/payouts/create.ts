@@ -19,7 +19,7 @@ const createBody = z
     amount_minor: amountMinor,
     currency: supportedCurrency.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
     recipient_id: idText.meta({
-      description: 'The id of the recipient, who must be paid in the same currency.',
+      description: 'The id of the recipient. The currency of the recipient must be the same.',
       example: EXAMPLE_ID,
     }),
     description: text(1000).meta({ description: 'Your own description.', example: 'November' }),
@@ -43,7 +43,7 @@ export function createPayoutRoute(
     },
     {
       key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
-      // All payouts of one balance lock its row.
+      // All payouts from one balance lock the row of the balance.
       lane: ({ tenant_id, currency }) => `${tenant_id} ${currency}`,
     },
   )

@@ -31,7 +31,7 @@ export function failPayoutRoute(app: RouteApp, context: RouteContext, reader: Re
       operation_id: 'failPayout',
       summary: 'Fail a payout manually',
       description:
-        'Fails a payout as soon as it can no longer be paid. A payout that was never sent, or that the processor always refused, is `failed` at once (200): its amount is released, and it will not be sent. If a call is in progress, its outcome is unknown or the processor has accepted the payout, the request is recorded (202, `fail_requested_at`), and the payout is canceled at the processor. It then becomes `failed` when the processor refuses, cancels, fails or returns it, or `paid` if the processor pays it: then the request is void (event `payout.fail_overtaken`). Transfers are not canceled at the processor and never reversed. A second request joins the first. A request after a cancellation joins the cancellation: the payout ends as `canceled` if the processor cancels it. With `Prefer: wait=N` the answer comes when the payout is final: 200, or 409 if it was paid.',
+        'Fails a payout as soon as it can no longer be paid. A payout that was never sent, or that the processor always refused, is `failed` at once (200): its amount is released, and it will not be sent. If a call is in progress, its outcome is unknown or the processor has accepted the payout, the request is recorded (202, `fail_requested_at`), and the payout is canceled at the processor. It then becomes `failed` when the processor refuses, cancels, fails or returns it, or `paid` if the processor pays it; then the request has no effect (event `payout.fail_overtaken`). Transfers are not canceled at the processor and never reversed. A second request joins the first. A request also joins an earlier cancellation: then the payout ends as `canceled` if the processor cancels it. With `Prefer: wait=N` the answer comes when the payout is final: 200, or 409 if it was paid.',
       params: idParams,
       body: failBody,
       response: { 200: payoutSchema, 202: payoutSchema },
@@ -63,7 +63,7 @@ export function failPayoutRoute(app: RouteApp, context: RouteContext, reader: Re
           return joined && { joined: joined.job_id }
         },
         waitUntil: ({ status }) => !OPEN_PAYOUT_STATUSES.includes(status),
-        // An earlier cancellation also means that nothing was paid.
+        // A payout that was canceled first is not paid either: the manual failure is fulfilled.
         isFulfilled: ({ status }) => status === 'failed' || status === 'canceled',
         explainRefusal: () =>
           refusalOfPayout(sql, request.credentials.tenant_id, payout_id, 'payout_not_failable', 'failed'),

@@ -1,4 +1,4 @@
-// Routes that read payouts: list, retrieve, explain.
+// Routes that read payouts: list, retrieve, timeline.
 import { z } from 'zod'
 import { PAYOUTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
@@ -65,11 +65,11 @@ export function readPayoutRoutes(
     context,
     {
       path: '/v1/payouts',
-      subject: 'payout',
+      resource: 'payout',
       area: 'payouts',
       scope: 'payouts:read',
       operation_id: 'getPayoutTimeline',
-      summary: 'Explain a payout',
+      summary: 'Retrieve the timeline of a payout',
       entries: 'attempt, provider answer, webhook, ledger posting and event of the payout',
       example: { call: createPayout.call, reference: PAYOUTS.examples.payout },
       errors: ['payout_not_found'],

@@ -3,7 +3,7 @@ import { newId } from '#core/ids.ts'
 import { recipientSchema } from '#domain/recipients/recipient.ts'
 import { archiveRecord } from '#domain/records.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
 export function archiveRecipientRoute(app: RouteApp, { sql }: RouteContext): void {
@@ -22,6 +22,9 @@ export function archiveRecipientRoute(app: RouteApp, { sql }: RouteContext): voi
       errors: ['recipient_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await archiveRecord(sql, 'recipient', { tenant_id, id }, newId()), 'recipient_not_found'),
+      requireResource(
+        await archiveRecord(sql, 'recipient', { tenant_id, id }, newId()),
+        'recipient_not_found',
+      ),
   )
 }

@@ -10,7 +10,7 @@ const NAME = { description: 'The name of the recipient.', example: 'Grace Hopper
 const EMAIL = { description: "The recipient's email address.", example: 'grace@example.com' }
 
 const TOKENS = Object.entries(DESTINATIONS).map(([type, prefix]) => `${prefix}... with ${type}`)
-// The message never includes the input: it may be an account number.
+// The message never includes the input, which may be an account number.
 const NO_TOKEN = { error: `must be a token of the processor: ${TOKENS.join(', ')}` }
 
 export const createRecipientBody = z
@@ -23,14 +23,14 @@ export const createRecipientBody = z
     type: recipientType,
     currency: supportedCurrency
       .meta({
-        description: `The currency of their payouts, in upper or lower case. ${SUPPORTED_CURRENCIES_TEXT}`,
+        description: `The currency of payouts to the recipient, in upper or lower case. ${SUPPORTED_CURRENCIES_TEXT}`,
       })
       .transform((code) => code.toLowerCase())
       .meta({ example: 'usd' }),
     country: countryCode.transform((code) => code.toUpperCase()),
     destination: z.string().max(255, { abort: true }).regex(DESTINATION_PATTERN, NO_TOKEN).meta({
       description:
-        "The processor's token for where the money goes: `ba_...` with `bank_account`, `card_...` with `card`, `acct_...` with `account`. Never an account or card number: that is refused and not stored.",
+        "The processor's token of the destination: `ba_...` with `bank_account`, `card_...` with `card`, `acct_...` with `account`. Never an account or card number: numbers are refused and not stored.",
       example: 'acct_success',
     }),
     metadata,

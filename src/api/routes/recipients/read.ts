@@ -5,7 +5,7 @@ import { listRecipients } from '#domain/recipients/find.ts'
 import { recipientSchema, recipientType } from '#domain/recipients/recipient.ts'
 import { findRecord } from '#domain/records.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { booleanFilter, idParams, nextPage, pageQuery, route } from '../../route.ts'
 
 export function readRecipientRoutes(app: RouteApp, { sql, runList }: RouteContext): void {
@@ -45,12 +45,12 @@ export function readRecipientRoutes(app: RouteApp, { sql, runList }: RouteContex
       scope: 'recipients:read',
       operation_id: 'getRecipient',
       summary: 'Retrieve a recipient',
-      description: 'Archived ones are returned too.',
+      description: 'Also returns archived recipients.',
       params: idParams,
       response: { 200: recipientSchema },
       errors: ['recipient_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await findRecord(sql, 'recipient', { tenant_id, id }), 'recipient_not_found'),
+      requireResource(await findRecord(sql, 'recipient', { tenant_id, id }), 'recipient_not_found'),
   )
 }

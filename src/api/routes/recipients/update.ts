@@ -4,7 +4,7 @@ import { recipientSchema } from '#domain/recipients/recipient.ts'
 import { updateRecord } from '#domain/records.ts'
 import { updateBodyOf } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { createRecipientBody, updateRecipientBody } from './body.ts'
 
@@ -28,7 +28,7 @@ export function updateRecipientRoute(app: RouteApp, { sql }: RouteContext): void
       errors: ['recipient_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id }, body }) =>
-      found(
+      requireResource(
         await updateRecord(sql, 'recipient', { tenant_id, id }, newId(), body ?? {}),
         'recipient_not_found',
       ),

@@ -59,7 +59,7 @@ export function createRefundRoute(
       operation_id: 'createRefund',
       summary: 'Refund a payment',
       description:
-        'Refunds all or a part of the captured amount. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later; the money is then yours again.',
+        'Refunds all or a part of the captured amount. Refunds can never exceed the captured amount together, even if they are requested at the same time. A refund that succeeded may still fail up to 30 days later; then the amount is returned to your balance.',
       params: idParams,
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },

@@ -44,7 +44,7 @@ export function createSuppressionRoute(app: RouteApp, context: RouteContext, vie
       operation_id: 'createSuppression',
       summary: 'Suppress an address',
       description:
-        'Nothing is sent to the address any more, including messages that were accepted before and have not been sent. If you have already suppressed it, the answer is 200 with the existing suppression. Suppressions with other reasons do not count.',
+        'Nothing is sent to the address any more, including messages that were accepted before and have not been sent. If you have already suppressed the address, the answer is 200 with the existing suppression. A suppression with another reason does not prevent a new one.',
       body: createBody,
       key: 'optional',
       examples: {

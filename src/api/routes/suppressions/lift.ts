@@ -3,7 +3,7 @@ import { newId } from '#core/ids.ts'
 import { liftSuppression } from '#domain/suppressions/request.ts'
 import { suppressionSchema } from '#domain/suppressions/suppression.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import type { SuppressionView } from './answers.ts'
 
@@ -17,12 +17,12 @@ export function liftSuppressionRoute(app: RouteApp, { sql }: RouteContext, view:
       operation_id: 'deleteSuppression',
       summary: 'Lift a suppression',
       description:
-        'The address gets messages again, unless it has another suppression. The address is erased when the event `suppression.deleted` is no longer retained. The provider refuses a number that replied STOP until it replies START. The answer is the deleted suppression.',
+        'The address gets messages again, unless it has another suppression. The address is erased when the event `suppression.deleted` is no longer retained. The provider refuses to send to a number that replied STOP until it replies START. The answer is the deleted suppression.',
       params: idParams,
       response: { 200: suppressionSchema },
       errors: ['suppression_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      view(found(await liftSuppression(sql, tenant_id, id, newId()), 'suppression_not_found')),
+      view(requireResource(await liftSuppression(sql, tenant_id, id, newId()), 'suppression_not_found')),
   )
 }

@@ -5,7 +5,7 @@ import { messageChannel } from '#domain/messages/message.ts'
 import { findSuppression, listSuppressions } from '#domain/suppressions/find.ts'
 import { suppressionReason, suppressionSchema } from '#domain/suppressions/suppression.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 import { recipientFilter } from '../messages/recipients.ts'
 import type { SuppressionView } from './answers.ts'
@@ -60,6 +60,6 @@ export function readSuppressionRoutes(
       errors: ['suppression_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      view(found(await findSuppression(sql, tenant_id, id), 'suppression_not_found')),
+      view(requireResource(await findSuppression(sql, tenant_id, id), 'suppression_not_found')),
   )
 }

@@ -16,7 +16,7 @@ import {
 
 const templateName = z
   .string()
-  .regex(/^[a-z0-9_-]{1,64}$/, { error: 'must be 1 to 64 of a to z, 0 to 9, _ and -' })
+  .regex(/^[a-z0-9_-]{1,64}$/, { error: 'must be 1 to 64 characters: a to z, 0 to 9, _ and -' })
   .refine((name) => !TEMPLATE_ID.test(name), { error: 'must not look like an id' })
   .meta({ description: 'Unique among your templates.', example: 'order_shipped' })
 

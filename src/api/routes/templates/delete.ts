@@ -3,7 +3,7 @@ import { newId } from '#core/ids.ts'
 import { deleteTemplate } from '#domain/templates/request.ts'
 import { templateSchema } from '#domain/templates/template.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
 export function deleteTemplateRoute(app: RouteApp, { sql }: RouteContext): void {
@@ -23,6 +23,6 @@ export function deleteTemplateRoute(app: RouteApp, { sql }: RouteContext): void 
       errors: ['template_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await deleteTemplate(sql, tenant_id, id, newId()), 'template_not_found'),
+      requireResource(await deleteTemplate(sql, tenant_id, id, newId()), 'template_not_found'),
   )
 }

@@ -4,7 +4,7 @@ import { findTemplate } from '#domain/templates/find.ts'
 import { renderTemplate } from '#domain/templates/render.ts'
 import { renderedTemplateSchema } from '#domain/templates/template.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { previewBody } from './body.ts'
 
@@ -36,7 +36,7 @@ export function previewTemplateRoute(app: RouteApp, { sql }: RouteContext): void
       const { params, body, credentials } = request
       return await whileConnected(request, async (signal) =>
         renderTemplate(
-          found(await findTemplate(sql, credentials.tenant_id, params.id), 'template_not_found'),
+          requireResource(await findTemplate(sql, credentials.tenant_id, params.id), 'template_not_found'),
           body.variables,
           signal,
         ),

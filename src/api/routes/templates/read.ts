@@ -4,7 +4,7 @@ import { messageChannel } from '#domain/messages/message.ts'
 import { findTemplate, listTemplates } from '#domain/templates/find.ts'
 import { templateSchema } from '#domain/templates/template.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 
 const filters = pageQuery.extend({
@@ -51,6 +51,6 @@ export function readTemplateRoutes(app: RouteApp, { sql, runList }: RouteContext
       errors: ['template_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await findTemplate(sql, tenant_id, id), 'template_not_found'),
+      requireResource(await findTemplate(sql, tenant_id, id), 'template_not_found'),
   )
 }

@@ -4,7 +4,7 @@ import { whileConnected } from '#core/leaving.ts'
 import { updateTemplate } from '#domain/templates/request.ts'
 import { templateSchema } from '#domain/templates/template.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { updateTemplateBody } from './body.ts'
 
@@ -39,7 +39,7 @@ export function updateTemplateRoute(app: RouteApp, { sql }: RouteContext): void 
           signal,
         ),
       )
-      return found(updated, 'template_not_found')
+      return requireResource(updated, 'template_not_found')
     },
   )
 }

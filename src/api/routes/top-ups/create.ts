@@ -31,7 +31,7 @@ const createBody = z
     currency: supportedCurrency.transform((code) => code.toLowerCase()),
     source: token.meta({
       description:
-        'A processor token for where the money comes from. Defaults to the bank account that the platform has set up with the processor. It is shown masked.',
+        "The processor's token of the source of the money. Default: the bank account that the platform has set up with the processor. Answers show the token masked.",
       example: TOP_UPS.examples.source,
     }),
     description: text(1000).meta({ description: 'Your own description.', example: 'November' }),

@@ -1,4 +1,4 @@
-// Routes that read top-ups: list, retrieve, explain.
+// Routes that read top-ups: list, retrieve, timeline.
 import { z } from 'zod'
 import { TOP_UPS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
@@ -58,12 +58,12 @@ export function readTopUpRoutes(app: RouteApp, context: RouteContext, { find }: 
     context,
     {
       path: '/v1/wallet/top_ups',
-      subject: 'top_up',
+      resource: 'top_up',
       area: 'wallet',
       scope: 'wallet:read',
       tag: 'top_ups',
       operation_id: 'getTopUpTimeline',
-      summary: 'Explain a top-up',
+      summary: 'Retrieve the timeline of a top-up',
       entries: 'attempt, provider answer, webhook, ledger posting and event of the top-up',
       example: { call: createTopUp.call, reference: TOP_UPS.examples.top_up },
       errors: ['top_up_not_found'],

@@ -1,4 +1,4 @@
-// Reads verifications in batches. Only one answer may have the link of a job.
+// Reads verifications in batches. The link that a job has requested is in one answer only.
 import { SealError } from '#core/secrets.ts'
 import { findVerifications } from '#domain/verifications/find.ts'
 import { consumeVerificationLink } from '#domain/verifications/links.ts'
@@ -7,12 +7,12 @@ import type { Verification } from '#domain/verifications/verification.ts'
 import { batchedFind, type ResourceReader } from '../../accept.ts'
 import type { ApiContext } from '../../context.ts'
 
-/** A verification, and the job whose link its answer may have. */
+/** A verification, and the id of the job whose link its answer may contain. */
 type VerificationWithJob = Verification & { job_id: string | null }
 type VerificationView = Verification & { url: string | null }
 
 export type VerificationReader = ResourceReader<VerificationWithJob> & {
-  /** Adds the link of the job, if no answer has had it yet. */
+  /** Adds the link of the job unless an earlier answer contained it. */
   withLink: (verification: VerificationWithJob) => Promise<VerificationView>
 }
 
@@ -34,11 +34,11 @@ export function createVerificationReader({ sql, vault, log }: ApiContext): Verif
           url: vault.open(sealed, verificationLinkContext(tenant_id, kyc_id, job_id)),
         }
       } catch (error) {
-        // The caller can request another link.
+        // Without the link, the caller can request another link.
         if (!(error instanceof SealError)) throw error
         log.error(
           { err: error, kyc_id },
-          'the link of a verification cannot be decrypted: it is answered as null',
+          'the link of a verification cannot be decrypted: null is returned. Check ENCRYPTION_KEY',
         )
         return withoutLink(verification)
       }
@@ -48,7 +48,7 @@ export function createVerificationReader({ sql, vault, log }: ApiContext): Verif
   }
 }
 
-/** The verification in all answers without the link. */
+/** The verification without a link, as most answers show it. */
 export function withoutLink(verification: Verification): VerificationView {
   return { ...verification, url: null }
 }

@@ -29,7 +29,7 @@ const createBody = z
       .nullish()
       .transform((url) => url ?? null)
       .meta({
-        description: "Where the person is sent after the provider's page; http or https.",
+        description: "The URL to which the person is sent after the provider's page; http or https.",
         example: 'https://shop.example/verified',
       }),
     metadata,
@@ -59,7 +59,7 @@ export function createVerificationRoute(
       operation_id: 'createKyc',
       summary: 'Start a verification',
       description:
-        "Opens a session at the identity provider. The answer has the `url` of the provider's page for the person, once: send the person there. A repeated request with the same key returns it only if no earlier answer had it. A subject can have one open verification at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
+        "Opens a session at the identity provider. The answer contains the `url` of the provider's page, to which you send the person. Only one answer contains this `url`: a repeated request with the same key returns it only if no earlier answer did. A subject can have one open verification at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
       body: createBody,
       response: { 201: verificationSchema, 202: verificationSchema },
       waits: 'by_default',

@@ -8,7 +8,7 @@ import { verificationDecision, verificationSchema } from '#domain/verifications/
 import { acceptWithoutJob } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { withoutLink } from './answers.ts'
 import { DECIDED_VERIFICATION } from './examples.ts'
@@ -59,14 +59,14 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
       const kyc_id = request.params.id
       const { tenant_id, key_id } = request.credentials
       const ids = { kyc_id, key_id, event_id: newId(), job_id: newId() }
-      request.subject_id = kyc_id
+      request.resource_id = kyc_id
       const decided = await acceptWithoutJob(context, request, reply, {
         body,
         step: (requested) =>
           decideVerification(sql, { ...requested, ...ids, decision: body.decision, reason: body.reason }),
         find: (sent) => findVerificationByKey(sql, sent),
         async explainRefusal() {
-          const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
+          const { status } = requireResource(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
           const message = `The verification was already decided manually: it is ${status}.`
           return new AppError('kyc_already_decided', { message, context: { status } })
         },

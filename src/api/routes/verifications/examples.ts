@@ -1,6 +1,6 @@
 // Examples of verifications: the differences from the examples of the fields.
 
-const LATER = '2026-11-20T10:17:02.654321Z'
+const UPDATED_AT = '2026-11-20T10:17:02.654321Z'
 
 export const PENDING_VERIFICATION = { status: 'pending', provider_reference: null, url: null }
 /** An answer without the link. */
@@ -12,6 +12,6 @@ export const DECIDED_VERIFICATION = {
   decision_reason: 'Seen in person.',
   decided_by: 'manual',
   decided_by_key_id: '0198f6ef-c0de-7000-8000-123456789abc',
-  decided_at: LATER,
-  updated_at: LATER,
+  decided_at: UPDATED_AT,
+  updated_at: UPDATED_AT,
 }

@@ -10,7 +10,7 @@ import { linkVerification } from '#jobs/verifications.ts'
 import { accept } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import type { VerificationReader } from './answers.ts'
 import { WAITING_VERIFICATION } from './examples.ts'
@@ -26,7 +26,8 @@ export function linkVerificationRoute(
   reader: VerificationReader,
 ): void {
   const { sql } = context
-  // Serialized so that links are counted correctly. Each further API process may allow one more.
+  // Requests are serialized, so that links are counted correctly within this process. Each further API process may allow
+  // one more link.
   const serialized = createGates({
     running: 1,
     queue: {
@@ -35,7 +36,7 @@ export function linkVerificationRoute(
       refuse: () =>
         new AppError('rate_limited', {
           retry_after_s: 1,
-          message: 'Too many requests for links to this verification at once.',
+          message: 'Too many requests for links to this verification at once: retry later.',
         }),
     },
   })
@@ -49,7 +50,7 @@ export function linkVerificationRoute(
       operation_id: 'linkKyc',
       summary: 'Request another link',
       description:
-        'Requests another page for the person from the provider, if the first was used, was lost or has expired. The answer has it as `url`, once. This is possible only while the verification requires input. While 10 requests for links to one verification are unfinished, further requests are refused with `rate_limited`.',
+        'Requests another page for the person from the provider, if the link to the first page was used, was lost or has expired. Only one answer contains the `url` of the page. This is possible only while the verification requires input. While 10 requests for links to one verification are unfinished, further requests are refused with `rate_limited`.',
       params: idParams,
       body: linkBody,
       response: { 200: verificationSchema, 202: verificationSchema },
@@ -87,7 +88,7 @@ export function linkVerificationRoute(
 }
 
 async function findRefusal(sql: Sql, tenant_id: string, kyc_id: string): Promise<AppError> {
-  const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
+  const { status } = requireResource(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
   if (status === 'requires_input') {
     const message = `${MAX_OPEN_LINKS} requests for links to this verification are unfinished: wait for one of them.`
     return new AppError('rate_limited', {

@@ -1,4 +1,4 @@
-// Routes that read verifications: list, retrieve, explain.
+// Routes that read verifications: list, retrieve, timeline.
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
 import { listVerifications } from '#domain/verifications/find.ts'
@@ -71,12 +71,12 @@ export function readVerificationRoutes(
     context,
     {
       path: '/v1/compliance/kyc',
-      subject: 'kyc',
+      resource: 'kyc',
       area: 'compliance',
       scope: 'compliance:read',
       tag: 'verifications',
       operation_id: 'getKycTimeline',
-      summary: 'Explain a verification',
+      summary: 'Retrieve the timeline of a verification',
       entries:
         'attempt, provider answer, webhook and event of the verification, including provider reports after a decision',
       example: { call: createVerification.call, reference: IDENTITY.examples.session },

@@ -6,7 +6,7 @@ import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { createEventViews } from '../../event-answers.ts'
 import { eventTypes } from '../../event-types.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 
 const filters = pageQuery.extend({
@@ -35,7 +35,7 @@ export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const endpoint_id = request.params.id
-      found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
+      requireResource(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
       const deliveries = await runList(request, reply, (lists_sql) =>
         listDeliveries(lists_sql, { tenant_id, endpoint_id }, request.query),
       )
@@ -63,7 +63,7 @@ export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
       const delivery = await runList(request, reply, (lists_sql) =>
         findDeliveryDetail(lists_sql, complete, tenant_id, request.params.id),
       )
-      return found(delivery, 'webhook_delivery_not_found')
+      return requireResource(delivery, 'webhook_delivery_not_found')
     },
   )
 }

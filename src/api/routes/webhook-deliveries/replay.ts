@@ -5,7 +5,7 @@ import { findDelivery, findDeliveryDetail } from '#domain/deliveries/find.ts'
 import { requestReplay } from '#domain/deliveries/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { createEventViews } from '../../event-answers.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { requestAttempt, tooManyManualAttempts } from '../webhook-endpoints/attempts.ts'
 import { replayBody } from '../webhook-endpoints/body.ts'
@@ -23,7 +23,7 @@ export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void 
       operation_id: 'replayWebhookDelivery',
       summary: 'Send a delivery again',
       description:
-        "Makes one more attempt with the same payload and `webhook-id`, signed with the current secrets, even if the endpoint is disabled. Its log shows the attempt as `manual`. The delivery's status and `attempts` do not change, except that success makes it `delivered`. Statistics do not count it. At most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.",
+        "Makes one more attempt with the same payload and `webhook-id`, signed with the current secrets, even if the endpoint is disabled. The log of the delivery shows the attempt as `manual`. The delivery's `attempts` do not change; its status changes only if the attempt succeeds, to `delivered`. Statistics do not count it. At most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.",
       params: idParams,
       body: replayBody,
       key: 'optional',
@@ -35,7 +35,7 @@ export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void 
       const { tenant_id, key_id } = request.credentials
       const delivery_id = request.params.id
       const find = async () =>
-        found(await findDelivery(sql, tenant_id, delivery_id), 'webhook_delivery_not_found')
+        requireResource(await findDelivery(sql, tenant_id, delivery_id), 'webhook_delivery_not_found')
       return await requestAttempt(context, request, reply, {
         body: request.body ?? {},
         async step(requested) {
@@ -50,7 +50,7 @@ export function replayDeliveryRoute(app: RouteApp, context: RouteContext): void 
         find,
         async explainRefusal() {
           const delivery = await findDeliveryDetail(sql, complete, tenant_id, delivery_id)
-          const { payload } = found(delivery, 'webhook_delivery_not_found')
+          const { payload } = requireResource(delivery, 'webhook_delivery_not_found')
           return payload === null ? new AppError('event_expired') : tooManyManualAttempts()
         },
       })

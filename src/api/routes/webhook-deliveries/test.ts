@@ -8,7 +8,7 @@ import { matchEventTypes, type EventType } from '#domain/events.ts'
 import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { exampleOfEvent } from '../../openapi/events.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { requestAttempt, tooManyManualAttempts } from '../webhook-endpoints/attempts.ts'
 import { testBody } from '../webhook-endpoints/body.ts'
@@ -62,9 +62,10 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
           const sample = { ...exampleOfEvent(type), tenant_id } as Json
           return await requestTest(sql, { ...requested, ...ids, type, sample })
         },
-        find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
+        find: async (id) =>
+          requireResource(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
         async explainRefusal() {
-          found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
+          requireResource(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
           return tooManyManualAttempts()
         },
       })

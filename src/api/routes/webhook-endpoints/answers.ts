@@ -1,4 +1,4 @@
-// Presents webhook endpoints, and finds the endpoint that an idempotency key protects.
+// Presents webhook endpoints, and finds the endpoint of an idempotency key.
 import { AppError } from '#core/errors.ts'
 import type { KeyedResource, KeyOnRoute } from '#domain/idempotency.ts'
 import type { WebhookEndpoint, WebhookEndpointRow } from '#domain/webhook-endpoints/endpoint.ts'
@@ -6,13 +6,13 @@ import { findProtectedEndpoint, openHeaders } from '#domain/webhook-endpoints/fi
 import type { RouteContext } from '../../context.ts'
 import { createRecentNames } from '../../recent.ts'
 
-/** The endpoints whose error is remembered as logged. */
+/** The number of endpoints whose error is logged only once. */
 const MAX_LOGGED_ENDPOINTS = 1_000
 
 export type EndpointViews = {
-  /** An endpoint for an answer. `secret`: the secret that was created just now. */
+  /** Presents an endpoint for an answer. `secret`: a secret that was created just now, which the answer shows. */
   view: (endpoint: WebhookEndpointRow, secret?: string) => WebhookEndpoint
-  /** The endpoint that this key protects. Throws if the endpoint has been deleted. */
+  /** The endpoint that an earlier request with this key created or changed. Throws if the endpoint has been deleted. */
   findByKey: (sent: KeyOnRoute) => Promise<KeyedResource<WebhookEndpoint> | undefined>
 }
 
@@ -32,7 +32,7 @@ export function createEndpointViews(context: RouteContext): EndpointViews {
   }
 }
 
-/** Headers that cannot be decrypted are answered as empty, and logged once for each endpoint. */
+/** Presents endpoints. If headers cannot be decrypted, are returned no headers and an error is logged once for each endpoint. */
 function createEndpointView({ vault, log }: RouteContext): EndpointViews['view'] {
   const logged = createRecentNames(MAX_LOGGED_ENDPOINTS)
   return (row, secret) => {
@@ -42,7 +42,7 @@ function createEndpointView({ vault, log }: RouteContext): EndpointViews['view']
       logged.add(row.id)
       log.error(
         { tenant_id: row.tenant_id, webhook_endpoint_id: row.id },
-        'the headers of a webhook endpoint cannot be decrypted: they are answered as empty',
+        'the headers of a webhook endpoint cannot be decrypted: no headers are returned. Check ENCRYPTION_KEY',
       )
     }
     return { ...endpoint, headers: headers ?? {}, secret: secret ?? null }

@@ -11,7 +11,7 @@ import type { RouteContext } from '../../context.ts'
 const { queue: QUEUE } = replayDelivery
 
 /**
- * Requests an attempt of a delivery. `step` writes the job, and returns undefined if its guard refused or the key was used
+ * Requests an attempt at a delivery. `step` writes the job; it returns undefined if its guard refused or the key was used
  * before. `find` reads the delivery of an earlier request with the same key.
  */
 export async function requestAttempt(
@@ -51,7 +51,10 @@ export async function requestAttempt(
   return delivery
 }
 
-/** The refusal of an attempt without any other reason. Attempts are not counted again: some may have ended meanwhile. */
+/**
+ * The refusal of an attempt if no other reason is found. The attempts in progress are not counted again, because some may
+ * have ended since.
+ */
 export function tooManyManualAttempts(): AppError {
   return new AppError('rate_limited', {
     retry_after_s: 1,

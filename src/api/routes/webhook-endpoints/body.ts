@@ -26,7 +26,7 @@ const urlOf = (rules: UrlFormRules) =>
     })
     .meta({
       description:
-        'http or https, in production https on port 443 or 8443. It must not lead to a private address or have a user or password.',
+        'http or https, in production https on port 443 or 8443. The URL must not lead to a private address, and must not contain a user or password.',
       example: 'https://shop.example/webhooks',
     })
 const headers = tenantHeaders.meta({
@@ -35,7 +35,7 @@ const headers = tenantHeaders.meta({
 })
 const ordered = z.boolean().meta({
   description:
-    'Whether events are sent one at a time, by their sequence. An event that fails then holds up later ones until it is final.',
+    'Whether events are sent one at a time, by their sequence. Then an event whose delivery fails delays later events until its delivery is final.',
   example: false,
 })
 const max_in_flight = z.int().min(1).max(100).meta({
@@ -100,7 +100,7 @@ export const testBody = z
   .strictObject({
     type: eventType.optional().meta({
       description:
-        "The type of the test event; the endpoint need not subscribe to it. Defaults to `payment.captured`, or to the endpoint's first type if it does not subscribe to that.",
+        "The type of the test event; the endpoint need not subscribe to it. Default: `payment.captured`, or the endpoint's first type if it does not subscribe to `payment.captured`.",
       example: 'payment.captured',
     }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-test' }).optional(),
@@ -126,7 +126,7 @@ const recovery = z
       }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-recover' }).optional(),
   })
-  .meta({ id: 'RecoverWebhookEndpoint', description: 'The period whose deliveries to send again.' })
+  .meta({ id: 'RecoverWebhookEndpoint', description: 'The period of the deliveries to send again.' })
 
 /** For a missing body, report the required fields. */
 export const recoverBody = z.preprocess((body) => body ?? {}, recovery)

@@ -2,7 +2,7 @@
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { deleteEndpoint } from '#domain/webhook-endpoints/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'
 
@@ -22,6 +22,6 @@ export function deleteEndpointRoute(app: RouteApp, { sql }: RouteContext, { view
       errors: ['webhook_endpoint_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      view(found(await deleteEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
+      view(requireResource(await deleteEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
   )
 }

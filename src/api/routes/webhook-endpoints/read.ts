@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { findEndpoint, listEndpoints } from '#domain/webhook-endpoints/find.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'
 
@@ -46,6 +46,6 @@ export function readEndpointRoutes(
       errors: ['webhook_endpoint_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      view(found(await findEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
+      view(requireResource(await findEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
   )
 }

@@ -26,7 +26,7 @@ export function rotateSecretRoute(
       operation_id: 'rotateWebhookSecret',
       summary: 'Rotate the secret',
       description:
-        'Creates a new secret; only this answer shows it. During the grace period, requests have a signature for each secret that is still valid. With `grace_s` 0, only the new one is.',
+        'Creates a new secret; only this answer shows it. During the grace period, requests have a signature for each secret that is still valid. With `grace_s` 0, only the new secret is valid.',
       params: idParams,
       body: rotateBody,
       key: 'optional',

@@ -1,7 +1,7 @@
 // The route that reads the delivery statistics of a webhook endpoint.
 import { endpointStatsSchema, findEndpointStats } from '#domain/webhook-endpoints/stats.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
 export function endpointStatsRoute(app: RouteApp, { runList }: RouteContext): void {
@@ -21,7 +21,7 @@ export function endpointStatsRoute(app: RouteApp, { runList }: RouteContext): vo
       await runList(request, reply, async (lists_sql) => {
         const { tenant_id } = request.credentials
         const stats = await findEndpointStats(lists_sql, tenant_id, request.params.id)
-        return found(stats, 'webhook_endpoint_not_found')
+        return requireResource(stats, 'webhook_endpoint_not_found')
       }),
   )
 }

@@ -2,7 +2,7 @@
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { updateEndpoint } from '#domain/webhook-endpoints/request.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'
 import type { EndpointBodies } from './body.ts'
@@ -27,7 +27,7 @@ export function updateEndpointRoute(
       operation_id: 'updateWebhookEndpoint',
       summary: 'Update a webhook endpoint',
       description:
-        'Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you disable it, whenever they are due. Enabling the endpoint does not send them; a recovery does. Disabling ends a recovery that is in progress. You also enable an endpoint that was disabled automatically this way.',
+        'Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you disable it, whenever they are due. Enabling the endpoint does not send these deliveries; a recovery does. Disabling ends a recovery that is in progress. An endpoint that was disabled automatically can be enabled in the same way.',
       params: idParams,
       body: bodies.update,
       examples: {
@@ -46,7 +46,7 @@ export function updateEndpointRoute(
       const endpoint = await serializeChange(tenant_id, () =>
         updateEndpoint(sql, vault, tenant_id, id, changes),
       )
-      return view(found(endpoint, 'webhook_endpoint_not_found'))
+      return view(requireResource(endpoint, 'webhook_endpoint_not_found'))
     },
   )
 }

@@ -1,4 +1,4 @@
-// Refuses URLs that nothing may be sent to.
+// Refuses URLs to which nothing may be sent.
 import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { problemOfTenantUrl, tenantUrlRules } from '#core/tenant-urls.ts'

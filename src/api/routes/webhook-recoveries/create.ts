@@ -5,7 +5,7 @@ import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
 import { acceptWithoutJob } from '../../accept.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 import { recoverBody } from '../webhook-endpoints/body.ts'
 import { serializeChange } from '../webhook-endpoints/serialize-changes.ts'
@@ -22,16 +22,16 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
       tag: 'webhook_endpoints',
       scope: 'webhooks:write',
       operation_id: 'recoverWebhookEndpoint',
-      summary: 'Send again what was missed',
+      summary: 'Send failed deliveries again',
       description:
-        'Sends again the deliveries that were created in this period and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each restarts its retry schedule, and its `attempts` keep counting. A recovery ends if the endpoint is disabled after the recovery was created. An endpoint can have one recovery at a time.',
+        'Sends again the deliveries that were created in this period and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each delivery restarts its retry schedule; its `attempts` continue to count. The recovery ends if the endpoint is disabled after the recovery was created. An endpoint can have one recovery at a time.',
       params: idParams,
       body: recoverBody,
       key: 'optional',
       examples: {
         requests: {
           outage: {
-            summary: 'For an hour',
+            summary: 'The deliveries of an hour',
             value: { since: '2026-11-20T10:15:30.123456Z', until: '2026-11-20T11:15:30.123456Z' },
           },
         },
@@ -61,7 +61,7 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
           )
           return {
             fingerprint: earlier.fingerprint,
-            resource: found(recovery, 'webhook_recovery_not_found'),
+            resource: requireResource(recovery, 'webhook_recovery_not_found'),
           }
         },
         explainRefusal: () => new AppError('webhook_endpoint_not_found'),

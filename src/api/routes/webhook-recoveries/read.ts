@@ -2,7 +2,7 @@
 import { findRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
-import { found } from '../../refusals.ts'
+import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'
 
 export function readRecoveryRoute(app: RouteApp, { runList }: RouteContext): void {
@@ -21,11 +21,11 @@ export function readRecoveryRoute(app: RouteApp, { runList }: RouteContext): voi
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      // The statement counts the backlog.
+      // Read as a list, because the statement counts the backlog.
       const recovery = await runList(request, reply, (lists_sql) =>
         findRecovery(lists_sql, tenant_id, request.params.id),
       )
-      return found(recovery, 'webhook_recovery_not_found')
+      return requireResource(recovery, 'webhook_recovery_not_found')
     },
   )
 }

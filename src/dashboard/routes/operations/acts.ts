@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { found } from '#api/refusals.ts'
+import { requireResource } from '#api/refusals.ts'
 import { AppError } from '#core/errors.ts'
 import {
   actItemSchema,
@@ -62,7 +62,7 @@ export function actRoutes(root: FastifyInstance, { sql, operatorSql }: Dashboard
         reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))
         return id
       })
-      return await reply.code(202).send(found(await findAct(sql, id), 'not_found'))
+      return await reply.code(202).send(requireResource(await findAct(sql, id), 'not_found'))
     },
   )
 
@@ -75,7 +75,7 @@ export function actRoutes(root: FastifyInstance, { sql, operatorSql }: Dashboard
   app.get(
     '/api/ops/acts/:id',
     { schema: { params, response: { 200: operatorActSchema } } },
-    async (request) => found(await findAct(request.sql, request.params.id), 'not_found'),
+    async (request) => requireResource(await findAct(request.sql, request.params.id), 'not_found'),
   )
 
   app.get(

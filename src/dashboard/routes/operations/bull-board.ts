@@ -18,9 +18,9 @@ const POLICY = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
-/** Links of its page to files on other hosts. */
+/** Links in bull-board's page to files on other hosts. */
 const EXTERNAL_LINKS = /<link\b[^>]*\bhref="https?:[^>]*>/g
-/** Its loading screen, which has inline styles. */
+/** bull-board's loading screen, which has inline styles. */
 const LOADING_PLACEHOLDER = /(<div id="root">)[^]*?<\/style>\s*(<\/div>)/
 
 /** Loads bull-board on the first request. Serves GET only, so its mutating routes are unreachable. */

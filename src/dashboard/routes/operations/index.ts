@@ -22,7 +22,7 @@ const OPERATIONS_ROUTES: Routes[] = [
   installationAuditRoutes,
 ]
 /** Routes without read limits: the stream stays open, and bull-board does not read the database. */
-const OTHER_ROUTES: Routes[] = [streamRoutes, bullBoardRoutes]
+const UNLIMITED_ROUTES: Routes[] = [streamRoutes, bullBoardRoutes]
 
 export function operationsRoutes(root: FastifyInstance, context: DashboardContext): void {
   const runList = createListRunner({ long: context.operatorSql }, OPERATOR_CONNECTIONS, context.limit)
@@ -31,7 +31,7 @@ export function operationsRoutes(root: FastifyInstance, context: DashboardContex
       await context.requireSession(request)
       requireOperator(request)
     })
-    for (const add of OTHER_ROUTES) add(app, context)
+    for (const add of UNLIMITED_ROUTES) add(app, context)
     app.register(async (reads) => {
       limitReads(reads, runList, (request) => {
         const { user_id } = requireOperator(request)

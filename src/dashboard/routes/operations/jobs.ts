@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { found } from '#api/refusals.ts'
+import { requireResource } from '#api/refusals.ts'
 import { findJob, jobDetailSchema } from '#domain/interventions/find.ts'
 import { countJobs, jobFiltersSchema, jobPageSchema, searchJobs } from '#domain/interventions/search.ts'
 import { actFilterSchema } from '#domain/operator-acts/act.ts'
@@ -18,7 +18,10 @@ const countSchema = z.object({
   count: z.int(),
   /** True if there are more than `count`. */
   more: z.boolean(),
-  /** The same filter for an act, without the history. Null if an act cannot use it: a text search, or finished jobs. */
+  /**
+   * The filter of the search for an act, without the history. Null if an act cannot use the filter: a text search, or
+   * finished jobs.
+   */
   filter: actFilterSchema.nullable(),
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
@@ -52,7 +55,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
     '/api/ops/jobs/:id',
     { schema: { params, response: { 200: jobDetailSchema } } },
     async (request) => {
-      const job = found(await findJob(request.sql, request.params.id), 'not_found')
+      const job = requireResource(await findJob(request.sql, request.params.id), 'not_found')
       // The response has data of the tenant, such as amounts, so the access is recorded.
       if (job.tenant !== null)
         await gate.recordAccess(request, job.tenant_id, {

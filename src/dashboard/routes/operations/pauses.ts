@@ -27,7 +27,8 @@ export function pauseRoutes(root: FastifyInstance, { sql }: DashboardContext): v
     const { email: who } = requireOperator(request)
     const by = actorOf(request, request.body.tenant_id ?? null)
     const entry = await pauseJobs(sql, { ...request.body, who }, by)
-    if (entry === undefined) throw new AppError('conflict', { message: 'It is already paused.' })
+    if (entry === undefined)
+      throw new AppError('conflict', { message: 'The queue or tenant is already paused.' })
     return await reply.code(204).header(AUDIT_HEADER, entry).send()
   })
 

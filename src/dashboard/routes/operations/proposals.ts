@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { found } from '#api/refusals.ts'
+import { requireResource } from '#api/refusals.ts'
 import { decideProposal, propose, type Operator } from '#domain/proposals/decide.ts'
 import {
   findProposal,
@@ -34,7 +34,7 @@ export function proposalRoutes(root: FastifyInstance, { sql }: DashboardContext)
   app.get(
     '/api/ops/proposals/:id',
     { schema: { params, response: { 200: proposalSchema } } },
-    async (request) => found(await findProposal(request.sql, request.params.id), 'not_found'),
+    async (request) => requireResource(await findProposal(request.sql, request.params.id), 'not_found'),
   )
 
   app.post(
@@ -43,7 +43,7 @@ export function proposalRoutes(root: FastifyInstance, { sql }: DashboardContext)
     async (request, reply) => {
       const { id, seq } = await propose(sql, request.body, operatorOf(request))
       reply.header(AUDIT_HEADER, seq)
-      return await reply.code(201).send(found(await findProposal(sql, id), 'not_found'))
+      return await reply.code(201).send(requireResource(await findProposal(sql, id), 'not_found'))
     },
   )
 
@@ -54,7 +54,7 @@ export function proposalRoutes(root: FastifyInstance, { sql }: DashboardContext)
       async (request, reply) => {
         const { id } = request.params
         reply.header(AUDIT_HEADER, await decideProposal(sql, id, decision, operatorOf(request)))
-        return found(await findProposal(sql, id), 'not_found')
+        return requireResource(await findProposal(sql, id), 'not_found')
       },
     )
 }

@@ -80,7 +80,9 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
   return {
     assertCapacity(user_id) {
       if (streams.size >= MAX_STREAMS)
-        throw new AppError('overloaded', { message: 'Too many streams of operators are open.' })
+        throw new AppError('overloaded', {
+          message: 'Too many streams of operators are open: try again later.',
+        })
       if ([...streams.values()].filter((id) => id === user_id).length >= MAX_STREAMS_PER_USER)
         throw new AppError('rate_limited', {
           retry_after_s: CHECK_INTERVAL_MS / 1000,

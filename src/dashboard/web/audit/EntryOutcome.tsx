@@ -3,7 +3,10 @@ import { Status } from '../kit/Status.tsx'
 
 type Outcome = { outcome: Record<string, unknown> | null; expects_outcome: boolean | null }
 
-/** By the HTTP status of the response. An entry without an outcome of its own took effect with the entry. */
+/**
+ * The outcome of an entry, from the HTTP status of the response. An act whose outcome is not recorded separately took
+ * effect with its entry.
+ */
 export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome }) {
   if (outcome === null) {
     // Old entries do not record whether an outcome follows.

@@ -1,6 +1,7 @@
 // Responses of the routes that the pages read. `npm run sdk` writes this.
 
 import type {
+  AcceptedRequest,
   AiTask,
   Customer,
   Dispute,
@@ -16,7 +17,6 @@ import type {
   Payout,
   Recipient,
   Refund,
-  RememberedRequest,
   Suppression,
   TimelineEntry,
   TopUp,
@@ -182,7 +182,7 @@ interface AttentionShape {
   } | null
 }
 
-interface StoryShape {
+interface TimelineDataShape {
   jobs: {
     id: string
     name: string
@@ -254,7 +254,7 @@ interface QueuesFiguresShape {
     unknown: number
     /** Jobs that wait for an operator. */
     parked: number
-    /** How long the oldest job has been due at this moment, in seconds, also while nothing is counted. */
+    /** How long the oldest job has been due at this moment, in seconds, even while nothing is counted. */
     oldest_due_s: number
     /** Open jobs whose last attempt failed, at this moment; at most 10,000 of each name. */
     retrying: number
@@ -555,7 +555,7 @@ export interface Answers {
   'GET /v1/disputes/{id}': Dispute
   'GET /v1/events': FeedEvent[]
   'GET /v1/events/{id}': FeedEvent
-  'GET /v1/idempotency_keys/{key}': RememberedRequest[]
+  'GET /v1/idempotency_keys/{key}': AcceptedRequest[]
   'GET /v1/merchants': Merchant[]
   'GET /v1/merchants/{id}': Merchant
   'GET /v1/messages': Message[]
@@ -787,7 +787,7 @@ export interface Answers {
     expects_outcome: boolean | null
   }[]
   'GET /overview': OverviewShape
-  'GET /stories/{id}': StoryShape
+  'GET /timelines/{id}': TimelineDataShape
   'GET /find': {
     resource:
       | 'customer'
@@ -815,9 +815,9 @@ export interface Answers {
   }[]
   'GET /events': FeedEvent[]
   'GET /events/{id}/deliveries': WebhookDelivery[]
-  'GET /webhook_endpoints/lines': {
+  'GET /webhook_endpoints/series': {
     endpoint_id: string
-    line: {
+    points: {
       at: string
       delivered: number
       failed: number
@@ -879,8 +879,8 @@ export interface Answers {
     reason: string | null
     waits_for: string | null
     tenant: string | null
-    subject: string | null
-    subject_id: string | null
+    resource: string | null
+    resource_id: string | null
     /** ISO 8601 in UTC, with microseconds. */
     received_at: string
     /** ISO 8601 in UTC, with microseconds. */
@@ -898,7 +898,7 @@ export interface Answers {
       parked: boolean
       paused: boolean
       acting: 'retry' | 'discard' | 'run_now' | 'resolve' | null
-      subject:
+      resource:
         | 'customer'
         | 'recipient'
         | 'merchant'
@@ -916,7 +916,7 @@ export interface Answers {
         | 'webhook_delivery'
         | 'webhook_recovery'
         | null
-      subject_id: string | null
+      resource_id: string | null
       attempt: number
       run_at: string | null
       unknown_since: string | null
@@ -940,7 +940,7 @@ export interface Answers {
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
-      subject_id?: string
+      resource_id?: string
       created_from?: string
       created_to?: string
     } | null
@@ -955,7 +955,7 @@ export interface Answers {
     parked: boolean
     paused: boolean
     acting: 'retry' | 'discard' | 'run_now' | 'resolve' | null
-    subject:
+    resource:
       | 'customer'
       | 'recipient'
       | 'merchant'
@@ -973,7 +973,7 @@ export interface Answers {
       | 'webhook_delivery'
       | 'webhook_recovery'
       | null
-    subject_id: string | null
+    resource_id: string | null
     attempt: number
     run_at: string | null
     unknown_since: string | null
@@ -1070,7 +1070,7 @@ export interface Answers {
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
-      subject_id?: string
+      resource_id?: string
       created_from?: string
       created_to?: string
     } | null
@@ -1100,7 +1100,7 @@ export interface Answers {
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
-      subject_id?: string
+      resource_id?: string
       created_from?: string
       created_to?: string
     } | null
@@ -1130,7 +1130,7 @@ export interface Answers {
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
-      subject_id?: string
+      resource_id?: string
       created_from?: string
       created_to?: string
     } | null

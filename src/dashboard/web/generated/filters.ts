@@ -152,7 +152,7 @@ export const LIST_FILTERS = {
     event_id: 'string',
   },
   '/audit': { seq: 'integer', action: 'string', actor: 'string' },
-  '/stories/{id}': { since: 'date-time' },
+  '/timelines/{id}': { since: 'date-time' },
   '/events': { type: 'string', subject_id: 'string' },
   '/ops/drifts': {
     state: ['unknown', 'stale', 'differs'],
@@ -165,7 +165,7 @@ export const LIST_FILTERS = {
     queue: ['payments', 'payouts', 'compliance', 'messages', 'notifications', 'deliveries', 'ai'],
     name: 'string',
     tenant: 'string',
-    subject_id: 'string',
+    resource_id: 'string',
     search: 'string',
     created_from: 'date-time',
     created_to: 'date-time',

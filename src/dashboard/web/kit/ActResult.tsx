@@ -58,7 +58,7 @@ export function ActResultText({
   )
 }
 
-/** Shows the outcome of an act as a notice, for dialogs and pages that are closed by then. */
+/** Shows the outcome of an act as a notice, for dialogs and pages that close after the act. */
 export function notifyActDone(text: string, { audit_seq }: ActResponse<unknown>): void {
   const link = audit_seq !== null && {
     to: '/settings/audit',
@@ -68,7 +68,7 @@ export function notifyActDone(text: string, { audit_seq }: ActResponse<unknown>)
   notify({ tone: 'good', text, ...(link && { link }) })
 }
 
-/** Link to an audit entry. `of`: `tenant` is the tenant's audit log, `installation` the operators' one. */
+/** Link to an audit entry. `of`: the audit log of the `tenant`, or of the `installation`, which only operators see. */
 export function AuditLink({ seq, of = 'tenant' }: { seq: string | null; of?: 'tenant' | 'installation' }) {
   return seq === null ? null : (
     <Link to={of === 'tenant' ? '/settings/audit' : '/ops/audit'} search={{ seq }}>

@@ -44,7 +44,7 @@ type ConfirmDialogProps<T> = {
  * that function: an error that a field shows is not repeated below.
  */
 export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
-  // A requested act cannot be canceled, so the dialog stays open meanwhile.
+  // A requested act cannot be canceled, so the dialog stays open until the response arrives.
   const [busy, setBusy] = useState(false)
   const close = () => {
     setBusy(false)

@@ -7,6 +7,7 @@ import { UTF8_BOM, csvLine } from './csv.ts'
 import type { TableColumn } from './DataTable.tsx'
 import type { ListState } from './list.ts'
 import { notify } from './notices.tsx'
+import { counted } from './counts.ts'
 
 /**
  * Reads the list page by page into the file `name`, shows the number of rows, and can be canceled. The file has the
@@ -38,10 +39,10 @@ export function CsvExport<T>({
         setCount((rows += page.length))
       }
       save(new Blob(lines, { type: 'text/csv;charset=utf-8' }), file)
-      notify({ tone: 'good', text: `${rows} rows exported to ${file}.` })
+      notify({ tone: 'good', text: `${counted(rows, 'row')} exported to ${file}.` })
     } catch (error) {
       if (!signal.aborted)
-        notify({ tone: 'bad', text: `The export stopped after ${rows} rows: ${String(error)}` })
+        notify({ tone: 'bad', text: `The export stopped after ${counted(rows, 'row')}: ${String(error)}` })
     } finally {
       setCount(undefined)
     }
@@ -56,7 +57,7 @@ export function CsvExport<T>({
   return (
     <div className="inline">
       <span className="dim figures" role="status">
-        {count} rows
+        {counted(count, 'row')}
       </span>
       <Button onClick={() => running_export.current?.abort()}>Cancel export</Button>
     </div>

@@ -59,7 +59,7 @@ export function DataTable<T>({
   if (rows?.length === 0 && list.goPrevious === undefined) return <NoRows list={list} empty={empty} />
   return (
     <div>
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also while nothing in it has the focus */}
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, even while nothing in it has the focus */}
       <div className="table-frame" tabIndex={rows === undefined || to === undefined ? 0 : undefined}>
         {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- moves between its links */}
         <table
@@ -167,7 +167,7 @@ function NoRows({ list, empty }: { list: TableList<unknown>; empty: ReactNode })
   )
 }
 
-/** For lists that scan a limited number of rows for each page. */
+/** Shows how far a page was searched, for lists that scan a limited number of rows for each page. */
 function ScannedUntil({
   list: { rows, scanned_until, goNext },
 }: {

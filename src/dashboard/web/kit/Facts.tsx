@@ -5,7 +5,7 @@ import { Skeleton } from './Skeleton.tsx'
 /** Content, or a function that renders it from the row once the row is loaded. */
 export type RowContent<T> = ReactNode | ((row: T) => ReactNode)
 
-/** Undefined while the row is loading. */
+/** Renders the content for a row. Undefined while the row is loading. */
 export function renderFor<T>(content: RowContent<T>, row: T | undefined): ReactNode {
   if (typeof content !== 'function') return content
   return row === undefined ? undefined : (content(row) ?? null)

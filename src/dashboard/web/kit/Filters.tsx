@@ -9,7 +9,7 @@ import type { FilterField, Option } from './filter-fields.ts'
 /** `end` is shown at the end of the fields, e.g. `CsvExport`. */
 export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNode }) {
   const [search, change] = useAddressSearch()
-  // A changed filter is a different list: back to its first page.
+  // A changed filter selects a different list, which is shown from its first page.
   const set = (changes: AddressSearch) => change({ ...changes, before: undefined, after: undefined })
   const visible_fields = fields.filter((field) => field.linked !== true || chipsOf(field, search).length > 0)
   const chips = visible_fields.flatMap((field) => chipsOf(field, search))
@@ -90,7 +90,7 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
   )
 }
 
-/** Commits on Enter and on blur, not on each keystroke, and only valid text. */
+/** A text field that writes to the address on Enter and on blur, not on each keystroke, and only valid text. */
 function TextField({
   label,
   placeholder,
@@ -198,14 +198,14 @@ function amountText(minor: string, currency = ''): string {
   return currency === '' ? `${minor} minor units` : formatMoney(Number(minor), currency)
 }
 
-/** The start of a local day as an instant, `days` days later. */
+/** The start of the local day that is `days` days after `day`, as an instant. */
 function dayToInstant(day: string, days: number): string | undefined {
   const [year, month, date] = day.split('-').map(Number)
   if (year === undefined || month === undefined || date === undefined) return undefined
   return new Date(year, month - 1, date + days).toISOString()
 }
 
-/** The local day of an instant of `dayToInstant`. */
+/** The local day of an instant that `dayToInstant` has returned. */
 function instantToDay(instant: string | undefined, days = 0): string {
   if (instant === undefined || instant === '') return ''
   const at = new Date(instant)

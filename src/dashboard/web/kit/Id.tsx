@@ -16,7 +16,7 @@ export function OptionalId({ id, ...others }: { id: string | null; short?: boole
   return id === null ? '–' : <Id id={id} {...others} />
 }
 
-/** A full id. */
+/** Matches a full id. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** The last eight characters of an id. The first characters of a UUIDv7 are a timestamp. */

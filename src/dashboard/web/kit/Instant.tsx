@@ -59,7 +59,7 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
   timeZoneName: 'short',
 })
-// English, as all texts of the pages.
+// Times are in English, like all texts of the pages.
 const RELATIVE_TIME = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
 const UNITS = [
   ['second', 1000, 60],

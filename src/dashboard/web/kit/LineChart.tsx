@@ -18,7 +18,7 @@ export function LineChart({
   summed = false,
 }: {
   title: string
-  /** Undefined: loading. */
+  /** The times of the points. Undefined: loading. */
   at: string[] | undefined
   series: ChartSeries[]
   format?: (value: number) => string

@@ -4,7 +4,7 @@ import { Lock } from 'lucide-react'
 import { useSession } from '../session.tsx'
 import { PageHeader } from './PageHeader.tsx'
 
-/** Shows `children` to operators. Others get a message and no data. */
+/** Shows `children` to operators. Other users get a message and no data. */
 export function OperatorPage({ children }: { children: ReactNode }) {
   if (useSession().is_operator) return children
   return (

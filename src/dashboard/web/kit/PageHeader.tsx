@@ -4,9 +4,9 @@ import { useEffect, useRef, type ReactNode } from 'react'
 import { Freshness, type ReadState } from './Freshness.tsx'
 
 /**
- * Every page has one. `title` is also the window title. The heading gets the focus after navigation. `heading` replaces
- * `title` in the heading, e.g. an amount with its status. `parent`: the list that the page belongs to. `read`: the
- * page's query. `as_of`: when the data was true, in ms, if the server reports it.
+ * The header of a page; every page has one. `title` is also the window title. The heading gets the focus after
+ * navigation. `heading` replaces `title` in the heading, e.g. an amount with its status. `parent`: the list that the
+ * page belongs to. `read`: the page's query. `as_of`: when the data was true, in ms, if the server reports it.
  */
 export function PageHeader({
   title,
@@ -26,7 +26,7 @@ export function PageHeader({
   as_of?: number | undefined
 }) {
   const focused = useRef<HTMLHeadingElement>(null)
-  // The rendered page. While the next page loads, the address has already changed.
+  // The path of the rendered page. While the next page loads, the address has already changed.
   const path = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   useEffect(() => {
     document.title = `${title} · Sluice`
@@ -34,8 +34,8 @@ export function PageHeader({
   useEffect(() => {
     // Focus the heading after navigation only: not on the first page, and not when only the tab changes.
     if (path === undefined) return undefined
-    const navigated = shown_path !== path
-    shown_path = path
+    const navigated = rendered_path !== path
+    rendered_path = path
     // After Back, the opened row has the focus.
     if (!navigated || document.activeElement?.matches('[role=tab], main [data-row]')) return undefined
     const focus = () => focused.current?.focus({ preventScroll: true })
@@ -66,5 +66,8 @@ export function PageHeader({
   )
 }
 
-/** The path that was rendered last. Initially the loaded one: the user may navigate before it is rendered. */
-let shown_path = globalThis.location.pathname
+/**
+ * The path that was rendered last. Initially the path that the browser has loaded: the user may navigate before that
+ * page is rendered.
+ */
+let rendered_path = globalThis.location.pathname

@@ -15,7 +15,7 @@ export function Sparkline({
   height?: number
   top?: number
 }) {
-  const lines = sparkLines(values, height, top)
+  const lines = sparklinePaths(values, height, top)
   return (
     <svg
       className="spark"
@@ -36,7 +36,7 @@ export function Sparkline({
 }
 
 /** One path for each run of values without a gap. A single value between gaps is a dash. */
-function sparkLines(values: (number | null)[], height: number, top: number) {
+function sparklinePaths(values: (number | null)[], height: number, top: number) {
   const points_shown = values.length < 2 ? [values[0] ?? 0, values[0] ?? 0] : values
   const present_values = points_shown.filter((value) => value !== null)
   const [min, max] = [Math.min(0, ...present_values), Math.max(top, ...present_values)]

@@ -35,29 +35,29 @@ export function useConfirmedAct<T>({
   onSettled,
 }: ConfirmedAct<T>) {
   const { user, tenant } = useSession()
-  const subject = operation === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${operation}`
+  const stored_operation = operation === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${operation}`
   const keyed_act = useMemo(() => {
-    const stored_key = subject === undefined ? undefined : storedKeyOf(subject)
-    return { subject, key: stored_key ?? newIdempotencyKey(), is_stored: stored_key !== undefined }
-  }, [subject])
+    const stored_key = stored_operation === undefined ? undefined : storedKeyOf(stored_operation)
+    return { stored_operation, key: stored_key ?? newIdempotencyKey(), is_stored: stored_key !== undefined }
+  }, [stored_operation])
   const { key } = keyed_act
   // The key is passed in: the dialog's operation may have changed when the outcome is found.
   const lookup = useMutation({
     mutationFn: async (of: typeof keyed_act) => {
-      const titles = of.subject === undefined ? [] : storedTitlesOf(of.subject)
+      const titles = of.stored_operation === undefined ? [] : storedTitlesOf(of.stored_operation)
       return { ...(await findOutcome((each) => sluice.idempotencyKeys.list(each), of.key)), titles }
     },
     onSuccess: async ({ state }, of) => {
       if (state === 'missing') return
-      if (of.subject !== undefined) deleteStoredKey(of.subject, of.key)
+      if (of.stored_operation !== undefined) deleteStoredKey(of.stored_operation, of.key)
       await onSettled()
     },
   })
   const mutation = useMutation({
     mutationFn: () =>
-      subject === undefined
+      stored_operation === undefined
         ? act(key)
-        : runWithStoredKey({ subject, key, title: title.replace(/\?$/, '') }, act),
+        : runWithStoredKey({ operation: stored_operation, key, title: title.replace(/\?$/, '') }, act),
     onMutate: () => {
       lookup.reset()
       onBusy(true)
@@ -65,7 +65,7 @@ export function useConfirmedAct<T>({
     onSettled: (_result, error) => onBusy(shown_once && error === null),
     onSuccess: async (result) => await onDone(result),
     onError: async (error) => {
-      const is_open = subject !== undefined && storedKeyOf(subject) === key
+      const is_open = stored_operation !== undefined && storedKeyOf(stored_operation) === key
       if (is_open) lookup.mutate(keyed_act)
       if (is_open || isOutcomeUnknown(error)) await onSettled()
     },

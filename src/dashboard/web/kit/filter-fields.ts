@@ -39,7 +39,7 @@ type ToParameters = (text: string) => Record<string, string | undefined>
 type Lists = typeof LIST_FILTERS
 type ParametersOf<Path> = Path extends keyof Lists ? Lists[Path] : object
 /** Names of the parameters of type `Kind`. */
-type NamesTaking<Path, Kind> = {
+type ParameterNamesOfType<Path, Kind> = {
   [Name in keyof ParametersOf<Path>]: ParametersOf<Path>[Name] extends Kind ? Name : never
 }[keyof ParametersOf<Path>] &
   string
@@ -56,7 +56,7 @@ type ParametersFor<Path> = {
 }
 /** A parameter of the API, or another name with its mapping to parameters. */
 type NamedFor<Path, Kind> =
-  | { name: NamesTaking<Path, Kind>; toParameters?: never }
+  | { name: ParameterNamesOfType<Path, Kind>; toParameters?: never }
   | { name: string; toParameters: (text: string) => ParametersFor<Path> }
 
 /**
@@ -75,19 +75,27 @@ export type FilterOf<Path> = Field &
         default_label?: string
       } & NamedFor<Path, 'string' | 'date-time'>)
     | ChoiceOf<Path>
-    | { kind: 'flag'; name: NamesTaking<Path, 'boolean'>; set: string; default_label?: string }
-    | { kind: 'amount'; from: NamesTaking<Path, 'integer'>; to: NamesTaking<Path, 'integer'> }
-    | { kind: 'days'; from: NamesTaking<Path, 'date-time'>; to: NamesTaking<Path, 'date-time'> }
+    | { kind: 'flag'; name: ParameterNamesOfType<Path, 'boolean'>; set: string; default_label?: string }
+    | {
+        kind: 'amount'
+        from: ParameterNamesOfType<Path, 'integer'>
+        to: ParameterNamesOfType<Path, 'integer'>
+      }
+    | {
+        kind: 'days'
+        from: ParameterNamesOfType<Path, 'date-time'>
+        to: ParameterNamesOfType<Path, 'date-time'>
+      }
   )
 
 type ChoiceOf<Path> = {
-  [Name in NamesTaking<Path, readonly string[]>]: {
+  [Name in ParameterNamesOfType<Path, readonly string[]>]: {
     kind: 'choice'
     name: Name
     default_label?: string
     labels?: Record<ValueOf<Path, Name>, string>
   }
-}[NamesTaking<Path, readonly string[]>]
+}[ParameterNamesOfType<Path, readonly string[]>]
 
 type AnyFilter =
   | FilterField

@@ -16,7 +16,7 @@ export type ListState<T> = {
   rows: T[] | undefined
   /** The scan of this page stopped at this time; the next page continues there. */
   scanned_until: string | null
-  /** Undefined: there is no next page. */
+  /** Goes to the next page. Undefined: there is none. */
   goNext: (() => void) | undefined
   goPrevious: (() => void) | undefined
   is_filtered: boolean
@@ -54,7 +54,7 @@ const CURSORS = ['before', 'after'] as const
 
 /** The source of a list. `cursor` returns the cursor of a row, for lists without a `next` link. */
 export type ListSource<T> = {
-  /** As in the OpenAPI document, with `{id}` for an id. */
+  /** The path as in the OpenAPI document, with `{id}` for an id. */
   path: string
   fields: FilterField[]
   /** Rows per page. */

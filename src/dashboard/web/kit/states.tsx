@@ -80,7 +80,7 @@ export function ErrorState({
   )
 }
 
-/** By HTTP status. */
+/** Icon and title of an error, by HTTP status. */
 const ERROR_KINDS: Record<number, { icon: LucideIcon; title: string }> = {
   403: { icon: Lock, title: 'Your role does not include this' },
   404: { icon: CircleAlert, title: 'Not found' },

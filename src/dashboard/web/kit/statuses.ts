@@ -25,8 +25,8 @@ export type StatusFacts = { label: string; tone: Tone; icon: LucideIcon }
 const status = (tone: Tone, icon: LucideIcon, label?: string) => ({ tone, icon, label })
 
 /**
- * By status, or by `resource.status` where the meaning differs by resource. A test compares it with the statuses of the
- * API.
+ * The presentation of each status, by `status`, or by `resource.status` where the meaning differs by resource. A test
+ * compares the table with the statuses of the API.
  */
 export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?: string | undefined }> = {
   // In progress.

@@ -11,6 +11,7 @@ import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
 import { TookEffect } from './TookEffect.tsx'
 import { isOutcomeUnknown } from '../outcomes.ts'
 import { LatestActs } from './LatestActs.tsx'
+import { counted } from '../kit/counts.ts'
 
 /** One job, or all jobs that match the filters. */
 export type JobActTarget = { act: JobActKind } & (
@@ -108,5 +109,5 @@ function Matching({ filters, count }: { filters: Record<string, string>; count: 
 
 function countText({ count, more }: JobCount): string {
   if (more) return `${count.toLocaleString()} or more jobs`
-  return count === 1 ? '1 job' : `${count.toLocaleString()} jobs`
+  return counted(count, 'job')
 }

@@ -8,7 +8,7 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
 import type { JobActItemRow, JobActRow } from './shapes.ts'
 
-/** Polls the act until it is finished. */
+/** Reads an act on jobs, and polls it until it is finished. */
 export function useJobAct(id: string) {
   const first = useAnswer<JobActRow>(`/ops/acts/${id}`)
   const finished = first.data?.finished_at !== undefined && first.data.finished_at !== null

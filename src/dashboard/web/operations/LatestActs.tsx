@@ -5,6 +5,7 @@ import { Status } from '../kit/Status.tsx'
 import { useAnswer } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
 import type { JobActRow } from './shapes.ts'
+import { counted } from '../kit/counts.ts'
 
 const LATEST_COUNT = 5
 
@@ -19,8 +20,7 @@ export function LatestActs() {
           <li key={act.id} className="inline">
             <Status status={act.state} />
             <Link to={`/ops/acts/${act.id}`}>
-              {JOB_ACTS[act.act].title}{' '}
-              {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}
+              {JOB_ACTS[act.act].title} {act.job_id === null ? counted(act.found, 'job') : 'one job'}
             </Link>
             <span className="dim">
               {act.who}, <Instant at={act.created_at} />: {act.reason}

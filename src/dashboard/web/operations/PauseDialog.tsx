@@ -8,7 +8,7 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { sendAct, AuditLink } from '../kit/ActResult.tsx'
 import type { TenantRow } from './shapes.ts'
 
-/** `queue` null: all queues of the tenant. */
+/** What is paused or resumed. `queue` null: all queues of the tenant. */
 export type PauseTarget = {
   act: 'Pause' | 'Resume'
   queue: string | null
@@ -17,7 +17,7 @@ export type PauseTarget = {
   due?: number
 }
 
-/** `target` undefined: closed. */
+/** The dialog is closed while `target` is undefined. */
 export function PauseDialog({ target, close }: { target: PauseTarget | undefined; close: () => void }) {
   const [displayed, setDisplayed] = useState(target)
   // The dialog keeps its target during the closing animation.

@@ -6,7 +6,7 @@ import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { useSession } from '../session.tsx'
 import { useChooseTenant } from '../shell/tenant.ts'
 
-/** `tenant`: the slug, if it is known. */
+/** A tenant. `tenant`: its slug, if known. */
 type TenantRef = { tenant_id: string; tenant: string | null }
 
 /** A page of a tenant, and the label of its link. */

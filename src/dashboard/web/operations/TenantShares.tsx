@@ -23,7 +23,7 @@ const COLUMNS: TableColumn<ShareRow>[] = [
   { title: 'Run time', align: 'end', cell: ({ run_ms }) => formatDuration(run_ms) },
 ]
 
-/** `queue` undefined: all queues. */
+/** A table of tenants by share. `queue` undefined: all queues. */
 export function TenantShares({ queue, window }: { queue?: string; window: string }) {
   const query = useAnswer<SharesAnswer>('/ops/shares', { queue, window }, { interval_ms: 30_000 })
   return (

@@ -106,6 +106,6 @@ const FILTER_LABELS: Record<string, string> = {
   name: 'Name',
   tenant: 'Tenant',
   tenant_id: 'Tenant',
-  subject_id: 'Subject',
+  resource_id: 'Resource',
   search: 'Search',
 }

@@ -12,7 +12,7 @@ import type { ProposalRow } from './shapes.ts'
 
 const refreshLists = () => invalidate('/ops/proposals', '/ops/drifts', '/v1/payouts', '/v1/wallet')
 
-/** `Correct -$3.00`, `Fail payout of $7.00`. */
+/** The title of a proposal: `Correct -$3.00`, `Fail payout of $7.00`. */
 export function proposalTitle(proposal: ProposalRow): string {
   const money = moneyOf(proposal)
   return proposal.kind === 'correction' ? `Correct ${money}` : `Fail payout of ${money}`
@@ -22,8 +22,8 @@ function moneyOf({ amount_minor, currency }: ProposalRow): string {
   return amount_minor === null || currency === null ? '' : formatMoney(amount_minor, currency)
 }
 
-/** The subject of a proposal with a link to its page: a payout, or a tenant's balance. */
-export function ProposalSubject({
+/** The target of a proposal with a link to its page: a payout, or a tenant's balance. */
+export function ProposalTarget({
   proposal,
   open,
   short = false,
@@ -126,7 +126,7 @@ export function DecideProposalDialog({
   decision: 'confirm' | 'reject'
   proposal: ProposalRow
   own: boolean
-  /** Opens the page of the subject. */
+  /** Opens the page of the target. */
   open: ReturnType<typeof useTenantPage>['open']
 }) {
   const label = proposalTitle(proposal)
@@ -145,7 +145,7 @@ export function DecideProposalDialog({
               ? `Nothing changes.${own ? ' It is your own proposal: you withdraw it.' : ''}`
               : `${effectOf(proposal)} Proposed by ${proposal.proposed_by}: ${proposal.reason}`}
           </p>
-          <ProposalSubject proposal={proposal} open={open} />
+          <ProposalTarget proposal={proposal} open={open} />
         </>
       }
       act={() => sendAct('POST', `/ops/proposals/${proposal.id}/${decision}`)}

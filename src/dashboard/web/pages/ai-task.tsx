@@ -16,6 +16,7 @@ import { humanize } from '../kit/statuses.ts'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { Timeline, type TimelineItem } from '../timeline/Timeline.tsx'
+import { counted } from '../kit/counts.ts'
 
 export function AiTaskPage() {
   const id = usePathParam('id')
@@ -129,7 +130,7 @@ function taskTimeline({
             ended_at: finished_at,
             icon: Cpu,
             name: 'Calls to the model',
-            note: attempts === 1 ? '1 attempt' : `${attempts} attempts`,
+            note: counted(attempts, 'attempt'),
             outcome: finished_at === null ? 'running' : status,
           },
         ]),

@@ -13,6 +13,7 @@ import { AttentionList } from '../overview/attention.tsx'
 import { VolumeChart } from '../overview/VolumeChart.tsx'
 import { useAnswer } from '../queries.ts'
 import { useAreaState, useSession } from '../session.tsx'
+import { counted } from '../kit/counts.ts'
 
 type OverviewAnswer = Answers['GET /overview']
 type CurrencyWeeks = OverviewAnswer['currencies'][number]
@@ -38,7 +39,7 @@ export function OverviewPage() {
         title="Overview"
         description={
           data !== undefined && data.uncounted_events > 0
-            ? `${tenant?.name ?? ''} · ${data.uncounted_events.toLocaleString()} recent events are not counted yet`
+            ? `${tenant?.name ?? ''} · ${counted(data.uncounted_events, 'recent event is', 'recent events are')} not counted yet`
             : tenant?.name
         }
         read={query}
@@ -100,7 +101,7 @@ function VolumeFigure({ data, currency }: FigureOf) {
         data &&
         (others.length > 0
           ? `and ${others.map((each) => formatMoney(each.week.captured_minor, each.currency)).join(', ')}`
-          : paymentsCount(of?.week.captured ?? 0))
+          : counted(of?.week.captured ?? 0, 'payment'))
       }
       trend={volumeTrend(of)}
       to="/payments"
@@ -162,7 +163,7 @@ function BalanceFigure({ data, currency }: FigureOf) {
 /** The longest wait of a job: for a worker, or for a successful attempt. */
 function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: string }) {
   const { oldest_due_s: due_s = 0, retrying = 0, oldest_retrying_s: retrying_s = 0 } = data ?? {}
-  const retried = `${retrying.toLocaleString()} ${retrying === 1 ? 'job is' : 'jobs are'} retried`
+  const retried = `${counted(retrying, 'job is', 'jobs are')} retried`
   const note =
     retrying > 0
       ? `${retried}, for up to ${formatDuration(retrying_s * 1000)}`
@@ -175,8 +176,6 @@ function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: strin
     <Figure name="Longest wait" value={data && value} note={data && note} period="now" {...(to && { to })} />
   )
 }
-
-const paymentsCount = (count: number) => `${count.toLocaleString()} ${count === 1 ? 'payment' : 'payments'}`
 
 function percent(part: number, digits = 0): string {
   return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: digits }).format(part)

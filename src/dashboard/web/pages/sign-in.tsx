@@ -50,7 +50,7 @@ export function SignInPage() {
   )
 }
 
-/** `restart_error`: why the sign-in must start again. */
+/** The step for email and password. `restart_error`: why the sign-in must start again. */
 function PasswordStep({
   email,
   setEmail,

@@ -181,7 +181,7 @@ function DeliverySummary({
   )
 }
 
-/** Scheduled attempts, as in the list, and attempts by hand from the log, which only has the latest. */
+/** The number of scheduled attempts, and of manual attempts in the log, which has only the latest attempts. */
 function attemptsOf({ attempts, attempts_log }: WebhookDeliveryDetail): string {
   const by_hand = attempts_log.filter(({ manual }) => manual).length
   return by_hand === 0 ? String(attempts) : `${attempts}, and ${by_hand} by hand`

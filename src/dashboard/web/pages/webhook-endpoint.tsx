@@ -172,7 +172,7 @@ function EndpointFacts({
   stats,
 }: {
   endpoint: WebhookEndpoint | undefined
-  /** Null: the figures could not be read. */
+  /** The figures of the endpoint. Null: they could not be read. */
   stats: WebhookEndpointStats | null | undefined
 }) {
   const headers = Object.keys(endpoint?.headers ?? {})

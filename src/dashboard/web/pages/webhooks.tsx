@@ -18,11 +18,11 @@ import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
 import { successRate } from '../webhooks/EndpointFigures.tsx'
 import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 
-type EndpointSeries = Answers['GET /webhook_endpoints/lines'][number]
+type EndpointSeries = Answers['GET /webhook_endpoints/series'][number]
 
 /** `of`: the deliveries of an endpoint in the last 7 days. */
 const columnsOf = (
-  of: (id: string) => EndpointSeries['line'] | undefined,
+  of: (id: string) => EndpointSeries['points'] | undefined,
 ): TableColumn<WebhookEndpoint>[] => [
   { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
   {
@@ -84,7 +84,7 @@ const ENDPOINTS = defineList({
 export function WebhooksPage() {
   const may_add = useMay('createWebhookEndpoint')
   const { opening, begin, props } = useDialogs<'add'>()
-  const { data: series } = useAnswer<EndpointSeries[]>('/webhook_endpoints/lines', undefined, {
+  const { data: series } = useAnswer<EndpointSeries[]>('/webhook_endpoints/series', undefined, {
     interval_ms: 60_000,
   })
   usePaletteActs(
@@ -95,7 +95,7 @@ export function WebhooksPage() {
       Add endpoint
     </Button>
   )
-  const pointsOf = (id: string) => series?.find(({ endpoint_id }) => endpoint_id === id)?.line
+  const pointsOf = (id: string) => series?.find(({ endpoint_id }) => endpoint_id === id)?.points
   return (
     <ListPage
       of={{ ...ENDPOINTS, columns: columnsOf(pointsOf) }}
@@ -109,17 +109,17 @@ export function WebhooksPage() {
   )
 }
 
-function totalsOf(line: EndpointSeries['line'] | undefined) {
+function totalsOf(points: EndpointSeries['points'] | undefined) {
   return {
-    delivered: total(line, 'delivered') ?? 0,
-    failed: total(line, 'failed') ?? 0,
-    attempts_failed: total(line, 'failed_attempts') ?? 0,
+    delivered: total(points, 'delivered') ?? 0,
+    failed: total(points, 'failed') ?? 0,
+    attempts_failed: total(points, 'failed_attempts') ?? 0,
   }
 }
 
 function total(
-  line: EndpointSeries['line'] | undefined,
+  points: EndpointSeries['points'] | undefined,
   name: 'delivered' | 'failed' | 'failed_attempts',
 ): number | undefined {
-  return line?.reduce((sum, point) => sum + point[name], 0)
+  return points?.reduce((sum, point) => sum + point[name], 0)
 }

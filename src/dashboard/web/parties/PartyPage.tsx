@@ -24,7 +24,7 @@ type Operation = Parameters<typeof useMay>[0]
 
 export type Party<T, Update> = {
   type: KycSubjectType
-  /** The path of the API. */
+  /** The API path of a party. */
   api_path: (id: string) => PathTo<T>
   /** The title of the list. */
   list: string
@@ -43,7 +43,7 @@ export type Party<T, Update> = {
     /** The text on the page of a removed row, after the time of its removal. */
     removed: string
   }
-  /** Shown above the verifications. */
+  /** The section above the verifications. */
   section: (id: string) => ReactNode
   note?: (row: T) => ReactNode
   action?: (row: T) => ReactNode
@@ -117,7 +117,7 @@ export function PartyPage<T extends AnyParty, Update extends object>({
   )
 }
 
-/** A note, or the time of its removal. */
+/** The note about a party, or the time of its removal. */
 function PartyNote<T, Update>({
   of: { removal, removedAt, note },
   row,

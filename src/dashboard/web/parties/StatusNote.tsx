@@ -4,7 +4,7 @@ import { toneClass } from '../kit/Status.tsx'
 import { statusFacts, type Tone } from '../kit/statuses.ts'
 import './parties.css'
 
-/** The colour comes from `tone`, or else from `status`. */
+/** The colour comes from `tone` if it is given, otherwise from `status`. */
 export function StatusNote({
   status,
   tone,

@@ -23,7 +23,7 @@ const COLUMNS: TableColumn<Verification>[] = [
   { title: 'Failure', cell: ({ failure }) => failure?.message ?? '–', clip: true },
 ]
 
-/** `removed`: it was deleted or archived, and cannot be verified. */
+/** `removed`: the party was deleted or archived, and cannot be verified. */
 export function VerificationSection({
   type,
   id,

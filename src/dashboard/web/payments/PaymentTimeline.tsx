@@ -25,7 +25,7 @@ export function PaymentTimeline({
   const earlier = earlierOf(timeline)
   const since = data?.entries[0]?.at
   const is_cut = hasNextPage && since !== undefined && child !== undefined && child.since < since
-  // The entries of a child may be on earlier pages: read back to its beginning.
+  // The entries of a child may be on earlier pages: read back to the beginning of the child.
   useEffect(() => {
     if (is_cut && !isFetching) void fetchNextPage()
   }, [is_cut, isFetching, fetchNextPage])

@@ -1,6 +1,6 @@
 // Filter options that several lists share.
 
-/** The currencies in the select. The address may have any other. */
+/** The currencies in the select. The address may name any other currency. */
 export const CURRENCIES = [
   'USD',
   'EUR',

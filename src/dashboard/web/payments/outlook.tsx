@@ -73,7 +73,7 @@ export function jobOutlook({
   job: TimelineJob
   now: number
   is_operator: boolean
-  /** Whether its queue is paused. */
+  /** Whether the queue of the job is paused. */
   paused: boolean
 }): OutlookLine {
   const at = processorName(payment.processor)

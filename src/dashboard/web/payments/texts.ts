@@ -123,7 +123,7 @@ export const moneyOf = ({ amount_minor, currency }: Pick<Refund, 'amount_minor' 
 /** The display name of a processor. */
 export const processorName = (processor: string) => humanize(processor)
 
-/** Texts of events. */
+/** Texts of payment events by type. */
 export const EVENT_TEXTS: Record<string, string> = {
   'payment.created': 'Payment requested',
   'payment.requires_action': 'The buyer has to act',
@@ -144,7 +144,7 @@ export const EVENT_TEXTS: Record<string, string> = {
   'refund.failed': 'The refund failed; the money stays',
 }
 
-/** Events that are major entries. Others repeat an attempt. */
+/** Events that are major entries. Other events repeat an attempt. */
 export const MAJOR_EVENTS = new Set([
   'payment.created',
   'payment.requires_action',

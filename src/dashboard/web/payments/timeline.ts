@@ -11,11 +11,11 @@ import type { Answers } from '../generated/answers.ts'
 import { pollInterval } from '../poll-interval.ts'
 import { answerKey, retryUntilLoaded, useAnswer } from '../queries.ts'
 
-export type TimelineContextAnswer = Answers['GET /stories/{id}']
+export type TimelineContextAnswer = Answers['GET /timelines/{id}']
 export type TimelineJob = TimelineContextAnswer['jobs'][number]
 
 export type PaymentTimelineData = {
-  /** The loaded entries, oldest first. While the query has a next page, there are earlier ones. */
+  /** The loaded entries, oldest first. While the query has a next page, there are earlier entries. */
   entries: TimelineEntry[]
   /** Jobs that were open after the first loaded entry. */
   jobs: TimelineJob[]
@@ -42,7 +42,7 @@ type PaymentTimelinePage = {
 const LIMIT = 100
 const UNDER_WAY = ['pending', 'capturing', 'canceling']
 
-/** Whether work is in progress: then it is polled every second. */
+/** Whether work is in progress: then the timeline is polled every second. */
 function isUnderWay(payment: Payment | undefined, timeline: PaymentTimelineData | undefined): boolean {
   if (payment !== undefined && UNDER_WAY.includes(payment.status)) return true
   return (
@@ -94,7 +94,7 @@ async function readTimelinePage(
   async function readEntries(): Promise<TimelineDataPage> {
     const { rows, next } = await readPage<TimelineEntry>(`${path}/timeline`, { before, limit: LIMIT }, signal)
     const since = next?.['before']
-    const of = await read<TimelineContextAnswer>(`/stories/${id}`, { since, before }, signal)
+    const of = await read<TimelineContextAnswer>(`/timelines/${id}`, { since, before }, signal)
     return { ...of, entries: rows, since }
   }
   async function readChildren() {

@@ -105,7 +105,7 @@ export function NewPayout({
   )
 }
 
-/** `currency` undefined: no recipient is selected. */
+/** The field for the amount. `currency` undefined: no recipient is selected. */
 function AmountField({
   currency,
   value,

@@ -98,8 +98,8 @@ function TenantPauseBanner() {
 /** The scope of a pause as text: `queue payments of tenant acme`. */
 export function pauseText({ queue, tenant, tenant_id }: PauseRow): string {
   const what = queue === null ? 'all queues' : `queue ${queue}`
-  const whose = tenant ?? tenant_id
-  return whose === null ? what : `${what} of tenant ${whose}`
+  const tenant_name = tenant ?? tenant_id
+  return tenant_name === null ? what : `${what} of tenant ${tenant_name}`
 }
 
 const LIST = new Intl.ListFormat('en')

@@ -82,7 +82,7 @@ function PaletteBody({ close }: { close: () => void }) {
       </div>
       <div id={`${id}-list`} role="listbox" aria-label="Found" className="palette-list">
         {options.map(({ key, title, note, icon: Icon, run }, index) => (
-          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the field has its keys
+          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the search field handles its keys
           <div
             key={key}
             id={`${id}-${index}`}
@@ -143,14 +143,14 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
         icon: Zap,
         run: () => {
           close()
-          // After the palette has returned the focus.
+          // The act runs after the palette has returned the focus.
           setTimeout(run, 0)
         },
       })),
     ...pages
       .filter(({ title }) => matches(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
-    // Last, because they arrive later: the selection must not move.
+    // Search results come last, because they arrive later: the selection must not move.
     ...rows.map((row) => {
       const to = pageOfResource(row.resource, row.id)
       return {
@@ -172,7 +172,7 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
   ]
 }
 
-/** `Payment $12.00 Order 17`. */
+/** The title of a search result: `Payment $12.00 Order 17`. */
 function titleOf({ resource, name, amount_minor, currency }: FoundRow): string {
   const amount = amount_minor !== null && currency !== null && formatMoney(amount_minor, currency)
   return [resourceLabel(resource), amount, name].filter(Boolean).join(' ')

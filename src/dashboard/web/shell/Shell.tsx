@@ -21,7 +21,7 @@ import { TenantSwitch } from './TenantSwitch.tsx'
 /** Pages without data of a tenant. */
 const TENANTLESS_PATHS = /^\/(?:ops|settings\/profile)(?:\/|$)/
 
-/** Renders the page for signed-in users. Others are redirected to the sign-in, which leads back. */
+/** Renders the page for signed-in users. Other users are redirected to the sign-in page, which leads back. */
 export function Shell() {
   const { data: session, error, refetch } = useSessionQuery()
   const { href, pathname } = useLocation()

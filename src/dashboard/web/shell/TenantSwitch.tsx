@@ -1,4 +1,4 @@
-// Shows the current tenant and selects another one: the user's own, or any for operators.
+// Shows the current tenant and selects another: any of the user's tenants, for operators any tenant.
 import { Button, Menu, Modal, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { Building2, Check, ChevronsUpDown, Eye, Search } from 'lucide-react'

@@ -4,7 +4,7 @@ import { setRequestTenant, post, errorMessage } from '../api.ts'
 import { notify } from '../kit/notices.tsx'
 import { queryClient, SESSION_KEY } from '../queries.ts'
 
-/** A function that selects a tenant and goes to `to`. An operator's access is audited there. */
+/** A function that selects a tenant and goes to `to`. The access of an operator is audited. */
 export function useChooseTenant(): (tenant_id: string, to?: string) => Promise<void> {
   const navigate = useNavigate()
   return async (tenant_id, to = '/') => {

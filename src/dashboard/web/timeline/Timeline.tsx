@@ -9,6 +9,7 @@ import { Status } from '../kit/Status.tsx'
 import { statusFacts } from '../kit/statuses.ts'
 import { formatClock, formatExact, formatOffset } from './offset.ts'
 import { labelsOf, placeBars, type Waterfall } from './waterfall.ts'
+import { counted } from '../kit/counts.ts'
 
 export type TimelineItem = {
   /** Unique within the timeline. */
@@ -57,13 +58,13 @@ export function Timeline({
     <>
       {ticks.length > 0 && <Axis ticks={ticks} breaks={breaks} />}
       <ol className="timeline" aria-label={label}>
-        {earlier !== undefined && start.length === 0 && <ShowEarlier earlier={earlier} />}
+        {earlier !== undefined && start.length === 0 && <ShowEarlierButton earlier={earlier} />}
         {visible.map((item, at) => {
           const { left, width, gap_ms } = bars[at] ?? { left: 0, width: 0, gap_ms: 0 }
           const is_after = at === start.length && start.length > 0
           return (
             <Fragment key={item.id}>
-              {is_after && earlier !== undefined && <ShowEarlier earlier={earlier} />}
+              {is_after && earlier !== undefined && <ShowEarlierButton earlier={earlier} />}
               {gap_ms > 0 && !is_after && <li className="timeline-gap">{formatDuration(gap_ms)} later</li>}
               <Entry
                 item={item}
@@ -79,7 +80,7 @@ export function Timeline({
       {minor > 0 && (
         <div className="timeline-more">
           <Button variant="subtle" onClick={() => setAll(!all)} aria-expanded={all}>
-            {`${all ? 'Hide' : 'Show'} ${minor} minor ${minor === 1 ? 'entry' : 'entries'}`}
+            {`${all ? 'Hide' : 'Show'} ${counted(minor, 'minor entry', 'minor entries')}`}
           </Button>
         </div>
       )}
@@ -87,7 +88,7 @@ export function Timeline({
   )
 }
 
-function ShowEarlier({ earlier: { show, busy } }: { earlier: EarlierEntries }) {
+function ShowEarlierButton({ earlier: { show, busy } }: { earlier: EarlierEntries }) {
   return (
     <li className="timeline-more">
       <Button variant="subtle" loading={busy} onClick={() => void show()}>

@@ -63,7 +63,7 @@ export function RowTimeline({
       const { rows, next } = await readPage<TimelineEntry>(path, { limit: LIMIT, before }, signal)
       const since = next?.['before']
       const { jobs, deliveries } = await read<TimelineContextAnswer>(
-        `/stories/${id}`,
+        `/timelines/${id}`,
         { since, before },
         signal,
       )

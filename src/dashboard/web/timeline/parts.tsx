@@ -9,9 +9,9 @@ import { postingText, processorName } from '../payments/texts.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
 import type { TimelineItem } from './Timeline.tsx'
 
-export type TimelineDelivery = Answers['GET /stories/{id}']['deliveries'][number]
+export type TimelineDelivery = Answers['GET /timelines/{id}']['deliveries'][number]
 
-/** ` in 2 s`, or ` now` if it is due. */
+/** The time until `at` as text: ` in 2 s`, or ` now` if it has passed. */
 export function dueText(at: string, now: number): string {
   const ms = Date.parse(at) - now
   if (ms <= 1000) return ' now'
@@ -71,7 +71,7 @@ export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
 export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
 
 /**
- * Sentences about an attempt by outcome, each with what follows. `at`: the provider's name. `done`, `to_do`,
+ * Sentences about an attempt, by outcome. Each sentence also says what happens next. `at`: the provider's name. `done`, `to_do`,
  * `resource`: the job in the needed forms. `next`: the time of the next attempt.
  */
 export function attemptSentences(

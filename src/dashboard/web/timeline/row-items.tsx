@@ -9,7 +9,7 @@ import { attemptSentences, byTime, deliveryItem, dueText, providerItem } from '.
 import type { RowJobTexts, RowTexts } from './row-texts.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
-type TimelineAnswer = Answers['GET /stories/{id}']
+type TimelineAnswer = Answers['GET /timelines/{id}']
 /** A page of a timeline, with jobs and deliveries of the same period. */
 export type TimelinePage = {
   entries: TimelineEntry[]

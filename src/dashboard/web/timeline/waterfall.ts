@@ -11,11 +11,13 @@ export type Waterfall = {
   ticks: { left: number; ms: number }[]
 }
 
-/** A longer period without activity is named, and may be cut out even while an entry is running. */
+/**
+ * A period without activity that is longer than this is labeled, and may be cut out even while an entry is running.
+ */
 const LONG_GAP_MS = 10_000
-/** Shorter periods are not cut out. */
+/** Periods shorter than this are not cut out. */
 const MIN_BREAK_MS = 500
-/** A period is cut out if it is this many times as long as all shorter ones together. */
+/** A period is cut out if it is at least this many times as long as all shorter periods together. */
 const BREAK_RATIO = 4
 /** The width of a break as a share of the axis. All breaks together take at most `MAX_BREAK_SHARE`. */
 const BREAK_SHARE = 0.08
@@ -74,8 +76,8 @@ export function placeBars(entries: { at: string; ended_at?: string | null }[]): 
 }
 
 /**
- * The steps to cut out: they would leave no room for the others. Steps with a running entry are cut only if they are
- * long.
+ * The steps to cut out, because they would leave no room for the other steps. Steps with a running entry are cut out
+ * only if they are long.
  */
 function stepsToCut(steps: Step[]): Set<Step> {
   const cut = new Set<Step>()

@@ -3,7 +3,7 @@ import type { Answers } from '../generated/answers.ts'
 import { Id } from '../kit/Id.tsx'
 import { useAnswer } from '../queries.ts'
 
-/** `id`: of the member or of the API key. */
+/** `id`: the id of the member or of the API key. */
 export function DecidedBy({ id }: { id: string }) {
   const { data: people } = useAnswer<Answers['GET /members']>('/members')
   const { data: keys } = useAnswer<Answers['GET /keys']>('/keys')

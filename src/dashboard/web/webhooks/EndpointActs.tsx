@@ -11,6 +11,7 @@ import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatInstant } from '../kit/Instant.tsx'
 import { invalidate } from '../queries.ts'
 import { NewSecret } from './NewSecret.tsx'
+import { counted } from '../kit/counts.ts'
 
 type ActProps = { opened: boolean; onClose: () => void; endpoint: WebhookEndpoint }
 
@@ -116,7 +117,7 @@ export function SwitchDialog({
             Nothing more is sent to <span className="mono">{url}</span>.{' '}
             {pending !== undefined &&
               pending > 0 &&
-              `${pending.toLocaleString()} waiting deliveries are skipped. `}
+              `${counted(pending, 'waiting delivery is', 'waiting deliveries are')} skipped. `}
             Events are skipped while it is disabled; you can recover them later.
           </>
         ) : (

@@ -1,4 +1,4 @@
-// The statistics of an endpoint in the last seven days, and the same over time.
+// The statistics of an endpoint in the last seven days, as totals and over time.
 import type { WebhookEndpointStats } from '#sdk/index.ts'
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { Answers } from '../generated/answers.ts'
@@ -7,6 +7,7 @@ import { formatDuration } from '../kit/Instant.tsx'
 import { LineChart } from '../kit/LineChart.tsx'
 import { ErrorState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
+import { counted } from '../kit/counts.ts'
 
 type Hour = Answers['GET /webhook_endpoints/{id}/hours'][number]
 
@@ -43,7 +44,7 @@ function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; ho
           top={1}
           period={
             stats
-              ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed, ${(attempts_failed ?? 0).toLocaleString()} failed attempts`
+              ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed, ${counted(attempts_failed ?? 0, 'failed attempt')}`
               : ''
           }
         />
@@ -79,7 +80,10 @@ function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; ho
 
 type DeliveryCounts = { delivered: number; failed: number; attempts_failed: number }
 
-/** The share of successful deliveries. While none has ended, failed attempts count as 0. Null: nothing was sent. */
+/**
+ * The share of successful deliveries. While no delivery has ended, failed attempts give a share of 0. Null: nothing
+ * was sent.
+ */
 function rateOf({ delivered, failed, attempts_failed }: DeliveryCounts): number | null {
   if (delivered + failed + attempts_failed === 0) return null
   return delivered === 0 ? 0 : delivered / (delivered + failed)

@@ -7,6 +7,7 @@ import { Instant } from '../kit/Instant.tsx'
 import { ErrorState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
+import { counted } from '../kit/counts.ts'
 
 export function RecoveryNote({ id }: { id: string }) {
   const { data, error, refetch } = useAnswer<WebhookRecovery>(`/v1/webhook_recoveries/${id}`, undefined, {
@@ -29,8 +30,9 @@ export function RecoveryNote({ id }: { id: string }) {
         <strong>
           Recovery <Status status={status} />
         </strong>
-        {sent.toLocaleString()} of {found.toLocaleString()} deliveries sent again, of those created between{' '}
-        <Instant at={since} /> and <Instant at={until} />. Each delivery below shows whether it arrived.
+        {sent.toLocaleString()} of {counted(found, 'delivery', 'deliveries')} sent again, of those created
+        between <Instant at={since} /> and <Instant at={until} />. Each delivery below shows whether it
+        arrived.
         <Progress mt={8} size="sm" value={share} aria-label="Share of deliveries sent again" />
       </div>
     </div>

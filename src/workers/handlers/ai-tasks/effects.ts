@@ -8,7 +8,7 @@ export const settlingAiTask = createSettlingStep<SettlementDetails<AiTaskSettlem
   ({ update }) => update.ai_task_id,
 )
 
-/** A new state of a task. */
+/** The new state of a task. */
 type AiTaskStep = AiTaskUpdate extends infer Each
   ? Each extends AiTaskUpdate
     ? Omit<Each, 'tenant_id' | 'ai_task_id'>

@@ -27,7 +27,7 @@ type AiTaskJob = JobOf<typeof runAiTask>
 /** A task fails if no answer arrived for this long after its first call, in at least `MIN_ATTEMPTS` attempts. */
 const TIMEOUT_MINUTES = 15
 const MIN_ATTEMPTS = 5
-/** The poll interval for a cancellation during a call. */
+/** The interval at which the worker checks during a call whether the task was canceled. */
 const POLL_INTERVAL_MS = 500
 /** The decision for the job of a canceled task. */
 const CANCELED = failed({ code: 'canceled', message: 'The task was canceled.' })
@@ -94,12 +94,12 @@ async function decide(
       })
     case 'declined':
       return fail(job, outcome.failure, update)
-    // Tasks fail until the credentials are corrected; the provider watch logs that.
+    // Tasks fail until the credentials are corrected; the provider watch logs the refused credentials.
     case 'misconfigured':
       return fail(job, { code: 'ai_error', message: outcome.reason }, update)
   }
   const effects = settlingStep(job, { status: 'queued', not_sent: false })
-  // An attempt that this worker aborted is not the provider's failure, even if the call was sent.
+  // An attempt that this worker aborted is not a failure of the provider, even if the call was sent.
   if (job.signal.aborted) return { ...giveBack(outcome.reason), effects }
   const hasTime = async () =>
     (await findRunningMs(sql, job.tenant_id, job.payload.ai_task_id)) < TIMEOUT_MINUTES * 60_000
@@ -117,7 +117,7 @@ function fail(job: AiTaskJob, failure: AiFailure, update: Omit<AiAnswer, 'outcom
 async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string): Promise<Decision> {
   const payload = runAiTask.payload.safeParse(job.payload)
   if (!payload.success) return park(reason)
-  const failure: AiFailure = { code: 'ai_error', message: 'Every attempt died or threw.' }
+  const failure: AiFailure = { code: 'ai_error', message: 'Every attempt crashed or threw an error.' }
   const ids = { tenant_id: job.tenant_id, ...payload.data }
   const update = { ...emptyAiTaskUpdate, ...ids, status: 'failed', failure } as const
   return failed(failure, { effects: settlingAiTask({ update }) })
@@ -130,7 +130,7 @@ function watch(isCanceledNow: () => Promise<boolean>) {
     if (await isCanceledNow()) controller.abort(new Error('the task was canceled'))
     return controller.signal.aborted
   }
-  // Without the database no task can be canceled either.
+  // A failed poll is ignored: without the database the task cannot be canceled either.
   const timer = setInterval(() => void poll().catch(() => {}), POLL_INTERVAL_MS)
   return { signal: controller.signal, poll, [Symbol.dispose]: () => clearInterval(timer) }
 }

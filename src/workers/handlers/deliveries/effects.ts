@@ -4,14 +4,14 @@ import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle
 import { addLogFacts } from '../../job-log.ts'
 import { onceWritten, createSettlingStep, type Effects } from '../../settle.ts'
 
-/** Two attempts at one delivery never share a statement, because it writes each row once. */
+/** Attempts at one delivery never share a statement, because a statement writes each row once. */
 const DELIVERY = createSettlingStep<{ change: DeliveryChange }>(
   'settle_delivery',
   settleDeliveries,
   ({ change }) => change.delivery_id,
 )
 
-/** Settles an attempt, and counts it once that is written. */
+/** Settles an attempt, and counts it in the metrics after it is written. */
 export function deliveryEffects(change: DeliveryChange): Effects {
   const { result, attempt } = change
   return onceWritten(DELIVERY({ change }), () => {

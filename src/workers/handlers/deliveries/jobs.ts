@@ -20,9 +20,9 @@ import { addLogFacts } from '../../job-log.ts'
 import { handling, type JobOf } from '../handler.ts'
 import { deliveryEffects } from './effects.ts'
 
-/** With this status a receiver ends its subscription. */
+/** A receiver answers this status to end its subscription. */
 const HTTP_GONE = 410
-/** A permit expires after 900 ms: while the connection opens it is renewed at this interval. */
+/** The interval at which a permit is renewed while the connection opens: a permit expires after 900 ms. */
 const PERMIT_RENEWAL_INTERVAL_MS = 400
 
 type AttemptKind = DeliveryChange['how']
@@ -37,10 +37,10 @@ export const deliveryHandlers = {
 function attemptAs(how: AttemptKind) {
   return async (context: WorkerContext, { tenant_id, payload, signal }: AttemptJob): Promise<Decision> => {
     const delivery = await load(context, { tenant_id, ...payload })
-    // The delivery was deleted by retention.
+    // Retention has deleted the delivery.
     if (delivery === undefined) return done()
     const recovers = 'recovery_id' in payload && payload.recovery_id !== null
-    // The delivery was settled meanwhile. A delivery of a recovery is sent again unless it was delivered.
+    // Another job has settled the delivery since. A recovery sends the delivery again unless it was delivered.
     const settled = recovers ? delivery.status === 'delivered' : delivery.status !== 'pending'
     if (how === 'scheduled' && settled) return done()
     if (delivery.deleted) return endUnsent(delivery, how, 'skipped')
@@ -56,7 +56,7 @@ function attemptAs(how: AttemptKind) {
   }
 }
 
-/** Adds the delivery's ids to the log lines of the job. */
+/** Loads the delivery, and adds its ids to the log lines of the job. */
 async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDelivery | undefined> {
   const delivery = await loadDelivery(sql, key)
   if (delivery === undefined) return undefined
@@ -128,7 +128,7 @@ async function post(
       { url, headers: { ...tenant_headers, ...signed }, body, valid },
       signal,
     )
-    // Nothing was sent, or the answer was abandoned: it is sent again under the same id.
+    // Nothing was sent, or the worker stopped before the answer: the delivery is sent again under the same id.
     if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
       throw new NotStarted()
     return answer

@@ -11,10 +11,12 @@ import { addLogFacts } from '../../job-log.ts'
 import { endApplied, isLookup } from '../notifications/apply.ts'
 import { compare, toSide, type ComparedResource } from '../notifications/drifts.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import { findParentRow, findParentPayment, parkUntilItFits } from '../notifications/parts.ts'
+import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parts.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 
-/** The maximum number of tries: while the processor is queried, another notification of the dispute may be applied. */
+/**
+ * The maximum number of tries: while the processor is queried, another notification of the dispute may change our row.
+ */
 const MAX_TRIES = 5
 
 const comparedDispute: ComparedResource = {
@@ -46,9 +48,10 @@ async function applyDispute(
   const { sql, processor } = context
   const is_lookup = isLookup(notification)
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    // Read before the query, so that the processor's answer is newer than this row.
+    // The row is read before the query, so that the processor's answer is newer than the row.
     const existing = await findDisputeByReference(sql, processor.name, reference)
-    // An unknown dispute carries no metadata: first check that it belongs to one of our payments.
+    // A dispute carries no metadata. If its row does not exist yet, first check that the dispute belongs to one of our
+    // payments.
     if (existing === undefined && !is_lookup) {
       const found = await findParentPayment(context, notification, parent_reference)
       if ('decision' in found) return found.decision
@@ -61,7 +64,7 @@ async function applyDispute(
     if ('decision' in found) return found.decision
     const { payment } = found
     if (payment.status !== 'captured' || payment.currency !== dispute.currency)
-      return await parkUntilItFits(context, notification, payment, dispute.payment_reference)
+      return await parkUntilAmountFits(context, notification, payment, dispute.payment_reference)
     const ids = { tenant_id: payment.tenant_id, payment_id: payment.id }
     const { reference: processor_reference, payment_reference: _, ...update } = dispute
     const written = await settleDispute(sql, existing, {

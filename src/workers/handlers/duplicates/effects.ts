@@ -23,7 +23,7 @@ function canceling(resource: CancelableResource): (what: SettlementDetails<Dupli
   )
 }
 
-/** Requests the cancellation of a provider's object that duplicates the one of our row. */
+/** Requests the cancellation of an object at the provider that duplicates the object of our row. */
 export function cancelDuplicate(
   resource: CancelableResource,
   { tenant_id, id }: Row,
@@ -34,8 +34,8 @@ export function cancelDuplicate(
 }
 
 /**
- * Whether a provider's record is a duplicate to cancel: the row's call was sent again under a new key, and the
- * cancellation of the record loses nothing. Other copies may belong to another program that uses our ids.
+ * Whether a provider's record is a duplicate to cancel: the call of the row was sent under several keys, and canceling
+ * the record loses nothing. Other copies may belong to another program that uses our ids.
  */
 export async function isUndoableDuplicate(
   { sql }: WorkerContext,
@@ -47,7 +47,7 @@ export async function isUndoableDuplicate(
 }
 
 /**
- * Whether a record that names a row without a reference may be a duplicate: while a call under a new key is in
+ * Whether a record may be a duplicate although our row has no reference yet. While a call under a new key is in
  * progress, only its answer shows which record belongs to the row.
  */
 export async function mayBeDuplicate(

@@ -27,7 +27,9 @@ export const duplicateHandlers = {
 type CancelDuplicateJob = JobOf<typeof cancelDuplicatePayment> | JobOf<typeof cancelDuplicateVerification>
 type FoundDuplicate = { status: string }
 
-/** Cancels one duplicate. No request waits for it, so it is retried for as long as the duplicate can be canceled. */
+/**
+ * Cancels one duplicate. No request waits for this job, so it is retried for as long as the duplicate can be canceled.
+ */
 async function cancel(
   job: CancelDuplicateJob,
   {

@@ -1,4 +1,5 @@
-// Recipients of an email that the server deferred: only they are retried, never the accepted recipients.
+// The recipients of an email that the server deferred. Only these are retried, never the recipients that the server
+// accepted.
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import type { MessageUpdate } from '#domain/messages/update.ts'
 
@@ -8,17 +9,17 @@ export function isWaiting({ deferred }: StoredRecipient): boolean {
   return deferred === 'waiting'
 }
 
-/** The number of deferrals since the server accepted the email for other recipients. Earlier failures do not count. */
+/** The number of deferrals since the server accepted the email for other recipients. */
 export function countDeferrals({ recipients }: Recipients): number {
   return Math.max(0, ...recipients.map(({ deferrals = 0 }) => deferrals))
 }
 
-/** The recipients, with one more deferral for each waiting recipient. */
+/** All recipients, with one more deferral for each waiting recipient. */
 export function countDeferral(recipients: StoredRecipient[], deferrals: number): StoredRecipient[] {
   return recipients.map((each) => (isWaiting(each) ? { ...each, deferrals: deferrals + 1 } : each))
 }
 
-/** The recipients that an attempt was to retry and did not reach: they wait for the next attempt. */
+/** The recipients that an attempt should have retried but did not reach: they wait for the next attempt. */
 export function returnToWaiting({ recipients }: Recipients): StoredRecipient[] {
   return recipients.flatMap((each) => (each.deferred === 'trying' ? [{ ...each, deferred: 'waiting' }] : []))
 }
@@ -31,7 +32,7 @@ export function unknownRecipients({ recipients }: Recipients): StoredRecipient[]
   )
 }
 
-/** The recipients of a retry that the server refused as a whole. */
+/** The recipients of a retry whose email the server refused for all of them. */
 export function refuseTried(
   { recipients }: Recipients,
   { provider_code: code, message }: { provider_code: string | null; message: string },
@@ -41,7 +42,7 @@ export function refuseTried(
   )
 }
 
-/** The recipients after the last attempt: waiting recipients are refused. */
+/** All recipients after the last attempt: the waiting recipients count as refused. */
 export function refuseWaiting(recipients: StoredRecipient[]): StoredRecipient[] {
   return recipients.map(({ deferred, ...each }) =>
     deferred === 'waiting' ? { ...each, status: 'refused' } : each,

@@ -1,4 +1,4 @@
-// Sends emails. A server cannot report whether an email was sent: only notifications show it.
+// Sends emails. An SMTP server cannot be asked whether an email was sent: only notifications show it.
 import { bareAddress } from '#core/addresses.ts'
 import { findSenderProblem } from '#core/email-sender.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -13,7 +13,7 @@ import { idsOf, markUnknown, notFound, settleAccepted, type MessageJob } from '.
 import { messageIdOf, openContent, openEnvelope, suppressionOf } from './parts.ts'
 import type { MessageSender } from './sending.ts'
 
-/** Relays that report bounces name the message by this header, even if they replace its Message-ID. */
+/** Relays that report bounces identify the message by this header, even if they replace its Message-ID. */
 const MESSAGE_ID_HEADER = 'X-Sluice-Message-ID'
 const NOT_CONFIGURED = {
   kind: 'misconfigured',
@@ -66,7 +66,7 @@ async function send(
   }
 }
 
-/** The sender is checked again: the message may be days old, and its tenant may have lost the domain. */
+/** Checks the sender again: the message may be days old, and its tenant may have lost the domain. */
 function isSenderAllowed(
   { config }: WorkerContext,
   { tenant_id }: MessageJob,
@@ -96,14 +96,14 @@ function refusedRecipient(
     : { address, status: 'refused', code, message }
 }
 
-/** The mailbox does not exist (RFC 3463; 5.1.10: RFC 7505): an immediate hard bounce. */
+/** Whether the mailbox does not exist, which is a hard bounce (RFC 3463; 5.1.10: RFC 7505). */
 function isHardBounce({ deferred, provider_code }: RefusedRecipient): boolean {
   return !deferred && /^5\d\d 5\.1\.(?:1|6|10)$/.test(provider_code ?? '')
 }
 
 const SENT = { reported: 'sent', provider_status: null, failure: null, price: null } as const
 
-/** The email with its sealed parts opened, for its unsettled recipients. */
+/** The email with its sealed parts opened, for the recipients without a final status. */
 function emailOf(
   { vault }: WorkerContext,
   job: MessageJob,
@@ -150,9 +150,9 @@ async function lookUp(
   job: MessageJob,
   { status }: MessageToSend,
 ): Promise<Decision> {
-  // An operator resolved the job with this reference.
+  // The job has a reference because an operator resolved it with one.
   if (job.call.reference !== null)
     return settleAccepted(job, 'email', { ...SENT, provider_reference: job.call.reference })
-  if (status === 'sending') return markUnknown(job, 'the worker was lost while it was sent')
-  return notFound(job, sendsEmail, 'no notification has reported whether it was sent')
+  if (status === 'sending') return markUnknown(job, 'the worker was lost while it sent the email')
+  return notFound(job, sendsEmail, 'no notification has reported whether the email was sent')
 }

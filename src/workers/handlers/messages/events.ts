@@ -58,7 +58,10 @@ export function isFromMessageProvider({ provider }: StoredNotification): boolean
   return provider === EMAIL.provider || provider === SMS.provider
 }
 
-/** Applies one notification. The result does not depend on the order or number of arrivals. */
+/**
+ * Applies one notification. The result does not depend on the order of the notifications, nor on repeated
+ * notifications.
+ */
 export async function applyMessageEvent(
   context: WorkerContext,
   notification: StoredNotification,
@@ -70,7 +73,7 @@ export async function applyMessageEvent(
     if (event.about === 'email') return await applyEmail(context, notification, event)
     return await applyInboundSms(context, notification, event)
   } catch (error) {
-    // The key that would seal the content again is missing.
+    // The content would have to be sealed again, and the key for that is missing.
     if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
     throw error
   }
@@ -83,7 +86,8 @@ async function applySms(
 ): Promise<Decision> {
   const { provider } = notification
   const message = await findReportedMessage(sql, { message_id, provider, reference })
-  // Another application may send through the same account, or the provider may know this message by another id.
+  // The message is not ours, because another application may use the same account; or the provider knows our message by
+  // another id.
   if (message === undefined || (message.provider_reference ?? reference) !== reference)
     return finish(notification, 'ignored')
   return apply(notification, message, {
@@ -94,7 +98,7 @@ async function applySms(
   })
 }
 
-/** The effects of each report about an email recipient. A soft bounce only shows that the email was sent. */
+/** The effects of each report about a recipient of an email. A soft bounce only shows that the email was sent. */
 const OUTCOMES = {
   delivered: { status: 'delivered' },
   soft_bounce: {},
@@ -160,19 +164,19 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
 }
 
 /**
- * Applies an inbound SMS. The tenant whose message it answers may read it. An opt-out or opt-in keyword applies to
- * every tenant that wrote from the receiving number to the sender. If no tenant did, the notification is parked,
- * because an earlier message may be settled meanwhile.
+ * Applies an inbound SMS. If it is a reply, the tenant of the message to which it replies may read it. An opt-out or
+ * opt-in keyword applies to each tenant that wrote from the receiving number to the sender. If no tenant did, the
+ * notification is parked, because an earlier message may not be settled yet.
  */
 async function applyInboundSms(
   context: WorkerContext,
   notification: StoredNotification,
-  { word, from, received_by, text }: MessageEventAbout<'word'>,
+  { keyword, from, received_by, text }: MessageEventAbout<'inbound_sms'>,
 ): Promise<Decision> {
   const { sql, vault } = context
   const { received_at } = notification
   const writers = (await findTextingTenants(sql, { from, received_by, received_at })).filter(
-    ({ is_reply_target }) => is_reply_target || word === 'opt_out' || word === 'opt_in',
+    ({ is_reply_target }) => is_reply_target || keyword === 'opt_out' || keyword === 'opt_in',
   )
   if (writers.length === 0 && notification.state !== 'parked')
     return parkFor(context, notification, 'not_ours')
@@ -197,7 +201,7 @@ async function applyInboundSms(
       received_by: received_by[0]!,
       reference: notification.object_id ?? notification.id,
       tenants,
-      opts_out: word === 'opt_out' ? true : word === 'opt_in' ? false : null,
+      opts_out: keyword === 'opt_out' ? true : keyword === 'opt_in' ? false : null,
     }),
   })
 }
@@ -240,7 +244,10 @@ function receivedBy(
   }
 }
 
-/** All these messages have one recipient: an unreadable message of one tenant must not affect the other tenants. */
+/**
+ * The number to which all these messages were sent: it is read from the first message that can be decrypted, so that an
+ * unreadable message of one tenant does not affect the others.
+ */
 function openNumber(vault: Vault, writers: TextingTenant[]): string {
   let first_error: unknown
   for (const { tenant_id, message_id, envelope } of writers) {
@@ -271,5 +278,5 @@ function apply(
 }
 
 function keyOf({ tenant_id, id }: ReportedMessage) {
-  return { tenant_id, subject: 'message', subject_id: id } as const
+  return { tenant_id, resource: 'message', resource_id: id } as const
 }

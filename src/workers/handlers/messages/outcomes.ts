@@ -37,8 +37,7 @@ type RefusedMessage = { refusals: StoredRecipient[]; suppresses: NewSuppression[
 
 /**
  * The delays of retries after an attempt that did not send the message, if no request waits for it; the fifth attempt
- * is the last. Deferred recipients have the same delays, from when the server accepted the message for other
- * recipients.
+ * is the last. Retries for deferred recipients have the same delays, counted from the first deferral.
  */
 const RETRY_DELAYS_MS = [5_000, 30_000, 120_000, 600_000]
 /** The retry delay while the provider refuses our credentials or configuration. */
@@ -55,7 +54,7 @@ export function finalDecision(channel: Channel, ids: MessageIds, message: Messag
     case 'sent':
     case 'delivered':
     case 'undelivered':
-      // The worker was lost while it retried some recipients.
+      // A worker was lost while it retried some of the recipients.
       return lost.length === 0
         ? done({ reference })
         : done({ reference, effects: messageEffects(ids, { reported: 'sent', ...recipientsUpdate(lost) }) })
@@ -107,7 +106,7 @@ export function decide(
     case 'ambiguous':
       return markUnknown(job, sent.reason)
     default:
-      return assert.fail(`no outcome: ${JSON.stringify(sent satisfies never)}`)
+      return assert.fail(`not an outcome: ${JSON.stringify(sent satisfies never)}`)
   }
 }
 
@@ -129,7 +128,7 @@ function decideAccepted(
   return retrySend(channel, failure, { delay_ms, reference, publish_state: true, effects })
 }
 
-/** Decides after a retry for deferred recipients: the message itself stays sent. */
+/** Decides after an attempt for deferred recipients: the message itself stays sent. */
 export function decideRetry(
   job: MessageJob,
   channel: Channel,
@@ -171,7 +170,7 @@ export function decideRetry(
     case 'ambiguous':
       return settleRecipients(unknownRecipients(message))
     default:
-      return assert.fail(`no outcome: ${JSON.stringify(sent satisfies never)}`)
+      return assert.fail(`not an outcome: ${JSON.stringify(sent satisfies never)}`)
   }
 }
 
@@ -179,7 +178,7 @@ function failureOf({ code: provider_code, message }: StoredRecipient): MessageFa
   return { code: 'recipient_refused', message: message ?? '', provider_code }
 }
 
-/** The update of a message that this attempt did not send and another attempt will. */
+/** The update of a message that this attempt did not send and that another attempt will send. */
 export function unsent(message: MessageToSend): Pick<MessageUpdate, 'reported' | 'recipients'> {
   return { reported: 'queued', recipients: returnToWaiting(message) }
 }
@@ -197,7 +196,7 @@ function retrySend(
   })
 }
 
-/** Retries without sending until the configuration is corrected. */
+/** Retries a message that was not sent, until the configuration is corrected. */
 export function waitForConfiguration(job: MessageJob, message: MessageToSend, reason: string): Decision {
   return retry(reason, {
     outcome: 'misconfigured',
@@ -208,7 +207,7 @@ export function waitForConfiguration(job: MessageJob, message: MessageToSend, re
   })
 }
 
-/** Settles an accepted message. An accepted SMS may have failed meanwhile. */
+/** Settles a message that the provider accepted. An accepted SMS may already have failed. */
 export function settleAccepted(job: MessageJob, channel: Channel, sent: SentMessage): Decision {
   const reference = sent.provider_reference
   const effects = messageEffects(idsOf(job), sent)

@@ -14,24 +14,24 @@ import { messageContext } from '#domain/messages/sealed.ts'
 import type { NewSuppression } from '#domain/suppressions/settle.ts'
 import { suppressionContext, type Suppression } from '#domain/suppressions/suppression.ts'
 
-/** Sealed content cannot be read. The message names the part and reveals nothing of its content. */
-export class UnreadableParts extends Error {}
+/** Sealed content cannot be read. The error's message names the part and reveals nothing of the content. */
+export class UnreadableContentError extends Error {}
 
 type Ids = { tenant_id: string; message_id: string }
 
-/** Throws SealError and UnreadableParts. */
+/** Throws SealError and UnreadableContentError. */
 export function openEnvelope(vault: Vault, { tenant_id, message_id }: Ids, sealed: string): MessageEnvelope {
   const text = vault.open(sealed, messageContext(tenant_id, message_id, 'envelope'))
   return parsePart(messageEnvelope, text, 'envelope')
 }
 
-/** Throws SealError and UnreadableParts, also if the content was erased. */
+/** Throws SealError and UnreadableContentError, also if the content was erased. */
 export function openContent(
   vault: Vault,
   { tenant_id, message_id }: Ids,
   sealed: string | null,
 ): MessageContent {
-  if (sealed === null) throw new UnreadableParts('the content of the message was erased')
+  if (sealed === null) throw new UnreadableContentError('the content of the message was erased')
   const text = vault.open(sealed, messageContext(tenant_id, message_id, 'content'))
   return parsePart(messageContent, text, 'content')
 }
@@ -41,10 +41,10 @@ function parsePart<T>(schema: z.ZodType<T>, text: string, what: string): T {
   try {
     value = JSON.parse(text)
   } catch {
-    // The parser's error would show the text.
+    // The parser's error is not used, because its message contains the text.
   }
   const { data } = schema.safeParse(value)
-  if (data === undefined) throw new UnreadableParts(`the ${what} of the message cannot be read`)
+  if (data === undefined) throw new UnreadableContentError(`the ${what} of the message cannot be read`)
   return data
 }
 

@@ -25,14 +25,14 @@ import {
   type MessageJob,
   type SendResult,
 } from './outcomes.ts'
-import { UnreadableParts } from './parts.ts'
+import { UnreadableContentError } from './parts.ts'
 
 /** How messages of one channel are sent and looked up. */
 export type MessageSender = {
   channel: Channel
-  /** Runs `work` once the provider has a free connection. A message that waits for that has not begun. */
+  /** Runs `work` when a connection to the provider is free. Until then the message has not begun. */
   withConnection<T>(context: WorkerContext, job: MessageJob, work: () => Promise<T>): Promise<T>
-  /** The sealed attachments. They are read before the message begins: if that fails, it has not begun. */
+  /** Reads the sealed attachments before the message begins: if that fails, the message has not begun. */
   filesOf(context: WorkerContext, job: MessageJob): Promise<string[]>
   /** Makes one call. Does not throw after the call may have reached the provider. */
   send(context: WorkerContext, job: MessageJob, message: MessageToSend, files: string[]): Promise<SendResult>
@@ -51,7 +51,7 @@ const begin = createBatcherPerPool<MessageToBegin, MessageToSend | undefined>(
 )
 
 /**
- * Sends a message that has not begun; looks up a message that may have been sent; ends the job of a settled message.
+ * Sends a message that has not begun, looks up a message that may have been sent, or ends the job of a settled message.
  */
 export async function sendOnce(
   context: WorkerContext,
@@ -67,7 +67,8 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
-  // Also if the call is in doubt: only the message's row shows whether it has begun.
+  // Files are read even if an earlier attempt may have reached the provider: only the message's row shows whether the
+  // message has begun.
   const files = job.call.request.has_files ? await sender.filesOf(context, job) : []
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
@@ -91,7 +92,7 @@ async function attempt(
     if (error instanceof NotStarted)
       return { ...giveBack(error.message), effects: messageEffects(idsOf(job), unsent(message)) }
     if (error instanceof SealError) return waitForConfiguration(job, message, error.message)
-    if (error instanceof UnreadableParts)
+    if (error instanceof UnreadableContentError)
       return {
         ...park(error.message, { unsent: true }),
         effects: messageEffects(idsOf(job), unsent(message)),

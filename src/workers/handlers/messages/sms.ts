@@ -1,7 +1,11 @@
-// Sends SMS, and looks up SMS whose sending is in doubt.
+// Sends SMS, and looks up SMS that may have been sent.
 import { SMS } from '#core/config/providers.ts'
 import type { MessageToSend } from '#domain/messages/begin.ts'
-import { findOtherSms, isReferenceOfAnother, type OtherSms } from '#domain/messages/find-reported.ts'
+import {
+  findSmsToSameNumber,
+  isReferenceOfAnother,
+  type SmsToSameNumber,
+} from '#domain/messages/find-reported.ts'
 import { sendSms } from '#jobs/messages.ts'
 import type { ProviderSms } from '#providers/sms.ts'
 import { SealError } from '#core/secrets.ts'
@@ -93,15 +97,15 @@ async function lookUp(context: WorkerContext, job: MessageJob, message: MessageT
   if (lookup.kind === 'sealed') return retry(lookup.reason, { outcome: 'misconfigured', unanswered: true })
   if (lookup.kind !== 'done') return unanswered(lookup)
   if (lookup.value !== null) return settleAccepted(job, 'sms', { ...smsUpdate(lookup.value), found: true })
-  // A later list may show the message.
+  // Not found yet: a later list may show the message.
   return message.status === 'sending'
-    ? markUnknown(job, 'the worker was lost while it was sent')
+    ? markUnknown(job, 'the worker was lost while it sent the SMS')
     : notFound(job, sendsSms, 'the provider does not list the message yet; it may still exist')
 }
 
 /**
- * Finds the message in the provider's list: the same text to the same number, and not identified as another message.
- * Null if all candidates may be other messages that are not identified yet.
+ * Finds the message in the provider's list: the same text to the same number, and not already assigned to another
+ * message. Null if every candidate may belong to another message that is not identified yet.
  */
 async function search(
   context: WorkerContext,
@@ -114,9 +118,9 @@ async function search(
     const { from, to, body } = openSms(context, job, message)
     const lookup = await provider.searchSms({ from, to, body, since_s })
     if (lookup.kind !== 'done') return lookup
-    // Read after the list, so that every message in the list had begun.
+    // Read after the list: every message in the list had begun before, so its row is found.
     const number = message.recipients[0]!.address
-    const others = await findOtherSms(context.sql, { ...idsOf(job), number, since_s })
+    const others = await findSmsToSameNumber(context.sql, { ...idsOf(job), number, since_s })
     const identified = new Set(others.map(({ reference }) => reference))
     const candidates = lookup.value.filter(({ reference }) => !identified.has(reference))
     const unidentified = others.filter(
@@ -129,7 +133,7 @@ async function search(
   }
 }
 
-function mayHaveText({ vault }: WorkerContext, { content, ...ids }: OtherSms, body: string): boolean {
+function mayHaveText({ vault }: WorkerContext, { content, ...ids }: SmsToSameNumber, body: string): boolean {
   try {
     return openContent(vault, ids, content).body === body
   } catch {

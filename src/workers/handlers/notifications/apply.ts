@@ -1,4 +1,4 @@
-// Shared by all resources: finding the row and the record of a notification, and ending it.
+// Shared by all resources: finds the row and the record of a notification, and ends the notification.
 import { z } from 'zod'
 import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
@@ -22,7 +22,7 @@ export function isLookup({ kind }: StoredNotification): boolean {
 export type RowFinder<Row> = {
   resource: ProviderResourceName
   byReference(context: WorkerContext, reference: string): Promise<Row | undefined>
-  /** With a `reference`: only if the row has this reference or none. */
+  /** Finds a row by our ids. With a `reference`, finds the row only if it has this reference or none. */
   byIds(context: WorkerContext, ids: RowIds, reference: string | null): Promise<Row | undefined>
 }
 type RowIds = { tenant_id: string; id: string }
@@ -30,9 +30,9 @@ type RowIds = { tenant_id: string; id: string }
 type MarkedRecord = { reference: string; metadata: Readonly<Record<string, string>> }
 
 /**
- * Our row of a provider's record. Our ids in the metadata come first, because a notification may arrive before the
- * answer with the reference. The reference counts if the record has lost our ids. An object that copies our ids is
- * not ours: the row must not have another reference.
+ * Finds our row of a provider's record. First by our ids in the metadata, because a notification may arrive before the
+ * answer with the reference. Otherwise by the reference, because a record can lose its metadata. A row with another
+ * reference does not match: an object with copied metadata is not ours.
  */
 export async function findRowOfRecord<Row>(
   context: WorkerContext,
@@ -56,10 +56,11 @@ async function findByOwnIds<Row>(
 }
 
 /**
- * The provider's record of an event's object and our row of it, or the decision if one of them is missing. For
- * resources without a parent. `park_duplicates`: a row that our ids name, but that has another reference, has a
- * duplicate at the provider, which is parked. `decideDuplicate` may decide about the duplicate first. `isPossibleDuplicate`: the
- * row has no reference yet, and the record may be a duplicate: the notification waits.
+ * Finds the provider's record of the object of an event, and our row of the record. Returns the decision if one of them
+ * is missing. For resources without a parent. `park_duplicates`: a record that names a row with another reference is a
+ * duplicate, and its notification is parked. `decideDuplicate` may decide about the duplicate first.
+ * `isPossibleDuplicate`: whether the record may be a duplicate although the row has no reference yet: then the
+ * notification waits.
  */
 export async function findRowAndRecord<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
@@ -84,7 +85,7 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
   const { reference, has_sluice_ids } = target
   const is_lookup = isLookup(notification)
   const find = () => rows.byReference(context, reference)
-  // Without our ids and unknown here the object belongs to another application: it is not fetched.
+  // The object belongs to another application, because it has no Sluice ids and no row here: it is not fetched.
   if (!is_lookup && !has_sluice_ids && (await find()) === undefined)
     return { decision: parkFor(context, notification, 'not_ours', { waits_for: reference }) }
   const lookup = await query()
@@ -125,8 +126,9 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
 const STATUSES_WITHOUT_MONEY = ['requires_action', 'failed', 'canceled', 'reversed']
 
 /**
- * The provider created a duplicate, or another program uses our ids. Nothing is posted for it. If it moves money, the
- * notification stays parked and the row has a drift until an operator resolves it.
+ * Parks the notification of an object that names a row with another reference: the provider created a duplicate, or
+ * another program uses our ids. Nothing is posted for the object. If the object moves money, the notification stays
+ * parked and the row has a drift until an operator resolves it.
  */
 async function parkDuplicate(
   context: WorkerContext,
@@ -138,13 +140,13 @@ async function parkDuplicate(
     record,
   }: { compared: ComparedResource; row: RowIds; record: { status: string } },
 ): Promise<Decision> {
-  const { tenant_id, id: subject_id } = row
-  const key: ResourceKey & { subject: ProviderResourceName } = {
+  const { tenant_id, id: resource_id } = row
+  const key: ResourceKey & { resource: ProviderResourceName } = {
     tenant_id,
-    subject: resource.resource,
-    subject_id,
+    resource: resource.resource,
+    resource_id,
   }
-  addLogFacts({ tenant_id, [`${resource.resource}_id`]: subject_id })
+  addLogFacts({ tenant_id, [`${resource.resource}_id`]: resource_id })
   const except_id = notification.id
   const ours = await findRowSnapshot(context.sql, { ...key, except_id })
   const is_reported = ours?.parked.some(({ object_id }) => object_id === reference)
@@ -164,7 +166,7 @@ async function parkDuplicate(
 
 /**
  * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts_attempt`:
- * the attempt stays used, so that the job comes back only for this comparison.
+ * if the comparison gets no answer, the attempt counts, so that the next attempt only compares.
  */
 export function parkAsDrift(
   context: WorkerContext,
@@ -181,7 +183,7 @@ export function parkAsDrift(
     counts_attempt?: boolean
   },
 ): Decision {
-  const key = { tenant_id, subject: resource.resource, subject_id: id }
+  const key = { tenant_id, resource: resource.resource, resource_id: id }
   const effects = notificationEffects(notification, 'parked', { reason: code, of: key })
   return continueWith(effects, async () => {
     const compared = await compare(context, resource, { tenant_id, id }, null)
@@ -201,8 +203,8 @@ function ownIdsIn(
 }
 
 /**
- * Ends an applied notification, assigned to the row `key`. With `compareAfter` the job ends after that comparison: it
- * is retried if the provider does not answer, and claimed again if its worker is killed.
+ * Ends an applied notification, which is assigned to the row `key`. With `compareAfter` the job ends after this
+ * comparison: the job is retried if the provider does not answer, and claimed again if its worker is killed.
  */
 export async function endApplied(
   notification: StoredNotification,

@@ -8,10 +8,10 @@ import type { WorkerContext } from '../../context.ts'
 
 /** The maximum number of tries: our row may change while the provider is queried. */
 const MAX_TRIES = 3
-/** The comparison is finished and its result is written. */
+/** The outcome of a comparison whose result is written. */
 export const COMPARED = { kind: 'done', value: null } as const
 
-/** A resource that is compared, and the query for the provider's side of a row; null if the provider has no record. */
+/** A resource that is compared. `query` looks up the provider's side of a row; null if the provider has no record. */
 export type ComparedResource = {
   resource: ProviderResourceName
   query: (context: WorkerContext, reference: string) => Promise<Outcome<Side | null>>
@@ -23,14 +23,14 @@ export function toSide<T>(lookup: Outcome<T | null>, sideOf: (record: T) => Side
 }
 
 /**
- * Opens, updates or closes the drift of a row. `reported` is the provider's side, after it was applied here. It may
- * be older than our row or than the answer that opened a drift. So before a drift is opened or closed, the provider
- * is queried again until our row does not change meanwhile; the latest query counts. Returns `done` when the result
- * is written; after any other outcome the comparison must be repeated.
+ * Compares a row with the provider's record, and opens, updates or closes its drift. `reported` is the provider's side,
+ * which was already applied to the row. It may be older than the row, or than the answer that opened a drift. So before
+ * a drift is opened or closed, the provider is queried again, until the row has not changed during a query; the latest
+ * query counts. Returns `done` when the result is written; after any other outcome the comparison must be repeated.
  *
- * `patient`: if a difference may pass soon, opens no drift and returns since when our row is unchanged, so that the
- * caller can compare again. `reference`: the provider's id, for a row that has not stored it. `except_id`: the id of the
- * notification that is being applied; it does not count as parked.
+ * `patient`: if the difference may disappear by itself, no drift is opened, and `since` of the result is the time since
+ * which the row is unchanged, so that the caller can compare later. `reference`: the provider's id, for a row that has
+ * not stored it. `except_id`: the id of the notification that is being applied; it does not count as parked.
  */
 export async function compare(
   context: WorkerContext,
@@ -44,7 +44,7 @@ export async function compare(
   }: { patient?: boolean; reference?: string | null; except_id?: string | null } = {},
 ): Promise<Outcome<{ since: string } | null>> {
   const { sql, log } = context
-  const key = { tenant_id, subject: resource, subject_id: id }
+  const key = { tenant_id, resource, resource_id: id }
   let found = await findRowSnapshot(sql, { ...key, except_id })
   if (found === undefined) return COMPARED
   const first = disagreement(resource, found, reported)
@@ -54,7 +54,7 @@ export async function compare(
     const { since: before, read_at: as_of }: RowSnapshot = found
     const reference: string | null = found.reference ?? named
     if (reference === null) {
-      // The row was never sent, so the provider has no side of it.
+      // The call for the row was never sent, so the provider has no record.
       if (first === null) await closeDrift(sql, key, { ours: found.ours, as_of })
       return COMPARED
     }

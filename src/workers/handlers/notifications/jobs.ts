@@ -1,5 +1,5 @@
-// Applies notifications. If money moves, their content is not trusted: the provider is queried for the present state
-// of the object.
+// Applies notifications. The content of a notification that may move money is not trusted: the provider is queried for
+// the present state of the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
@@ -31,12 +31,15 @@ type FollowedResource = {
     notification: StoredNotification,
     target: ProviderEventTarget,
   ): Promise<Decision>
-  /** The row to which events are assigned, and how it is compared; undefined if the row is not known. */
-  findRow(context: WorkerContext, target: ProviderEventTarget): Promise<FiledRow | undefined>
+  /** Finds the row to which events are assigned, and how to compare it; undefined if there is no such row. */
+  findRow(context: WorkerContext, target: ProviderEventTarget): Promise<AssignedRow | undefined>
 }
-type FiledRow = { tenant_id: string; id: string; compared: ComparedResource }
+type AssignedRow = { tenant_id: string; id: string; compared: ComparedResource }
 
-/** The handlers of provider events by resource. A resource with records at a provider must have one to compile. */
+/**
+ * The handlers of provider events by resource. A resource with records at a provider and without a handler here is a
+ * compile error.
+ */
 const FOLLOWED: Record<ProviderResourceName, FollowedResource> = {
   kyc: verificationEvent,
   dispute: disputeEvent,
@@ -47,7 +50,10 @@ const FOLLOWED: Record<ProviderResourceName, FollowedResource> = {
 }
 const byResource = new Map<string, FollowedResource>(Object.entries(FOLLOWED))
 
-/** Applies one notification. The result does not depend on the order or number of arrivals. */
+/**
+ * Applies one notification. The result does not depend on the order of the notifications, nor on repeated
+ * notifications.
+ */
 async function apply(context: WorkerContext, job: JobOf<typeof applyNotification>): Promise<Decision> {
   const notification = await findNotification(context.sql, job.payload.notification_id)
   if (notification === undefined || notification.state === 'applied') return done()
@@ -56,9 +62,9 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   if (target === undefined)
     return leaveToNewerVersion(`this version reads no events of ${notification.provider}`)
   if (target === null) return finish(notification, 'ignored')
-  const resource = byResource.get(target.subject)
+  const resource = byResource.get(target.resource)
   if (resource === undefined)
-    return leaveToNewerVersion(`this version applies no events of a ${target.subject}`)
+    return leaveToNewerVersion(`this version applies no events of a ${target.resource}`)
   return await resource.apply(context, notification, target)
 }
 
@@ -77,7 +83,7 @@ async function parkPoison(context: WorkerContext, job: ClaimedJob, reason: strin
   const notification = await findNotification(sql, job.id)
   if (notification === undefined) return discard(reason)
   const target = readProviderEvent(notification)
-  const row = target && (await byResource.get(target.subject)?.findRow(context, target))
+  const row = target && (await byResource.get(target.resource)?.findRow(context, target))
   const { kind, object_id } = notification
   log.error(
     {

@@ -8,15 +8,17 @@ import type { WorkerContext } from '../../context.ts'
 import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
-/** The reasons with a schedule. `no_answer` is retried by `retryQuery`; the others wait for an operator. */
+/**
+ * The reasons with a lookup schedule. `retryQuery` retries `no_answer`; `poison` and `duplicate` wait for an operator.
+ */
 type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'duplicate'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /**
- * When a parked notification is looked up again, in milliseconds after it was parked; after the last lookup it is
- * ignored. If the object appears earlier, that resumes the notification. The first lookup is soon, because the object
- * may have appeared while the notification was parked.
+ * When a parked notification is looked up again, in milliseconds after it was parked. After the last lookup it is
+ * ignored. If its object appears earlier, the step that creates the object resumes the notification. The first lookup
+ * is soon, because the object may have appeared while the notification was being parked.
  */
 const LOOKUP_DELAYS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
   not_known_here: [PROVIDER_LEAD_MS, HOUR_MS, DAY_MS],
@@ -57,17 +59,23 @@ export function finish(
   return done({ effects: notificationEffects(notification, becomes, about) })
 }
 
-/** Whether it was parked long enough that it may have been shown as a drift. */
+/** Whether the notification was parked for so long that a comparison may have opened a drift. */
 export function wasDrift({ parked_ms }: StoredNotification): boolean {
   return (parked_ms ?? 0) >= PROVIDER_LEAD_MS
 }
 
-/** Whether it was parked for this reason so long that other notifications in transit would have arrived. */
+/**
+ * Whether the notification was parked for this reason for so long that other notifications in transit would have
+ * arrived.
+ */
 export function wasParkedFor(notification: StoredNotification, reason: ParkedReason): boolean {
   return notification.reason === reason && wasDrift(notification)
 }
 
-/** Parks a notification until its object appears or the next lookup is due. Ignores it after the last lookup. */
+/**
+ * Parks a notification until its object appears or its next lookup is due. Ignores the notification after the last
+ * lookup.
+ */
 export function parkFor(
   { log }: WorkerContext,
   notification: StoredNotification,
@@ -94,13 +102,13 @@ function delayOf(reason: ScheduledReason, parked_ms: number): number | undefined
   const lookup_delays_ms = LOOKUP_DELAYS_BY_REASON_MS[reason]
   if (lookup_delays_ms !== undefined) return lookup_delays_ms.find((delay_ms) => delay_ms > parked_ms)
   if (reason === 'refunds_differ') return PROVIDER_LEAD_MS
-  // `does_not_fit`: the delay equals the time that it has waited, so lookups become rarer.
+  // `does_not_fit`: about as long as the notification has been parked, so lookups become rarer.
   return Math.min(HOUR_MS, Math.max(1000, parked_ms)) * (0.5 + Math.random() / 2)
 }
 
-/** The query failed: retries until the processor answers, without using up attempts. */
+/** Retries until the processor answers a query, without using up attempts. */
 export function retryQuery(notification: StoredNotification, lookup: UnsuccessfulOutcome): Decision {
-  // A parked notification keeps its reason. After an operator's retry, the reason `poison` is removed.
+  // A parked notification keeps its reason. The reason `poison` is replaced, because an operator has retried the job.
   const waits = notification.state === 'parked' && notification.reason !== 'poison'
   return unanswered(
     lookup,

@@ -10,14 +10,14 @@ import { compare } from './drifts.ts'
 import { retryQuery, parkFor, wasParkedFor } from './parked.ts'
 import { comparedPayment, paymentKey, findRow, paymentRows } from '../payments/effects.ts'
 
-/** The row to which events of a refund or dispute are assigned: its payment. */
+/** The row to which events about a refund or dispute are assigned: its payment. */
 export async function findParentRow(context: WorkerContext, { parent_reference }: ProviderEventTarget) {
   return parent_reference === null ? undefined : await findRow(context, parent_reference)
 }
 
 /**
- * Our payment that has this reference at the processor, or the decision if there is none. The processor is queried
- * only if the reference is not known here: the payment may carry our ids, or belong to another application.
+ * Finds our payment with this reference at the processor. Returns the decision if there is no such payment. If no row
+ * has the reference, the processor is queried: the payment may carry our ids, or belong to another application.
  */
 export async function findParentPayment(
   context: WorkerContext,
@@ -40,10 +40,11 @@ export async function findParentPayment(
 }
 
 /**
- * A refund or dispute does not fit yet: the capture is not known here, or our own refunds have reserved the amount
- * until the processor refuses them. Either change resumes the notification. If that takes long, it is a drift.
+ * Parks the notification of a refund or dispute that does not fit the payment yet: its capture is not known here, or
+ * our own refunds have reserved the amount and the processor will refuse them. Either change resumes the notification.
+ * If no change happens for a while, a drift is opened.
  */
-export async function parkUntilItFits(
+export async function parkUntilAmountFits(
   context: WorkerContext,
   notification: StoredNotification,
   payment: ExistingPayment,

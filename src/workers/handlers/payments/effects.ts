@@ -29,8 +29,8 @@ export const settlingPayment = createSettlingStep<SettlementDetails<PaymentSettl
 )
 
 /**
- * The update of a payment by the processor's record. Undefined while the payment is processing; a notification will
- * follow.
+ * The update of a payment by the processor's record. Undefined while the processor is still processing: a notification
+ * will follow.
  */
 export function paymentUpdate(
   { vault }: WorkerContext,
@@ -53,7 +53,7 @@ export function paymentUpdate(
         : vault.seal(payment.client_secret, clientSecretContext(tenant_id, payment_id)),
     capture_before: payment.capture_before,
     cancellation_reason: payment.cancellation_reason,
-    // A succeeded or canceled payment has no failure, even if earlier tries failed.
+    // A succeeded or canceled payment has no failure, even if earlier tries of the buyer failed.
     failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
   }
 }
@@ -79,7 +79,7 @@ export function paymentKey({
   tenant_id: string
   payment_id: string
 }): ResourceKey {
-  return { tenant_id, subject: 'payment', subject_id: payment_id }
+  return { tenant_id, resource: 'payment', resource_id: payment_id }
 }
 
 /** The processor's payment as one side of a comparison. */

@@ -48,14 +48,15 @@ async function applyPayment(
     query: () => processor.findPayment(reference),
     park_duplicates: true,
     decideDuplicate,
-    // A hold counts as the payment's own, even if a duplicate call created it.
+    // Only a canceled record may be a duplicate: a hold counts as the payment's own, even if a call under an earlier
+    // key created it.
     isPossibleDuplicate: async ({ processor_reference, ...row }, { status }) =>
       status === 'canceled' &&
       (await mayBeDuplicate(context, 'payment', { ...row, provider_reference: processor_reference })),
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
-  // The first call took effect after all. Its second call was refused, or was not sent because the payment was
+  // The first call took effect after all: its second call was refused, or was not sent because the payment was
   // canceled.
   const has_no_object =
     payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
@@ -72,13 +73,14 @@ async function applyPayment(
   const effects = update && settlingPayment({ update, notification_id: notification.id })
   if (!is_lookup && differs === null && !wasDrift(notification))
     return await endApplied(notification, paymentKey(ids), { effects })
-  // A payment that is settled here may differ at the provider, and then no notification will change it.
+  // A payment that is final here may differ at the provider, and then no notification changes our row: so it is
+  // compared.
   const compareAfter = async () => {
     const options = { patient, reference, except_id: notification.id }
     const compared = await compare(context, comparedPayment, payment, theirs, options)
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`
-      const lookup = requestLookup(processor.name, { subject: 'payment', reference }, name)
+      const lookup = requestLookup(processor.name, { resource: 'payment', reference }, name)
       await storeNotifications(sql, [lookup])
     }
     return compared

@@ -20,15 +20,15 @@ type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type PaymentFailure = NonNullable<PaymentUpdate['failure']>
 
-/** A call that begins later than this may belong to a canceled payment: the row is checked first. */
+/** After this age of the job, the payment may have been canceled before the call: the row is checked first. */
 const LATE_START_MS = 60_000
-/** The longest time range whose payments are listed without a search first. */
+/** A list of a longer time range is read only after a search has found nothing. */
 const MAX_LISTED_S = 3600
 const CANCELED = {
   code: 'payment_canceled',
   message: 'The payment was canceled before the call to the processor.',
 } as const
-const STILL_WORKING = 'the processor is still processing the payment'
+const STILL_PROCESSING = 'the processor is still processing the payment'
 
 export const paymentHandlers = {
   [authorizePayment.name]: calling(authorizePayment, authorize),
@@ -45,7 +45,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   const { sql, processor } = context
   const { tenant_id, call } = job
   const { payment_id } = job.payload
-  // No earlier attempt can have taken effect, so a canceled payment needs no hold.
+  // A canceled payment needs no hold. The row is only checked if no earlier attempt can have taken effect.
   const is_late = job.attempt > 1 || job.age_ms > LATE_START_MS
   if (is_late && !call.in_doubt && (await isUnwanted(context, job)))
     return failed(CANCELED, {
@@ -100,8 +100,8 @@ async function send(
   }
 }
 
-// A list proves an absence, but a time range may have many payments. So the list is read only if it decides, and a
-// long range is searched first. A search lags, so an empty search proves nothing.
+// Only a list proves an absence, but a time range may have many payments. So the list is read only if it decides, and a
+// long range is searched first. The search is updated with a delay, so an empty search proves nothing.
 async function search(
   context: WorkerContext,
   job: AuthorizeJob,
@@ -114,24 +114,24 @@ async function search(
     return await processor.listPayment({ payment_id, ...times })
   const searched = await processor.searchPayment(payment_id)
   if (!proves || (searched.kind === 'done' && searched.value !== null)) return searched
-  // The list decides if the search does not.
+  // The search found nothing, so the list decides.
   return decides ? await processor.listPayment({ payment_id, ...times }) : { kind: 'done', value: null }
 }
 
 // Decides by the processor's record of this authorization.
 function authorized(context: WorkerContext, job: AuthorizeJob, found: ProcessorPayment): Decision {
   if (found.status === 'processing')
-    return retry(STILL_WORKING, { reference: found.reference, answered: true })
+    return retry(STILL_PROCESSING, { reference: found.reference, answered: true })
   const { sealed } = job.call.request
   const by_card = sealed?.payment_method !== undefined
   const declined = found.status === 'requires_action' && found.failure !== null
-  // The card was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
+  // The card was declined. A buyer who failed to authenticate may try again, so that is not a refusal.
   if (by_card && declined && found.failure?.may_retry !== true)
     return refused(job, declineOf(found) ?? UNREACHABLE, found.reference)
   return decideByReport(context, job, found)
 }
 
-// The authorization failed definitively. `reference` is null if the processor has no object of it.
+// Settles an authorization that failed definitively. `reference`: null if the processor has no object of the payment.
 function refused(job: AuthorizeJob, failure: PaymentFailure, reference: string | null): Decision {
   const update: PaymentUpdate = {
     ...emptyPaymentUpdate,
@@ -159,7 +159,7 @@ async function change(
     changed: (found) =>
       found.status === wanted ? decideByReport(context, job, found, captureMismatch(job, found)) : null,
     otherwise: (found) => {
-      if (found.status === 'processing') return retry(STILL_WORKING, { answered: true })
+      if (found.status === 'processing') return retry(STILL_PROCESSING, { answered: true })
       if (found.status !== 'captured' && found.status !== 'canceled') return null
       const code = wanted === 'captured' ? 'payment_not_capturable' : 'payment_not_cancelable'
       return decideByReport(context, job, found, {
@@ -178,7 +178,7 @@ async function change(
   })
 }
 
-/** The failure of a capture whose payment was captured with another amount outside of Sluice. */
+/** The failure of a capture if the payment was captured outside of Sluice, with another amount. */
 function captureMismatch(
   { call: { request } }: ChangeJob,
   { amount_captured_minor, currency }: ProcessorPayment,
@@ -192,7 +192,7 @@ function captureMismatch(
   }
 }
 
-// Ends the job, as failed if there is a `failure`. The payment gets the processor's state in both cases.
+// Settles the payment with the processor's state, and ends the job: as failed if there is a `failure`.
 function decideByReport(
   context: WorkerContext,
   job: AuthorizeJob | ChangeJob,

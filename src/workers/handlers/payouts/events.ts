@@ -1,7 +1,7 @@
 // Applies provider events about payouts and transfers.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPayoutByIds, findPayoutByReference, type ExistingPayout } from '#domain/payouts/find.ts'
-import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
+import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import type { ResourceKey } from '#domain/resources.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -42,13 +42,13 @@ async function applyPayout(
   const { row: payout, record: theirs } = both
   const { tenant_id, id } = payout
   const ids = { tenant_id, payout_id: id }
-  const key: ResourceKey = { tenant_id, subject: 'payout', subject_id: id }
+  const key: ResourceKey = { tenant_id, resource: 'payout', resource_id: id }
   addLogFacts(ids)
   const effects = settlingPayout({ update: payoutUpdate(ids, theirs), notification_id: notification.id })
-  // A payout that is final here may differ at the processor, and so may its amount. Then no notification will change
-  // it.
+  // A payout that is final here may differ at the processor, and its amount may differ. Then no notification changes
+  // our row: so it is compared.
   const is_final = payout.status === 'failed' || payout.status === 'canceled'
-  const differs = isOfOtherMoney(payout, sideOfPayout(theirs))
+  const differs = hasDifferentMoney(payout, sideOfPayout(theirs))
   if (!isLookup(notification) && !is_final && !differs && !wasDrift(notification))
     return await endApplied(notification, key, { effects })
   const compareAfter = async () => {

@@ -73,17 +73,17 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
   }
 }
 
-// The payout is no longer wanted or already settled. If no attempt can have sent the call, the job fails; otherwise
-// the processor's records decide.
+// Decides for a payout that is no longer wanted or already settled. If no attempt can have sent the call, the job
+// fails; otherwise the processor's records decide.
 async function decideUncalled(
   context: WorkerContext,
   job: CreateJob,
   creation: Creation<ProcessorPayout>,
 ): Promise<Decision> {
   const payout = await findPayoutByIds(context.sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
-  if (payout === undefined || isWanted(payout))
+  if (payout === undefined || isToBeSent(payout))
     return retry('the lease was lost before the call', { unsent: true })
-  // A worker that was killed before its call leaves the job in doubt although nothing was sent.
+  // Only the payout's row shows that no call began: a worker that was killed before its call leaves the job `in_doubt`.
   const is_final = payout.status === 'failed' || payout.status === 'canceled'
   const never_left = payout.call_started_at === null && payout.processor_reference === null
   if (!is_final || !never_left) return await lookUpCreation(context, job, creation)
@@ -92,16 +92,16 @@ async function decideUncalled(
   return failed({ code: 'payout_refused', message }, { unsent: true, effects: payoutEffects(job, 'unsent') })
 }
 
-// The call never took effect: the payout is sent under another key, unless it is no longer wanted.
+// Decides for a call that never took effect: the payout is sent under another key, unless it is no longer wanted.
 async function absent(job: CreateJob, payout: ExistingPayout | undefined): Promise<Decision> {
-  if (payout === undefined || isWanted(payout))
+  if (payout === undefined || isToBeSent(payout))
     return { ...(await resendUnderNewKey()), effects: payoutEffects(job, 'unsent') }
   const message = 'The payout was canceled, and the processor has no record of it.'
   return failed({ code: 'payout_refused', message }, { effects: payoutEffects(job, 'absent') })
 }
 
 /** Whether the payout is pending without a request to cancel or fail it. */
-function isWanted({ status, cancel_requested_at, fail_requested_at }: ExistingPayout): boolean {
+function isToBeSent({ status, cancel_requested_at, fail_requested_at }: ExistingPayout): boolean {
   return status === 'pending' && cancel_requested_at === null && fail_requested_at === null
 }
 
@@ -115,8 +115,9 @@ function matchesRequest(found: ProcessorPayout, { call, payload }: CreateJob): b
   )
 }
 
-// The processor refused the payout. If only the platform's balance there is too low, the payout stays unchanged and
-// its job is parked until the balance is filled up. The key is used up: the processor would repeat its answer.
+// Settles a payout that the processor refused. If only the platform's balance at the processor is too low, the payout
+// stays unchanged, and its job is parked until an operator has topped up the balance. The key is used up, because the
+// processor would repeat its answer.
 function refused(
   { log }: WorkerContext,
   job: CreateJob,
@@ -138,7 +139,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
   const { call } = job
   const { reference } = call.request
   const payout = await findPayoutByIds(sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
-  // The payout became final meanwhile, for example by an operator: no call is needed.
+  // The payout is already final, for example because an operator decided: no call is needed.
   if ((payout?.status === 'failed' || payout?.status === 'paid') && !call.in_doubt)
     return failed(notCancelable(`The payout is ${payout.status}.`), { unsent: true })
   return await changeAtProvider<ProcessorPayout>(job, {
@@ -175,7 +176,7 @@ function decideByReport(job: CreateJob | CancelJob, payout: ProcessorPayout): De
   })
 }
 
-/** The effects for a payout without a record at the processor, or without a change there. */
+/** The effects for a payout that the processor does not have, or has not changed. */
 function payoutEffects(
   job: CreateJob | CancelJob,
   reported: 'refused' | 'unsent' | 'absent' | 'cancel_refused',

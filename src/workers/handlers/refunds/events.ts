@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { ExistingPayment } from '#domain/payments/find.ts'
-import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
+import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import { findRefundByIds, findRefundByReference, type ExistingRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -13,7 +13,7 @@ import { addLogFacts } from '../../job-log.ts'
 import { endApplied, isLookup } from '../notifications/apply.ts'
 import { COMPARED, compare } from '../notifications/drifts.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import { findParentRow, findParentPayment, parkUntilItFits } from '../notifications/parts.ts'
+import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parts.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 import { comparedRefund, settlingRefund, refundUpdate, refundFailure, sideOfRefund } from './effects.ts'
 
@@ -27,7 +27,7 @@ async function applyRefund(
   const { sql, processor } = context
   const is_lookup = isLookup(notification)
   const find = () => findRefundByReference(sql, processor.name, reference)
-  // An unknown refund without our ids: first check that it belongs to one of our payments.
+  // A refund without our ids and without a row here: first check that it belongs to one of our payments.
   let payment: ExistingPayment | undefined
   if (!is_lookup && !has_sluice_ids && (await find()) === undefined) {
     const found = await findParentPayment(context, notification, parent_reference)
@@ -56,20 +56,20 @@ async function applyRefund(
     }
     of = await importOutsideRefund(context, payment, refund)
     if (of === undefined)
-      return await parkUntilItFits(context, notification, payment, refund.payment_reference)
+      return await parkUntilAmountFits(context, notification, payment, refund.payment_reference)
   }
   const { tenant_id, payment_id, id } = of
   const ids = { tenant_id, payment_id, refund_id: id }
-  const filed = paymentKey(ids)
+  const key = paymentKey(ids)
   addLogFacts(ids)
   const update = refundUpdate(ids, refund)
   const theirs = sideOfRefund(refund)
-  // A refund of other money does not match the request, although it carries our ids: nothing is posted for it.
-  const other = ours !== undefined && isOfOtherMoney(ours, theirs)
+  // The refund's amount or currency does not match the request, although it carries our ids: nothing is posted for it.
+  const other = ours !== undefined && hasDifferentMoney(ours, theirs)
   const effects = other ? undefined : settlingRefund({ update, notification_id: notification.id })
   const may_differ = is_lookup || other || ours?.status === 'failed'
   const was_drift = wasDrift(notification)
-  if (!may_differ && !was_drift) return await endApplied(notification, filed, { ...(effects && { effects }) })
+  if (!may_differ && !was_drift) return await endApplied(notification, key, { ...(effects && { effects }) })
   const compareAfter = async () => {
     const compared = may_differ
       ? await compare(context, comparedRefund, { tenant_id, id }, theirs, { reference })
@@ -78,7 +78,7 @@ async function applyRefund(
     const row = { tenant_id, id: payment_id }
     return await compare(context, comparedPayment, row, null, { except_id: notification.id })
   }
-  return await endApplied(notification, filed, { ...(effects && { effects }), compareAfter })
+  return await endApplied(notification, key, { ...(effects && { effects }), compareAfter })
 }
 
 async function ourRefund(

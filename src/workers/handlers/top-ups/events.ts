@@ -1,6 +1,6 @@
 // Applies provider events about top-ups.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
+import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import { findTopUpByIds, findTopUpByReference, type ExistingTopUp } from '#domain/top-ups/find.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -41,12 +41,12 @@ async function applyTopUp(
   addLogFacts({ tenant_id, top_up_id })
   const update = topUpUpdate({ tenant_id, top_up_id }, record)
   const effects = settlingTopUp({ update, notification_id: notification.id })
-  const key = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
-  // A top-up of another amount or currency does not match the request, although it carries our ids: nothing is posted
-  // for it, and its reference is not stored.
+  const key = { tenant_id, resource: 'top_up', resource_id: top_up_id } as const
+  // The amount or currency of the top-up does not match the request, although it carries our ids: nothing is posted for
+  // it, and its reference is not stored.
   const theirs = sideOfTopUp(record)
-  const differs = isOfOtherMoney(top_up, theirs)
-  // Our top-up may have another final status, and then no notification will change it.
+  const differs = hasDifferentMoney(top_up, theirs)
+  // Our top-up may have another final status, and then no notification changes our row: so it is compared.
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, except_id: notification.id })
   return await endApplied(notification, key, { ...(!differs && { effects }), compareAfter })

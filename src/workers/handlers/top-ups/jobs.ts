@@ -20,7 +20,7 @@ export const topUpHandlers = {
   [createTopUp.name]: calling(createTopUp, create),
 }
 
-/** Collects money into a balance. That may take days; a notification reports the final status. */
+/** Collects money into a balance. The collection may take days; a notification reports the final status. */
 async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> {
   const { sql, top_ups } = context
   const { amount_minor, currency } = job.call.request
@@ -56,7 +56,8 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
   })
 }
 
-// Sends the stored request with its token opened. If it cannot be opened, nothing is sent and the job waits.
+// Sends the stored request with its token decrypted. If the token cannot be decrypted, nothing is sent and the job
+// waits.
 async function send(
   { top_ups, vault }: WorkerContext,
   { tenant_id, id, call }: TopUpJob,

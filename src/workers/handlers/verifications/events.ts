@@ -47,7 +47,7 @@ async function applySession(
     compared: comparedVerification,
     rows: verificationRows,
     query: () => identity.findSession(reference),
-    // A duplicate session moves no money: if it cannot be canceled, no operator is needed.
+    // A duplicate session moves no money: no operator is needed if it cannot be canceled.
     park_duplicates: false,
     decideDuplicate,
     isPossibleDuplicate: (row) => mayBeDuplicate(context, 'kyc', row),
@@ -55,20 +55,21 @@ async function applySession(
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
   const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
-  // The first call took effect after all, and its second call was refused.
+  // The first call took effect after all: its second call was refused.
   const has_no_object = status === 'rejected' && provider_reference === null
   const duplicate_decision = has_no_object ? await decideDuplicate(verification, session) : undefined
   if (duplicate_decision !== undefined) return duplicate_decision
   addLogFacts({ tenant_id, kyc_id })
   const update = verificationUpdate({ tenant_id, kyc_id }, session, as_of)
   const effects = settlingVerification({ update, notification_id: notification.id })
-  const key = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
+  const key = { tenant_id, resource: 'kyc', resource_id: kyc_id } as const
   const theirs = sideOfSession(session)
   const ours = { status, decided_by, provider_reference }
   const differs = disagreement('kyc', { ours, has_open_job: true, parked: [] }, theirs)
   if (!isLookup(notification) && differs === null && !wasDrift(notification))
     return await endApplied(notification, key, { effects })
-  // A verification that is decided here may differ at the provider, and then no notification will change it.
+  // A verification that is decided here may differ at the provider, and then no notification changes our row: so it is
+  // compared.
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, except_id: notification.id })
   return await endApplied(notification, key, { effects, compareAfter })

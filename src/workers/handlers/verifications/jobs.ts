@@ -34,7 +34,7 @@ const UNREACHABLE = {
   message: 'The identity provider could not be reached.',
 } as const
 
-/** Opens a session. A verification that an operator has already decided needs none. */
+/** Opens a session, unless a verification was decided manually before the call. */
 async function create(context: WorkerContext, job: CreateVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
@@ -45,9 +45,10 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
     return failed(decided('The verification was decided before the call to the provider.'), { unsent: true })
   return await createAtProvider<DatedSession>(context, job, {
     provider: identity,
-    // The person waits, and the link of a session that appears later is never given out.
+    // The first lookup proves an absence, because the person waits. If a session appears later, its link was never
+    // given out.
     absence: HARMLESS,
-    // A new session has its initial state, so the time of the query does not matter.
+    // A new session has its initial state, so no time is needed to order this answer.
     send: async (key) => withAsOf(await identity.openSession(call.request, key), null),
     isUndecided: () => false,
     findReference: async () => (await findRow())?.provider_reference ?? null,
@@ -70,7 +71,7 @@ function refused(job: CreateVerificationJob, failure: { code: string; message: s
   })
 }
 
-/** A session with the database's time before the query; null for a new session. */
+/** A session with the database's time before the query. Null for a new session. */
 type DatedSession = IdentitySession & { as_of: string | null }
 
 function withAsOf(outcome: Outcome<IdentitySession>, as_of: string | null): Outcome<DatedSession>
@@ -94,7 +95,7 @@ async function findSession(
   return withAsOf(await identity.findSession(reference), as_of)
 }
 
-// Finds the session by our own id. A list has no links, so the session is fetched as well.
+// Finds the session by our own id in the list. Lists contain no links, so the session is then fetched.
 async function search(
   context: WorkerContext,
   job: CreateVerificationJob,
@@ -104,22 +105,23 @@ async function search(
   if (searched.value === null) return { kind: 'done', value: null }
   const { reference } = searched.value
   const found = await findSession(context, reference)
-  // The list shows the session, so a missing record proves nothing.
+  // The list contains the session, so this answer does not prove that the session is missing.
   if (found.kind === 'done' && found.value === null)
     return { kind: 'retry', reason: `the provider lists ${reference} but does not find it` }
   return found
 }
 
-// Decides for a session that was opened under a new key: sessions of earlier keys are canceled. First the row stores
-// the reference of its own session: by our ids alone, the end of a duplicate would end the verification.
+// Decides for an opened session. If earlier keys may have opened sessions, these are canceled. First the row stores the
+// reference of its own session: without the reference, the end of a duplicate would end the verification, because the
+// duplicate carries our ids.
 function decideOpened(context: WorkerContext, job: CreateVerificationJob, session: DatedSession): Decision {
   const { reference, as_of } = session
   const effects = verificationEffects(withLink(context, job, session, as_of))
   if (job.call.generation === 1) return done({ reference, effects })
-  return continueWith(effects, () => cancelOthers(context, job, [reference]))
+  return continueWith(effects, () => cancelOtherSessions(context, job, [reference]))
 }
 
-async function cancelOthers(
+async function cancelOtherSessions(
   context: WorkerContext,
   job: CreateVerificationJob,
   handled: string[],
@@ -129,13 +131,13 @@ async function cancelOthers(
   if (lookup.kind !== 'done') return unanswered(lookup, { publish_state: true })
   const other = lookup.value
   if (other === null) return done({ reference: handled[0]! })
-  const next = () => cancelOthers(context, job, [...handled, other.reference])
+  const next = () => cancelOtherSessions(context, job, [...handled, other.reference])
   if (!isCancelable('kyc', other.status)) return await next()
   const row = { tenant_id: job.tenant_id, id: job.payload.kyc_id }
   return continueWith(cancelDuplicate('kyc', row, other.reference), next)
 }
 
-/** Requests another link. The provider has one only while the session waits for the person. */
+/** Requests another link. The provider has a link only while the session waits for the person. */
 async function link(context: WorkerContext, job: LinkVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const verification = await findVerificationByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
@@ -196,7 +198,7 @@ async function cancel(context: WorkerContext, job: CancelVerificationJob): Promi
   })
 }
 
-/** The update of a session with its link, sealed for the job. */
+/** The update of a verification by a session. The session's link is sealed for the job. */
 function withLink(
   { vault, identity }: WorkerContext,
   job: CreateVerificationJob | LinkVerificationJob,

@@ -59,10 +59,10 @@ export class ComplianceKycResource extends Resource {
   /**
    * Start a verification.
    *
-   * Opens a session at the identity provider. The answer has the `url` of the provider's page for the
-   * person, once: send the person there. A repeated request with the same key returns it only if no
-   * earlier answer had it. A subject can have one open verification at a time. A deleted customer and an
-   * archived merchant or recipient cannot be verified.
+   * Opens a session at the identity provider. The answer contains the `url` of the provider's page, to
+   * which you send the person. Only one answer contains this `url`: a repeated request with the same key
+   * returns it only if no earlier answer did. A subject can have one open verification at a time. A
+   * deleted customer and an archived merchant or recipient cannot be verified.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -116,10 +116,10 @@ export class ComplianceKycResource extends Resource {
   /**
    * Request another link.
    *
-   * Requests another page for the person from the provider, if the first was used, was lost or has
-   * expired. The answer has it as `url`, once. This is possible only while the verification requires
-   * input. While 10 requests for links to one verification are unfinished, further requests are refused
-   * with `rate_limited`.
+   * Requests another page for the person from the provider, if the link to the first page was used, was
+   * lost or has expired. Only one answer contains the `url` of the page. This is possible only while the
+   * verification requires input. While 10 requests for links to one verification are unfinished, further
+   * requests are refused with `rate_limited`.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -133,7 +133,7 @@ export class ComplianceKycResource extends Resource {
   }
 
   /**
-   * Explain a verification.
+   * Retrieve the timeline of a verification.
    *
    * Every attempt, provider answer, webhook and event of the verification, including provider reports
    * after a decision, oldest first: the last `limit` entries, or the last `limit` before `before`.

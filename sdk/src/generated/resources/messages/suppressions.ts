@@ -34,8 +34,8 @@ export class MessagesSuppressionsResource extends Resource {
    * Suppress an address.
    *
    * Nothing is sent to the address any more, including messages that were accepted before and have not
-   * been sent. If you have already suppressed it, the answer is 200 with the existing suppression.
-   * Suppressions with other reasons do not count.
+   * been sent. If you have already suppressed the address, the answer is 200 with the existing
+   * suppression. A suppression with another reason does not prevent a new one.
    *
    * Needs the scope `messaging:write`.
    *
@@ -71,8 +71,8 @@ export class MessagesSuppressionsResource extends Resource {
    * Lift a suppression.
    *
    * The address gets messages again, unless it has another suppression. The address is erased when the
-   * event `suppression.deleted` is no longer retained. The provider refuses a number that replied STOP
-   * until it replies START. The answer is the deleted suppression.
+   * event `suppression.deleted` is no longer retained. The provider refuses to send to a number that
+   * replied STOP until it replies START. The answer is the deleted suppression.
    *
    * Needs the scope `messaging:write`.
    *

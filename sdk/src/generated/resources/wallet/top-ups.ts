@@ -81,7 +81,7 @@ export class WalletTopUpsResource extends Resource {
   }
 
   /**
-   * Explain a top-up.
+   * Retrieve the timeline of a top-up.
    *
    * Every attempt, provider answer, webhook, ledger posting and event of the top-up, oldest first: the
    * last `limit` entries, or the last `limit` before `before`. Entries of the same moment come on the

@@ -32,8 +32,8 @@ export class WalletTransactionsResource extends Resource {
    * List transactions, newest first.
    *
    * Lists every change of a balance in the order in which it happened. In each currency,
-   * `balance_after_minor` is `amount_minor` more than that of the previous transaction. Transactions of
-   * the same moment come on the same page, so there may be a few more than `limit`.
+   * `balance_after_minor` is the `balance_after_minor` of the previous transaction plus `amount_minor`.
+   * Transactions of the same moment come on the same page, so there may be a few more than `limit`.
    *
    * Needs the scope `wallet:read`.
    *

@@ -10,7 +10,7 @@ import { Instant } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
 import { useList } from '../../kit/list.ts'
 import { ListPage } from '../../kit/ListPage.tsx'
-import { actionInWords } from '../settings/audit-texts.ts'
+import { formatAuditAction } from '../settings/audit-texts.ts'
 
 type EntryRow = Answers['GET /ops/audit'][number]
 
@@ -18,7 +18,7 @@ const COLUMNS: TableColumn<EntryRow>[] = [
   { title: 'Entry', cell: ({ seq }) => <span className="figures">{seq}</span> },
   { title: 'When', cell: ({ at }) => <Instant at={at} /> },
   { title: 'Who', cell: ({ actor }) => actor, clip: true },
-  { title: 'Action', cell: ({ action }) => actionInWords(action) },
+  { title: 'Action', cell: ({ action }) => formatAuditAction(action) },
   { title: 'Tenant', cell: ({ tenant }) => tenant ?? '–', clip: true },
   {
     title: 'Subject',
@@ -78,7 +78,7 @@ function Entry({ of }: { of: EntryRow }) {
           Outcome: <EntryOutcome of={of} />,
           Action: (
             <>
-              {actionInWords(action)} <span className="dim mono">{action}</span>
+              {formatAuditAction(action)} <span className="dim mono">{action}</span>
             </>
           ),
           Request: request_id === null ? null : <Id id={request_id} label="request id" />,

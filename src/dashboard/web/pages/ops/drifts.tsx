@@ -51,7 +51,7 @@ const DRIFTS = defineList({
   ],
   columns: DRIFT_COLUMNS,
   key: 'id',
-  to: ({ subject_id, tenant }) => `/ops/jobs?state=all&subject_id=${subject_id}&tenant=${tenant}`,
+  to: ({ subject_id, tenant }) => `/ops/jobs?state=all&resource_id=${subject_id}&tenant=${tenant}`,
   cursor: ({ id }) => id,
   interval_ms: 10_000,
   empty: { title: 'No drifts', text: 'The books and the providers agree.' },

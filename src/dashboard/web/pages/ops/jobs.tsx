@@ -69,7 +69,7 @@ const JOBS = defineList({
     { kind: 'choice', name: 'state', label: 'State', default_label: 'Open' },
     { kind: 'text', name: 'name', label: 'Name', placeholder: 'payment.capture' },
     { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
-    { kind: 'text', name: 'subject_id', label: 'About', placeholder: 'Id of a payment' },
+    { kind: 'text', name: 'resource_id', label: 'About', placeholder: 'Id of a payment' },
     { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, key, reference or error' },
   ],
   columns: COLUMNS,
@@ -143,16 +143,16 @@ function BulkActs({
 }
 
 /** Links to all jobs of the job's resource. */
-function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRow }) {
-  if (subject_id === null) return '–'
+function About({ job: { resource, resource_id, tenant, tenant_id } }: { job: JobRow }) {
+  if (resource_id === null) return '–'
   return (
     <Link
       to="/ops/jobs"
-      search={{ subject_id, tenant: tenant ?? tenant_id, state: 'all' }}
-      title={`All jobs of ${subject_id}`}
+      search={{ resource_id, tenant: tenant ?? tenant_id, state: 'all' }}
+      title={`All jobs of ${resource_id}`}
     >
-      {subject === null ? 'Resource' : resourceLabel(subject)}
-      <small className="mono comparison">{shortId(subject_id)}</small>
+      {resource === null ? 'Resource' : resourceLabel(resource)}
+      <small className="mono comparison">{shortId(resource_id)}</small>
     </Link>
   )
 }
@@ -174,7 +174,7 @@ export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean })
   if (job.parked && job.finished_at === null) return <Status status="parked" pill={pill} />
   // An unknown effect is more important than a pause.
   if (job.paused && job.unknown_since === null) return <Status status="paused" pill={pill} />
-  // The list does not contain whether the delivery is retried.
+  // The list does not say whether the delivery is retried.
   if (job.state === 'failed' && job.name.startsWith('webhook_endpoint.'))
     return <Status status="retry" pill={pill} label="Attempt failed" />
   if (job.state === 'ready' && job.failing_since !== null) return <Status status="retrying" pill={pill} />

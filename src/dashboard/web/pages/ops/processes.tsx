@@ -8,6 +8,7 @@ import { singlePageList } from '../../kit/list.ts'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
+import { counted } from '../../kit/counts.ts'
 
 type ProcessRow = Answers['GET /ops/processes'][number]
 
@@ -69,8 +70,8 @@ export function ProcessesPage() {
           )}
           {gone > 0 && (
             <p className={toneClass('bad', 'dialog-result')} role="alert">
-              {gone === 1 ? '1 process' : `${gone} processes`} stopped without shutting down. Other workers
-              take over the jobs when the leases expire.
+              {counted(gone, 'process', 'processes')} stopped without shutting down. Other workers take over
+              the jobs when the leases expire.
             </p>
           )}
         </>

@@ -7,7 +7,7 @@ import { Instant } from '../../kit/Instant.tsx'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { useTenantPage } from '../../operations/TenantLink.tsx'
-import { DecideProposalDialog, ProposalSubject, proposalTitle } from '../../operations/proposals.tsx'
+import { DecideProposalDialog, ProposalTarget, proposalTitle } from '../../operations/proposals.tsx'
 import type { ProposalRow } from '../../operations/shapes.ts'
 import { useSession } from '../../session.tsx'
 
@@ -33,7 +33,7 @@ const columnsOf = (open: ReturnType<typeof useTenantPage>['open']): TableColumn<
     cell: (row) => (
       <>
         <strong>{proposalTitle(row)}</strong> <span className="dim">of {row.tenant}</span>
-        <ProposalSubject proposal={row} open={open} short />
+        <ProposalTarget proposal={row} open={open} short />
         <span title={explanationOf(row)}>{explanationOf(row)}</span>
       </>
     ),

@@ -16,8 +16,9 @@ import { PauseList } from '../../operations/PauseList.tsx'
 import type { PauseRow, QueueRow, QueuesAnswer } from '../../operations/shapes.ts'
 import { formatMs, formatPerSecond, formatSeconds } from '../../operations/texts.ts'
 import { useAnswer } from '../../queries.ts'
+import { counted } from '../../kit/counts.ts'
 
-/** A queue is late if its oldest due job has waited longer. */
+/** A queue is late if its oldest due job has waited longer than this. */
 const LATE_AFTER_S = 10
 
 const COLUMNS: TableColumn<QueueRow>[] = [
@@ -61,8 +62,7 @@ export function QueuesPage() {
             <CountingNote of={query.data} />{' '}
             {worst !== undefined && `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}
             {worst === undefined && is_current && retrying === 0 && 'Nothing is due.'}
-            {retrying > 0 &&
-              ` ${retrying.toLocaleString()} ${retrying === 1 ? 'job is' : 'jobs are'} retried.`}
+            {retrying > 0 && ` ${counted(retrying, 'job is', 'jobs are')} retried.`}
           </>
         }
         actions={<LiveMark />}
@@ -138,11 +138,7 @@ function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: Que
       </b>
       {paused && <Status status="paused" pill />}
       {!paused && paused_tenants > 0 && (
-        <Status
-          status="paused"
-          pill
-          label={`Paused for ${paused_tenants} ${paused_tenants === 1 ? 'tenant' : 'tenants'}`}
-        />
+        <Status status="paused" pill label={`Paused for ${counted(paused_tenants, 'tenant')}`} />
       )}
     </span>
   )

@@ -3,7 +3,7 @@ import { PasswordInput } from '@mantine/core'
 import { useState, type ReactNode } from 'react'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 
-/** `children`: further fields, above the password. */
+/** A dialog that performs an act with the user's password. `children`: further fields, above the password. */
 export function WithPassword<T>({
   act,
   children,

@@ -42,7 +42,7 @@ export function ApiKeysTab() {
   const may_manage = useMay('keys.manage')
   const who_may = useRolesThatMay('keys.manage')
   const [open, setOpen] = useState<'create' | 'rotate' | 'revoke'>()
-  // Kept while a dialog closes.
+  // The key of the open dialog, kept while the dialog closes.
   const [key, setKey] = useState<KeyRow>()
   const begin = (act: 'rotate' | 'revoke', row: KeyRow) => {
     setKey(row)

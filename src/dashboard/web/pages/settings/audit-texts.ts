@@ -1,8 +1,8 @@
 // Labels of the actions in the audit log.
 import { humanize } from '../../kit/statuses.ts'
 
-/** `capturePayment` is `Capture payment`, `keys.revoke` is `Keys: revoke`. */
-export function actionInWords(action: string): string {
+/** The label of an action: `Capture payment` for `capturePayment`, `Keys: revoke` for `keys.revoke`. */
+export function formatAuditAction(action: string): string {
   const [resource, verb] = action.split('.')
   if (resource !== undefined && verb !== undefined)
     return `${humanize(resource)}: ${humanize(verb).toLowerCase()}`

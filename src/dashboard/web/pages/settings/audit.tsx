@@ -13,7 +13,7 @@ import { Json } from '../../kit/Json.tsx'
 import { ListView } from '../../kit/ListPage.tsx'
 import { EmptyState, ErrorState } from '../../kit/states.tsx'
 import { useAnswer } from '../../queries.ts'
-import { actionInWords } from './audit-texts.ts'
+import { formatAuditAction } from './audit-texts.ts'
 
 type AuditRow = Answers['GET /audit'][number]
 
@@ -27,10 +27,10 @@ const COLUMNS: TableColumn<AuditRow>[] = [
         resetScroll={false}
         data-row
       >
-        {actionInWords(action)}
+        {formatAuditAction(action)}
       </Link>
     ),
-    csv: ({ action }) => actionInWords(action),
+    csv: ({ action }) => formatAuditAction(action),
   },
   { title: 'Who', cell: ({ actor }) => actor, clip: true, csv: ({ actor }) => actor },
   {
@@ -103,7 +103,7 @@ function Entry({ seq }: { seq: string }) {
         facts={{
           Action: row && (
             <>
-              {actionInWords(row.action)} <span className="dim mono">{row.action}</span>
+              {formatAuditAction(row.action)} <span className="dim mono">{row.action}</span>
             </>
           ),
           Who: row?.actor,

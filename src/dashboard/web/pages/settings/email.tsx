@@ -15,13 +15,13 @@ type DomainsAnswer = Answers['GET /email-domains']
 
 const LIST_FORMAT = new Intl.ListFormat('en', { type: 'disjunction' })
 const ANY_SENDER = "any address but the system's own"
-const WHEN_APPLIED = 'This takes effect within a second, also for scheduled and queued email.'
+const EFFECT_TEXT = 'This takes effect within a second, also for scheduled and queued email.'
 
 export function EmailTab() {
   const { is_operator } = useSession()
   const query = useAnswer<DomainsAnswer>('/email-domains')
   const [open, setOpen] = useState<'add' | 'remove' | 'default'>()
-  // Kept while the dialog closes.
+  // The domain of the open dialog, kept while the dialog closes.
   const [removed, setRemoved] = useState('')
   const close = () => setOpen(undefined)
   const { data } = query
@@ -111,7 +111,7 @@ function RemoveDialog({ domain, ...dialog }: { opened: boolean; onClose: () => v
       title={`Remove ${domain}?`}
       action="Remove"
       tone="bad"
-      effect={`Email of this tenant may no longer be from addresses at ${domain}. ${WHEN_APPLIED} Queued email from these addresses fails.`}
+      effect={`Email of this tenant may no longer be from addresses at ${domain}. ${EFFECT_TEXT} Queued email from these addresses fails.`}
       act={() => sendAct('POST', '/email-domains/remove', { domain })}
       onDone={() => invalidate('/email-domains')}
       outcome={(result) => (
@@ -136,7 +136,7 @@ function DefaultDialog({
       {...dialog}
       title="Use the default?"
       action="Use the default"
-      effect={`The list of this tenant is removed: its email may be from ${default_senders}. ${WHEN_APPLIED}`}
+      effect={`The list of this tenant is removed: its email may be from ${default_senders}. ${EFFECT_TEXT}`}
       act={() => sendAct('POST', '/email-domains/default', {})}
       onDone={() => invalidate('/email-domains')}
       outcome={(result) => (
@@ -172,7 +172,7 @@ function AddDialog({
       effect={
         has_list
           ? `Email of this tenant may be from addresses at ${domain_text} too.`
-          : `Email of this tenant may be from addresses at ${domain_text} only, and from the installation's address, because this creates the list. ${WHEN_APPLIED}`
+          : `Email of this tenant may be from addresses at ${domain_text} only, and from the installation's address, because this creates the list. ${EFFECT_TEXT}`
       }
       ready={domain !== ''}
       act={() => sendAct('POST', '/email-domains', { domain })}

@@ -12,7 +12,7 @@ export type MemberRow = Answers['GET /members']['members'][number]
 
 type OfferedRole = MemberRow['role']
 
-const ROLE_WORDS: Record<OfferedRole, string> = {
+const ROLE_DESCRIPTIONS: Record<OfferedRole, string> = {
   owner: 'Everything, including members and roles',
   admin: 'Everything except owners',
   developer: 'Read everything; keys, webhook endpoints, templates and replays',
@@ -25,7 +25,7 @@ function RoleField({ role, set }: { role: OfferedRole; set: (role: OfferedRole) 
   return (
     <NativeSelect
       label="Role"
-      description={ROLE_WORDS[role]}
+      description={ROLE_DESCRIPTIONS[role]}
       data={roles_to_give}
       value={role}
       onChange={(event) => set(event.currentTarget.value as OfferedRole)}

@@ -140,7 +140,7 @@ function NameDialog({
   action: string
   effect: string
   name: string
-  /** Shown after the act. */
+  /** The text that is shown after the act. */
   notice: string
   act: (name: string) => Promise<ActResponse<unknown>>
 }) {

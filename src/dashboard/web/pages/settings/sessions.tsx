@@ -10,6 +10,7 @@ import { singlePageList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
+import { counted } from '../../kit/counts.ts'
 
 type OwnSession = {
   id: string
@@ -68,7 +69,7 @@ export function Sessions() {
           title="End all other sessions?"
           action="End all other sessions"
           tone="bad"
-          effect={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this session continues.`}
+          effect={`${counted(others, 'session is', 'sessions are')} signed out at once; this session continues.`}
           act={() => sendAct('POST', '/auth/revoke-other-sessions', {})}
           onDone={(result) => {
             notifyActDone('Sessions ended.', result)

@@ -1,10 +1,10 @@
-// The carrier's API: requests and the meaning of its answers.
+// The carrier's API: requests and the meaning of the carrier's responses.
 import type { Outcome } from '#core/outcome.ts'
 import { NoAnswer, openHttp, type FinishedCall } from './http.ts'
 
 const DEADLINE_MS = 15_000
 
-/** Ships with the stored key of the call. The value is the tracking number. */
+/** Ships with the stored key of the call. The outcome's value is the tracking number. */
 export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
   const http = openHttp(url)
 
@@ -30,7 +30,7 @@ export function openCarrier({ url, onCall }: { url: string; onCall: (call: Finis
         const message = 'The carrier does not go there.'
         return { kind: 'declined', failure: { code: 'processor_error', message } }
       }),
-    /** Null: the carrier has no such parcel. */
+    /** The value is null if the carrier has no such parcel. */
     find: (tracking: string) =>
       call<{ status: string; tracking: string } | null>('find', async () => {
         const sent = { path: `/parcels/${tracking}`, method: 'GET' as const }

@@ -3,7 +3,7 @@ import type { Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import type { Parcel } from './parcel.ts'
 
-/** Parcels with the requested jobs, in the order of the requests. */
+/** Finds the parcels with the requested jobs. The result has the order of the requests. */
 export async function findParcels(
   sql: Sql,
   requested: RequestedRow[],
@@ -12,7 +12,7 @@ export async function findParcels(
   return await findWithJobs<Parcel>(sql, 'parcel', columns, requested)
 }
 
-/** The parcel of any tenant with this tracking number. */
+/** Finds the parcel with this tracking number, of any tenant. */
 export async function findParcelByTracking(
   sql: Sql,
   carrier: string,

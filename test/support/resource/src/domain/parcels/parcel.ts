@@ -1,9 +1,9 @@
-// The parcel in rows, answers and events.
+// The parcel in rows, responses and events.
 import { z } from 'zod'
 import { timestamp } from '#core/time.ts'
 import { idFields, keyField } from '../fields.ts'
 
-/** A parcel in an answer. */
+/** A parcel in a response. */
 export const parcelSchema = z
   .object({
     ...idFields('parcel', '0198f6f1-9a3c-7000-8000-123456789abc'),
@@ -20,7 +20,7 @@ export const parcelSchema = z
 
 export type Parcel = z.output<typeof parcelSchema>
 
-/** Events of parcels, by the word after `parcel.`. */
+/** The event types of parcels, by the word after `parcel.`. */
 export const PARCEL_EVENTS = {
   shipped: 'The carrier has taken it.',
 } as const

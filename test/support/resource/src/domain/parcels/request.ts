@@ -6,7 +6,7 @@ import { isKeyUsed, storeKeys, type JobRequest } from '../idempotency.ts'
 
 export type ParcelRequest = JobRequest & { parcel_id: string; address: string }
 
-/** Creates parcels and requests their shipment. Returns by id `accepted` or `key_used`. */
+/** Creates parcels and requests their shipment. Returns `accepted` or `key_used` by parcel id. */
 export async function requestParcels(
   sql: Sql,
   requests: ParcelRequest[],
@@ -27,7 +27,7 @@ export async function requestParcels(
       sql,
       shipParcel,
       sql`
-      select job_id, tenant_id, parcel_id as subject_id, jsonb_build_object('parcel_id', parcel_id) as payload, will_wake,
+      select job_id, tenant_id, parcel_id as resource_id, jsonb_build_object('parcel_id', parcel_id) as payload, will_wake,
         null::text as dedupe_key, request_id, ${requestJson(sql, shipParcel, { address: sql`address` })} as request
       from requested`,
     )})

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Resource } from '../resource.ts'
 import { PARCEL_EVENTS, parcelSchema } from './parcel.ts'
 
-/** Fields that are compared with the carrier. */
+/** The fields that are compared with the carrier's record. */
 const parcelComparison = z.object({
   status: z.string(),
   tracking: z.string().nullable().meta({ description: 'Its name at the carrier.', example: 'T-17' }),

@@ -32,7 +32,7 @@ export function readParcelRoutes(
       area: 'parcels',
       scope: 'parcels:read',
       operation_id: 'getParcelTimeline',
-      summary: 'Explain a parcel',
+      summary: 'Retrieve the timeline of a parcel',
       params: idParams,
       querystring: pageQuery,
       response: { 200: z.array(timelineEntrySchema) },
@@ -43,7 +43,7 @@ export function readParcelRoutes(
       const { id } = request.params
       await find({ tenant_id, id, job_id: null })
       return await runList(request, reply, (lists_sql) =>
-        listTimeline(lists_sql, { tenant_id, subject: 'parcel', subject_id: id }, request.query),
+        listTimeline(lists_sql, { tenant_id, resource: 'parcel', resource_id: id }, request.query),
       )
     },
   )

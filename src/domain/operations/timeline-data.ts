@@ -42,7 +42,7 @@ export const timelineDataSchema = z
     as_of: timestamp,
   })
   .meta({
-    id: 'Story',
+    id: 'TimelineData',
     description: 'The jobs of a row, its events and their deliveries in a period, oldest first.',
   })
 export type TimelineData = z.output<typeof timelineDataSchema>
@@ -55,7 +55,7 @@ export type TimelineData = z.output<typeof timelineDataSchema>
 export async function findTimelineData(
   sql: Sql,
   tenant_id: string,
-  subject_id: string,
+  resource_id: string,
   {
     since = '-infinity',
     before = 'infinity',
@@ -68,7 +68,7 @@ export async function findTimelineData(
         a.finished_at, j.run_at, j.unknown_since, coalesce(j.in_doubt, false) as in_doubt
       from all_jobs a
       left join jobs j on j.tenant_id = a.tenant_id and j.id = a.id and j.finished_at is null
-      where a.tenant_id = ${tenant_id} and a.subject_id = ${subject_id}
+      where a.tenant_id = ${tenant_id} and a.resource_id = ${resource_id}
         and a.created_at < ${before} and (a.finished_at is null or a.finished_at >= ${since})
       order by a.created_at desc, a.id desc limit ${MAX_ITEMS}`,
     sql<TimelineData['events']>`
@@ -76,7 +76,7 @@ export async function findTimelineData(
         case when e.type like 'payment.dispute%' then e.data #>> '{dispute,id}' end,
         e.data ->> 'id', e.subject_id::text) as about_id
       from events e
-      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
+      where e.tenant_id = ${tenant_id} and e.subject_id = ${resource_id}
         and e.created_at >= ${since} and e.created_at < ${before}
       order by e.created_at desc, e.id desc limit ${MAX_ITEMS}`,
     sql<TimelineData['deliveries']>`
@@ -85,7 +85,7 @@ export async function findTimelineData(
       from events e
       join webhook_deliveries d on d.tenant_id = e.tenant_id and d.event_id = e.id
       join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null
-      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
+      where e.tenant_id = ${tenant_id} and e.subject_id = ${resource_id}
         and e.created_at >= ${since} and e.created_at < ${before}
       order by d.created_at desc, d.id desc limit ${MAX_ITEMS}`,
   ])

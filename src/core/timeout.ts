@@ -1,19 +1,19 @@
-// Time limits for answers of the backend.
+// Time limits for answers of servers.
 
-export class QueueTimeoutError extends Error {
-  override name = 'QueueTimeoutError'
+export class AnswerTimeoutError extends Error {
+  override name = 'AnswerTimeoutError'
 }
 
 /** Extra time to read an answer that arrived while this process was busy. */
 const grace_ms = 10
 
 /**
- * Resolves or rejects like `promise`, or rejects with QueueTimeoutError after `limit_ms`. An answer that arrived in
- * time counts.
+ * Resolves or rejects like `promise`, or rejects with AnswerTimeoutError after `limit_ms`. An answer that arrived in
+ * time counts even if this process was too busy to read it.
  */
 export function withTimeout<T>(promise: Promise<T>, limit_ms: number): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timeOut = () => reject(new QueueTimeoutError(`no answer in ${limit_ms} ms`))
+    const timeOut = () => reject(new AnswerTimeoutError(`no answer in ${limit_ms} ms`))
     let timer = setTimeout(() => {
       timer = setTimeout(timeOut, grace_ms)
     }, limit_ms - grace_ms)
