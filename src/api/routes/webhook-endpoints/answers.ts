@@ -32,7 +32,10 @@ export function createEndpointViews(context: RouteContext): EndpointViews {
   }
 }
 
-/** Presents endpoints. If headers cannot be decrypted, are returned no headers and an error is logged once for each endpoint. */
+/**
+ * Presents endpoints. Headers that cannot be decrypted are returned as empty, and an error is logged once for each
+ * endpoint.
+ */
 function createEndpointView({ vault, log }: RouteContext): EndpointViews['view'] {
   const logged = createRecentNames(MAX_LOGGED_ENDPOINTS)
   return (row, secret) => {
