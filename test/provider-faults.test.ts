@@ -802,7 +802,8 @@ test('a capture in progress at the processor is looked up until it is final', as
   })
   const { status, body } = await client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=1' })
   expect([status, body.status]).toEqual([202, 'capturing'])
-  await still_processing.hit(4)
+  // Each attempt sends the call and then looks it up: the seventh request belongs to the fourth attempt.
+  await still_processing.hit(7)
   expect(await callsOf(world, id, 'capture')).toMatchObject([{ generation: 1, outcome: null }])
   await still_processing.remove()
   await paymentIn(client, id, 'captured')
