@@ -1,11 +1,13 @@
-// Compares sides on a noisy machine: they run alternately, and each side's median counts.
+// Compares programs, such as the product and its floor, on a noisy machine: they run alternately, and the medians of
+// each program count.
 import type { Load } from './load.ts'
 
-/** The figures of a run. The processor time by program is that of the median run. */
+/** The figures of a run. The medians have the `cpu` of the run with the median `cpu_us`. */
 type Measured = Pick<Load, 'count' | 'cpu_us' | 'cpu'>
 
 /**
- * Runs the sides alternately for `rounds` rounds and returns each side's medians. `count` is the sum over all rounds.
+ * Runs the compared programs (`sides`) alternately for `rounds` rounds. Returns the medians of each program; `count` is
+ * the sum over all rounds.
  */
 export async function runAlternately<Name extends string, Result extends Measured = Load>(
   rounds: number,

@@ -1,12 +1,14 @@
-// Measures cost as processor time of all started processes, which varies far less on a busy machine than rates.
+// Measures cost as the processor time of all started processes. On a busy machine, processor time varies far less than
+// rates.
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Linux counts processor time in hundredths of a second. */
 const TICK_MS = 10
 
 /**
- * Milliseconds of processor time by program, of a process and all its descendants. Default: this process (`load`).
- * Empty without /proc. Includes children that have ended, because PostgreSQL starts many short-lived processes.
+ * Milliseconds of processor time by program, of the process `root` and all its descendants. Default: this process,
+ * which has the name `load` in the result. Empty without /proc. Includes ended children, because PostgreSQL starts many
+ * short-lived processes.
  */
 export function cpuTimes(root = process.pid): Map<string, number> {
   const processes = new Map<number, { parent: number; ms: number; name: string }>()

@@ -48,7 +48,7 @@ export function request(
 
 /**
  * Closed loop: every connection sends its next request after each answer. Throws after an unexpected answer. `last`:
- * requests after the end of the time, to complete work in progress.
+ * returns requests that are sent when the time is over, to complete work in progress.
  */
 export async function closedLoop(options: Options & { last?: Options['next'] }): Promise<Load> {
   const { connections, seconds, next, last } = options

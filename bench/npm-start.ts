@@ -8,7 +8,7 @@ import { untilAnswers } from './processes.ts'
 const root = fileURLToPath(new URL('../', import.meta.url))
 const STOP_LIMIT_MS = 40_000
 
-/** Resolves at the first answer of the API. Everything has ended when the disposal resolves. */
+/** Resolves at the first answer of the API. All started processes have ended when the disposal resolves. */
 export async function npmStart(
   data_dir: string,
   env: Record<string, string> = {},

@@ -109,7 +109,7 @@ function asPackaged(file: string): { flags: string[]; env: Record<string, string
     ?.split(' ')
   return {
     flags: tokens?.filter((token) => token.startsWith('--')) ?? [],
-    // A measured process runs in another folder.
+    // The path becomes absolute, because a measured process runs in another folder.
     env: tokens?.[0]?.startsWith('NODE_COMPILE_CACHE=')
       ? { NODE_COMPILE_CACHE: join(root, tokens[0].split('=')[1]!) }
       : {},

@@ -1,4 +1,4 @@
-// The result: one row per measurement with its floor, ratio and bar, as text, Markdown or JSON.
+// The result: one row per measurement with its floor, ratio and required value (`bar`), as text, Markdown or JSON.
 
 export type Row = {
   /** The measure, as in `--only`. */
@@ -6,7 +6,7 @@ export type Row = {
   name: string
   measured: number
   unit: Unit
-  /** The figure to compare with: measured in the same run, or the figure of a peer, which is never judged. */
+  /** The figure to compare with: measured in the same run, or the figure of a peer, for comparison only. */
   floor: { name: string; value: number } | null
   bar: { text: string; met: boolean } | null
   /** For a `cost`: microseconds by program. */
@@ -26,13 +26,13 @@ type Unit =
   | 'us CPU'
   | '%'
 
-/** A row whose bar is at least `times` the floor. */
+/** A row whose value must be at least `times` the floor. */
 export function atLeast(row: Measurement, floor: Floor, times: number): Row {
   const text = times < 1 ? `>= ${Math.round(times * 100)} % of ${floor.name}` : `>= ${times} x ${floor.name}`
   return { ...row, floor, bar: { text, met: row.measured >= floor.value * times } }
 }
 
-/** A row whose bar is at most `times` the floor. */
+/** A row whose value must be at most `times` the floor. */
 export function atMost(row: Measurement, floor: Floor, times: number): Row {
   return {
     ...row,
@@ -41,18 +41,18 @@ export function atMost(row: Measurement, floor: Floor, times: number): Row {
   }
 }
 
-/** A row whose bar is below a fixed figure. */
+/** A row whose value must be below `limit`. */
 export function below(row: Measurement, limit: number): Row {
   return { ...row, floor: null, bar: { text: `< ${limit} ${row.unit}`, met: row.measured < limit } }
 }
 
-/** A row whose bar is at least a fixed figure. */
+/** A row whose value must be at least `limit`. */
 export function above(row: Measurement, limit: number): Row {
   const text = `>= ${limit.toLocaleString('en-US')} ${row.unit}`
   return { ...row, floor: null, bar: { text, met: row.measured >= limit } }
 }
 
-/** A row without a bar. The floor is only for comparison. */
+/** A row without a required value. The floor is only for comparison. */
 export function info(row: Measurement, floor: Floor | null = null): Row {
   return { ...row, floor, bar: null }
 }

@@ -1,5 +1,5 @@
-// Rounds of properties: one per operation of the document, and those of notifications, endless requests, scenarios and
-// floods.
+// Runs rounds of properties: one property for each operation of the OpenAPI document, and the properties of
+// notifications, endless requests, scenarios and floods.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Arbitrary, array, asyncProperty, check, constant, constantFrom } from 'fast-check'
 import { routesOf, type DocumentedRoute } from '#test/documentation.ts'
@@ -21,7 +21,7 @@ import { asCommand, send, type Sent } from './wire.ts'
 export type Finding = {
   property: string
   seed: number
-  /** Leads fast-check directly to the shrunk case. */
+  /** The path with which fast-check replays the shrunk case directly. */
   path: string
   problems: string[]
   /** A shell command that reproduces the finding. */
@@ -98,7 +98,7 @@ export async function runRound(
       seed,
       numRuns: Math.max(1, Math.ceil(runs * share)),
       ...(path !== undefined && { path }),
-      // A flood ends by itself. If it were interrupted, its requests would meet a system that is being closed.
+      // A flood is not interrupted: it would continue to send requests while the system is being closed.
       ...(left_ms < 1e9 && share > 0 && { interruptAfterTimeLimit: left_ms }),
     })
     if (!result.failed || result.counterexamplePath === null) continue

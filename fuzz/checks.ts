@@ -37,7 +37,7 @@ export function problemsWith(target: Target, route: DocumentedRoute, exchange: E
     report("the answer shows another tenant's record")
   if (REVEALING.test(text) && !REVEALING.test(decoded(request_text))) report('the answer reveals internals')
 
-  // A changed path may lead to a host or page with another document.
+  // A mutated path may lead to another host or to a page, whose answers are not JSON.
   const is_other_document = status < 400 && body === undefined
   if (is_other_document) return isOn(route, sent.target) ? [...problems, 'the answer is not JSON'] : problems
   if (headers.get('x-request-id') === undefined) report('the answer has no x-request-id')
@@ -68,7 +68,8 @@ function malformedError(target: Target, { status, body, headers }: RawAnswer): s
   const anyRoute = target.document.components.schemas.ErrorAnswer
   if (anyRoute === undefined) problems.push('the document has no schema of errors')
   if (!/\w/.test(message)) problems.push('the error has no message')
-  if (request_id !== headers.get('x-request-id')) problems.push("the error's request_id is not x-request-id")
+  if (request_id !== headers.get('x-request-id'))
+    problems.push("the error's request_id differs from the header x-request-id")
   if ([429, 503].includes(status) && headers.get('retry-after') === undefined)
     problems.push('the error has no retry-after')
   return problems

@@ -183,7 +183,7 @@ export function createFixtures(
     const existing = ids.get(name)
     if (existing !== undefined) return existing
     const make = creators[name]
-    // A mutated placeholder stays as it is.
+    // A mutated placeholder has no creator and is returned unchanged.
     if (make === undefined) return `@{${name}}`
     const id = await make()
     ids.set(name, id)

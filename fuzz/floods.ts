@@ -1,5 +1,5 @@
 // Floods: one key fills each queue that a caller can fill. Excess requests must be refused with the name of the full
-// queue, another tenant must be answered, and disconnected callers must leave nothing behind.
+// queue, another tenant must be answered, and requests of disconnected callers must not fill the queue.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { openUnfinished, type RawAnswer } from '#test/raw.ts'

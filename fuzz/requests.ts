@@ -1,4 +1,4 @@
-// Requests for an operation of the document: valid ones, with up to two mutations.
+// Generates requests for an operation of the OpenAPI document: valid requests with up to two mutations.
 import {
   type Arbitrary,
   array,

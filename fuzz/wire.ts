@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sendBytes, type RawAnswer } from '#test/raw.ts'
 
 export type Sent = {
-  /** The operation in the document, e.g. `POST /v1/payments/{id}/capture`. */
+  /** The operation in the OpenAPI document, e.g. `POST /v1/payments/{id}/capture`. */
   operation: string
   method: string
   /** Path and query as sent. */

@@ -45,7 +45,8 @@ create table jobs (
   -- Since when the provider has refused every attempt before the call took effect; null if the last attempt was not
   -- refused.
   refused_since timestamptz,
-  -- When the provider's complete list first showed no effect of the call, long enough after the call was last sent.
+  -- When the provider's complete list first showed that the call had no effect. Lists that were read too early after
+  -- the call was last sent do not count.
   absent_since timestamptz,
   provider_reference text,
   -- Does not change while the job is open. As the last column, it stays out of the write-ahead log record of a claim.

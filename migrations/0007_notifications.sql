@@ -1,5 +1,5 @@
--- The reports of providers: their notifications, drifts between their books and ours, their accounts and
--- failures.
+-- Notifications of providers, drifts between their books and ours, the provider accounts of our credentials, and
+-- failed calls to providers.
 
 -- `resource` and `resource_id` reference the root row of a notification. No foreign key: it would lock that row
 -- for each of its notifications. The audit checks that the row exists in the same tenant.

@@ -24,8 +24,8 @@ create table verifications (
   -- The API key of a manual decision.
   decided_by_key_id uuid,
   decided_at timestamptz,
-  -- When the cancellation of the session was requested, and why. Without a reason, a manual decision came first; with a
-  -- reason, the cancellation rejects the verification.
+  -- When the cancellation of the session was requested, and its reason. A cancellation with a reason rejects the
+  -- verification; a cancellation without a reason follows a manual decision.
   cancel_requested_at timestamptz,
   cancellation_reason text check (cancellation_reason in ('abandoned', 'subject_gone')),
   metadata jsonb not null default '{}',

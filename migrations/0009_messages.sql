@@ -62,10 +62,10 @@ create table messages (
   constraint messages_failure check (status not in ('failed', 'undelivered') or failure is not null)
 ) with (fillfactor = 80);
 create index messages_open on messages (tenant_id, created_at) where open;
--- Few messages end badly; the index serves their list.
+-- Few messages end without a delivery; the index serves their list.
 create index messages_ended_badly on messages (tenant_id, created_at) where ended_badly;
 create index messages_terms on messages using gin (terms);
--- Finds the tenants that wrote to a number: an opt-out from it applies to each of them.
+-- Finds the tenants that wrote to a number: an opt-out of the number applies to each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
 -- SMS without a reported delivery or price.
 create index messages_unreported on messages (lookup_at) where lookup_at is not null;

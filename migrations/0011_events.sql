@@ -264,7 +264,7 @@ create index webhook_stats_hour on webhook_stats (hour);
 -- returns nothing while another process runs this function. Runs with the owner's rights, because no process may change
 -- an event otherwise.
 --
--- The lock is taken by a statement of its own: the next statement sees the results of the last holder. An event is
+-- A separate statement takes the lock, so that the next statement sees what the previous holder wrote. An event is
 -- delivered to the endpoints that subscribed when it was created. `queued_at` is that time too, so nothing is sent to
 -- an endpoint that was disabled and enabled again in the meantime.
 --
@@ -285,7 +285,7 @@ begin
     select next.tenant_id from tenant t cross join lateral (
       select u.tenant_id from unsequenced_events u where u.tenant_id > t.tenant_id order by u.tenant_id limit 1) next
   ), share as (
-    -- The number of rows that one event of the tenant creates, and the maximum number of its events.
+    -- For each tenant: the number of rows that one event creates, and the maximum number of events.
     select s.*, greatest(1, 100 / s.cost, most / (s.cost * count(*) over ())) as most_events from (
       select t.tenant_id, 1 + (
         select count(*) from webhook_endpoints p where p.tenant_id = t.tenant_id and p.deleted_at is null) as cost

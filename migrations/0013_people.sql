@@ -7,7 +7,7 @@ create table users (
   name text not null check (length(name) between 1 and 255),
   -- In lower case.
   email text not null unique check (length(email) <= 320),
-  -- Whether the user has proved to read email sent to it.
+  -- Whether the user has proved that they receive email at this address.
   email_verified boolean not null default false,
   image text,
   two_factor_enabled boolean not null default false,

@@ -145,7 +145,7 @@ begin
       ordered, max_in_flight, rate_per_s, metadata),
       update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, notified_at,
       failing_since, enabled_at, deleted_at, updated_at)'),
-    -- The API inserts tests only.
+    -- The API inserts test deliveries only.
     ('sluice_api', 'webhook_deliveries', 'select, insert (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
       next_attempt_at)'),
     ('sluice_api', 'webhook_due', 'select'),

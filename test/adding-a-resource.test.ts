@@ -389,7 +389,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
     expect([omitted, code]).not.toEqual([omitted, 0])
     expect(stdout + stderr, omitted).toMatch(report)
   }
-  // Only these files have errors: nothing else is missing.
+  // No other file has an error, so nothing else is missing.
   const files_with_errors = Array.from(
     types_of_second.stdout.matchAll(/^(\S+)\(.*error TS/gm),
     ([, file]) => file,

@@ -443,11 +443,11 @@ test.for([
   [extract('x', { type: 'nonsense' }), 'input.schema.type', /^must be one of array, .* in a JSON Schema/],
   [extract('x', { properties: { a: 1 } }), 'input.schema.properties.a', /^must be of type object or boolean/],
   [extract('x', { required: 'a' }), 'input.schema.required', /^must be of type array/],
-  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema.$ref', /into the schema itself/],
+  [extract('x', { $ref: 'https://schemas.example/person' }), 'input.schema.$ref', /of the schema itself/],
   [
     extract('x', { anyOf: [{ $ref: '#/$defs/nobody' }] }),
     'input.schema.anyOf.0.$ref',
-    /does not lead to a part/,
+    /does not refer to a part/,
   ],
   [extract('x', { $async: true }), 'input.schema'],
   [extract('x', { $id: 'https://schemas.example/person' }), 'input.schema'],
@@ -527,7 +527,7 @@ test('slow calls of one tenant do not delay another tenant', async ({ world }) =
     .fault({ match: { contains: mark }, fault: 'hold', times: 1_000_000 })
   const request = (client: typeof mine, prompt: string, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...generate(prompt) }, headers)
-  // Some more tasks than the worker has slots.
+  // More tasks than the worker has slots.
   const answers = await Promise.all(Array.from({ length: 120 }, () => request(mine, mark)))
   const running = async () => (await mine.get('/v1/ai/tasks?status=running&limit=100')).body.length
   await eventually(async () => expect(await running()).toBe(75))
@@ -545,7 +545,7 @@ test('many answers whose check exceeds the time limit do not delay another tenan
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
   const request = (client: typeof mine, task: object, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
-  // All schemas differ: each check takes one of two threads for a second.
+  // All schemas differ, so each answer is checked separately. A check occupies one of two threads for a second.
   const schemas = Array.from({ length: 60 }, (_, nth) => ({
     ...HOSTILE['a pattern that backtracks'],
     $comment: `${nth}`,
@@ -583,7 +583,7 @@ test('answers are checked round robin by tenant, and an aborted check ends', asy
   expect(results.slice(3)).toEqual(
     Array.from({ length: 3 }, () => ({ status: 'rejected', reason: new Error('enough') })),
   )
-  // The data is simple, but the schema of this tenant is already recorded as too slow.
+  // The data is simple, but the schema is already recorded as too slow for tenant a.
   const recorded = { schema: { ...schema, $comment: '0' }, data: 'a' }
   const { signal } = new AbortController()
   expect(await findSchemaViolation('a', recorded, signal)).toMatch('too much work')

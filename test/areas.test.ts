@@ -52,7 +52,7 @@ test('all ten areas can be switched off, and the guide to operations names each 
 
 type Cause = { area: Area; as: keyof AreaStates; changes: Partial<Config> }
 
-/** Every cause for which an area is not deployed. */
+/** Each area with each cause for which its routes refuse all requests. */
 const CAUSES: Cause[] = AREA_NAMES.flatMap((area): Cause[] => {
   const { tags, credentials = [] }: (typeof AREAS)[Area] = AREAS[area]
   return [
@@ -66,13 +66,13 @@ const CAUSES: Cause[] = AREA_NAMES.flatMap((area): Cause[] => {
   ]
 })
 
-/** The area in whose section the document lists the operation. */
+/** The area in whose section the OpenAPI document lists the operation. */
 function areaOf({ operation }: DocumentedRoute): Area | undefined {
   const [tag] = operation.tags as string[]
   return AREA_NAMES.find((area) => Object.hasOwn(AREAS[area].tags ?? {}, tag!))
 }
 
-test('the document lists every operation in the section of its area; only the lookup of idempotency keys has no area', async ({
+test('the OpenAPI document lists every operation in the section of its area; only the lookup of idempotency keys has no area', async ({
   world,
 }) => {
   const operations = routesOf(await readDocument(world.client))

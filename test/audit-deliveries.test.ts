@@ -9,8 +9,8 @@ import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
 /**
- * Subscribes to all event types and is older than every event: one delivery waits in its backlog, and its test delivery
- * has a job.
+ * An endpoint that subscribes to all event types and is older than every event. One delivery waits in its backlog, and
+ * its test delivery has a job.
  */
 let endpoint: any
 let delivery: any
@@ -51,7 +51,7 @@ async function findProblems(world: World): Promise<object[]> {
 
 type Damage = { damage: string; repair: string }
 
-// The table `kept` holds the deleted rows until the correction.
+// Deletes the rows that fulfil the condition. The repair restores them from the table `kept`.
 const removed = (table: string, condition: string): Damage => ({
   damage: `create table kept as select * from ${table} where ${condition}; delete from ${table} where ${condition}`,
   repair: `insert into ${table} select * from kept; drop table kept`,

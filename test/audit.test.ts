@@ -17,7 +17,7 @@ import { deliver, fabricatedEvent } from '#test/stripe-events.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 import { startWorker } from '#workers/main.ts'
 
-/** Captured with 1000 and refunded with 300. */
+/** A payment of which 1000 is captured and 300 is refunded. */
 let payment: any
 let refunded: any
 let authorized: any
@@ -239,12 +239,12 @@ describe('the audit reports the row until the correction', () => {
     [
       'a top-up without its created event',
       'top_ups',
-      () => `update events set type = 'top_up.told' where type = 'top_up.created'`,
-      () => `update events set type = 'top_up.created' where type = 'top_up.told'`,
+      () => `update events set type = 'top_up.reported' where type = 'top_up.created'`,
+      () => `update events set type = 'top_up.created' where type = 'top_up.reported'`,
       () => ({
         problem: 'an event reports a change that did not happen',
         id: top_up.id,
-        what: 'top_up.told',
+        what: 'top_up.reported',
       }),
     ],
     [
@@ -311,8 +311,8 @@ describe('the audit reports the row until the correction', () => {
     [
       'a state change without its event',
       'events',
-      () => `update events set type = 'payment.told' where type = 'payment.captured'`,
-      () => `update events set type = 'payment.captured' where type = 'payment.told'`,
+      () => `update events set type = 'payment.reported' where type = 'payment.captured'`,
+      () => `update events set type = 'payment.captured' where type = 'payment.reported'`,
       () => ({
         problem: 'an event is missing or was written twice',
         id: payment.id,

@@ -298,7 +298,7 @@ test('the dialog of an act whose response is lost shows the latest acts, because
   )
 })
 
-test('a timeline says of each retry whether something may have taken effect', async () => {
+test('a timeline shows for each retried attempt whether the attempt may have taken effect', async () => {
   const { world } = dashboard
   const { client } = world
   await fund(client, 1000)
@@ -333,7 +333,7 @@ test('a timeline says of each retry whether something may have taken effect', as
     client.post(`/v1/payments/${id}/capture`, undefined, ASYNC),
   ])
   await Promise.all([payout_fails.hit(), refund_fails.hit(), paymentIn(client, id, 'captured')])
-  // The call under the retired key certainly had no effect, although an attempt before it was in doubt.
+  // The call with the old key certainly had no effect, although the outcome of its first attempt was unknown at first.
   const page = await dashboard.open(`/payments/${id}`, { as: 'operator' })
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await page.getByRole('button', { name: /^Show \d+ minor entr/ }).click()
@@ -467,7 +467,7 @@ test('an operator replays a failed delivery by hand', async () => {
   const hook = await openHook(() => (healthy ? 204 : 500))
   onTestFinished(() => hook.close())
   const endpoint = await registerEndpoint(client, { url: hook.url, types: ['customer.created'] })
-  // An earlier success does not hide that the endpoint is failing now.
+  // The page shows that the endpoint is failing now, although an earlier delivery succeeded.
   await client.post('/v1/customers', { idempotency_key: 'taken', name: 'Ada' })
   await eventually(async () => expect(hook.arrived.splice(0)).toHaveLength(1))
   healthy = false
@@ -529,7 +529,7 @@ test('the statistics of an endpoint are reloaded when its recovery completes', a
   await reloaded
 })
 
-test('an open dialog that disables an endpoint does not become a dialog that enables it when another client disables the endpoint', async () => {
+test('if another client disables an endpoint, an open dialog to disable it does not become a dialog to enable it', async () => {
   const { client } = dashboard.world
   const { id } = await registerEndpoint(client, {
     url: 'http://127.0.0.1:9/switch',

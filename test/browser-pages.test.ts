@@ -47,7 +47,7 @@ type ListParameters = { route: RegExp; values: Record<string, string[]> }
 let parameters: ListParameters[]
 /** Text styles whose contrast is already checked, in light and dark. */
 const checked_styles = new Set<string>()
-/** The filters that the test has compared with the parameters. */
+/** The filters whose options the test has compared with the values of the route's parameters. */
 const checked_filters: string[] = []
 beforeAll(async () => {
   dashboard = await createDashboard({ env: LOOPBACK })

@@ -179,7 +179,7 @@ test('an API key is created, used, rotated and revoked', async () => {
   expect(await field.evaluate((each: any) => each.scrollWidth <= each.clientWidth)).toBe(true)
   await page.keyboard.press('Escape')
   await page.mouse.click(5, 5)
-  // Waits longer than a dialog takes to close.
+  // Waits longer than a dialog takes to close: Escape and the click outside must not have closed this dialog.
   await page.waitForTimeout(500)
   expect(await field.inputValue()).toBe(secret)
   await dialog.getByRole('button', { name: 'Close' }).last().click()

@@ -15,7 +15,7 @@ import { testIn } from '#test/world.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
 import type { WebhooksContext } from '#webhooks/context.ts'
 
-/** The environment of a process of the world. */
+/** The environment variables of a process. */
 let env: Record<string, string>
 
 const test = testIn({ parts: [] })
@@ -241,7 +241,7 @@ test('a process reports a required variable that is missing', async () => {
     [
       'src/api/main.ts',
       { DISABLED_AREAS: 'customers,custommers' },
-      'DISABLED_AREAS: no area is called "custommers"; there are customers, payments',
+      'DISABLED_AREAS: no area is called "custommers"; the areas are customers, payments',
     ],
     ['src/workers/main.ts', { QUEUES: 'payments,paymens' }, 'QUEUES: there is no queue "paymens"'],
     ['src/api/main.ts', { NODE_ENV: 'production', REDIS_URL: '' }, 'REDIS_URL is not set'],

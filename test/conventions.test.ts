@@ -104,7 +104,8 @@ test("all keys of a tenant share a rate limit; the tenant's people and other ten
     for (let n = 0; n < 3; n++) answers.push(await createClient(url, key).get(missing))
   expect(answers[0]!.headers.get('ratelimit')).toMatch(/^"default";r=2;t=\d+, "tenant";r=11;t=\d+$/)
   expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(404))
-  // Each key stays within its own limit, even if the tenant's bucket receives tokens in the meantime.
+  // Each key sends three requests, so that no key exceeds its own limit, even if the tenant's limit recovers in the
+  // meantime.
   let requests = 12
   const refused = await untilRefused(() =>
     createClient(url, keys[Math.floor(requests++ / 3)]!.key).get(missing),
@@ -151,7 +152,7 @@ function limitWithFakeTime(world: World): CallerLimit {
   return createCallerLimit({ ...world.config, RATE_LIMIT_RPS: 500, RATE_LIMIT_BURST: 2000 })
 }
 
-/** True if a request of the key is admitted. An admitted request costs `extra` more requests. */
+/** True if a request of the key is admitted. An admitted request counts as `extra` additional requests. */
 function isAdmitted(limit: CallerLimit, key_id: string, extra = 0): boolean {
   const caller = { key_id, tenant_id: 'one' }
   try {
@@ -207,7 +208,8 @@ test('a key that is refused because other keys exceeded their limits gets the ti
   world,
 }) => {
   const limit = limitWithFakeTime(world)
-  // Five keys pay back more than the tenant's rate, until the first two keys have paid back.
+  // Together, five keys pay back more than the tenant's rate. This ends when the first two keys have paid back their
+  // debts.
   for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
     limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
   let retry_after_s = 0
@@ -238,7 +240,7 @@ test('a large response counts as several requests against the rate limit', async
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
   expect(statuses[5]).toBe(429)
 
-  // The same holds for concurrent requests: few requests are in progress before the first response is counted.
+  // Concurrent requests are refused too: only a few are in progress before the first response is counted.
   const url = await startApiWith(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
   const flood = createClient(url, greedy.key)
   const answers = await Promise.all(Array.from({ length: 90 }, () => flood.get('/v1/customers')))
@@ -736,8 +738,8 @@ test('a client that guesses keys is refused after few lookups of keys; a valid k
     message: expect.stringContaining('this address'),
   })
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-  // The limits: 20 lookups at once and 5 a second, the requests that were in progress or followed before the exhausted
-  // budget took effect, the lookups of the slow lane, and the lookups of the owner's key.
+  // The maximum number of lookups is the sum of: 20 lookups at once and 5 a second; the requests that were in progress,
+  // or began before the exhausted budget took effect; the lookups of the slow lane; the lookups of the owner's key.
   expect(await countKeyLookups(world, statistics)).toBeLessThan(
     before + 20 + 5 * seconds + 2 * 16 + (2 + 10 * seconds) + (2 + seconds),
   )

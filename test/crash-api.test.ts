@@ -114,8 +114,8 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', 
     async () => {
       const api = await deployment.startApi()
       const payment = await authorize(deployment)
-      // The capture is held before its effect, because the processor's notification would settle the job and answer the
-      // caller.
+      // The capture is blocked before its effect. After the effect, the processor's notification would settle the job
+      // and answer the caller.
       const hold = await blockCaptures(deployment, payment, 'before')
       const response = capture(deployment, payment)
       await hold.hit()

@@ -71,7 +71,7 @@ describe.concurrent('Redis', () => {
         api.waitForLine('the queue is up again'),
         worker.waitForLine('the queue is up again'),
       ])
-      // Wake-ups work once a worker receives a wake-up: only a worker that performed a job publishes on this channel.
+      // A message on this channel shows that the queue works again: only a worker that performed a job publishes on it.
       const redis = new Redis(deployment.redis!.url)
       onTestFinished(() => redis.disconnect())
       const published: string[] = []

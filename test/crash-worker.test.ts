@@ -216,7 +216,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 })
 
-// On one queue backend only: the torture runs cover both backends.
+// This test uses one queue backend only: the torture runs cover both backends.
 test.concurrent(
   'a job whose first five workers die completes and takes effect once',
   { timeout: 180_000 },
@@ -237,7 +237,7 @@ test.concurrent(
     }
     expect(await capture(deployment, payment)).toMatchObject(done)
     const attempts = await captureAttempts(deployment, payment)
-    // A worker on a slow machine returns a late claim without an attempt.
+    // On a slow machine a worker may claim the job late and return it. Such an entry is no attempt at the call.
     const attempted = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
     expect(attempted).toEqual([...Array<null>(5).fill(null), 'done'])
     await expectNothingLost(deployment, [payment])

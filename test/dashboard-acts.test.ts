@@ -275,7 +275,7 @@ test("the dashboard lists processes and schedules, and the audit log contains th
   ])
 })
 
-test('a process that stops in order disappears from the list', async () => {
+test('a process that shuts down gracefully disappears from the list', async () => {
   const worker = await deployment.startWorker()
   const isListed = async () => (await findProcesses(dashboard)).some(({ pid }) => pid === worker.pid)
   await until('the process is listed', isListed)

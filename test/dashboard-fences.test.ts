@@ -513,7 +513,7 @@ test('no text in a query or a body causes a server error', async ({ world }) => 
     '/api/find?q=a%0ab',
   ])
     expect([path, (await operator.get(path)).status]).toEqual([path, 400])
-  // Either half of a surrogate pair is cut off.
+  // With one of the two prefixes, the truncation of the text splits a surrogate pair.
   const emoji = '😀'.repeat(600)
   const support = await signedInAs(world, { role: 'support' })
   for (const start of ['', 'x']) {

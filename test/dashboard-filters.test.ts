@@ -1,4 +1,4 @@
-// Filters of the lists: their types follow the API, and an address of a page maps to parameters of the API.
+// Filters of the lists: their types follow the API, and the URL of a page maps to parameters of the API.
 import { expect, test } from 'vitest'
 import { LIST_FILTERS } from '../src/dashboard/web/generated/filters.ts'
 import { fieldsOf, activeFilters, parametersOf } from '../src/dashboard/web/kit/filter-fields.ts'

@@ -22,7 +22,7 @@ test('an amount is shown, typed and exported with the decimals of the API', () =
   }
 })
 
-test('decimals of a currency follow the guide where browsers have other decimals', () => {
+test('an amount has the decimals of its currency in the guide to payments, even if browsers use other decimals', () => {
   const amounts = ['HUF', 'ISK', 'UGX', 'JPY', 'MGA', 'IQD', 'KWD'].map((currency) =>
     decimalAmount(100_000, currency),
   )
@@ -56,7 +56,7 @@ test('an amount in a text has the decimals of its currency', () => {
   ])
 })
 
-test('a text with a number has the singular for one', () => {
+test('a text with the number 1 is in the singular', () => {
   const texts = [0, 1, 2].map((count) => counted(count, 'recent event is', 'recent events are'))
   expect(texts).toEqual(['0 recent events are', '1 recent event is', '2 recent events are'])
   expect([counted(1, 'job'), counted(12, 'job')]).toEqual(['1 job', '12 jobs'])

@@ -261,7 +261,7 @@ test('a timeline has at most the latest 1,000 jobs of a resource', async ({ worl
   await sql`delete from jobs where resource_id = ${resource_id}`
 })
 
-test('an operator resolves a call with an unknown outcome by its effect, and invalid resolutions are refused', async ({
+test('an operator resolves whether a call with an unknown outcome took effect, and invalid resolutions are refused', async ({
   world,
 }) => {
   const { client, sql } = world

@@ -36,8 +36,8 @@ test.beforeAll(async ({ world }) => {
 })
 
 /**
- * Acts, and the roles that may do each act in addition to owner and admin. No act succeeds: the ids are unknown, the
- * bodies empty.
+ * Acts, and the roles that may do each act in addition to owner and admin. No act succeeds: the ids are unknown, and
+ * the bodies are empty.
  */
 const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
   ['createPayment', 'POST', '/api/v1/payments'],
@@ -431,7 +431,7 @@ test('only the recipient can read the link of an invitation', async ({ world }) 
     expect(text).not.toContain(token)
   }
   expect(sent.filter(({ status }) => status === 200).length).toBeGreaterThan(10)
-  // The content of the email is not kept either.
+  // The content of the sent email, which has the link, is erased.
   expect(
     await sql`select status, content, redacted_at is not null as redacted from messages where id = ${id}`,
   ).toEqual([{ status: 'sent', content: null, redacted: true }])

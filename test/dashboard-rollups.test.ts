@@ -87,8 +87,8 @@ test('roll-ups count each job, tenant and payment once', async ({ world }) => {
   expect(counted.length).toBeGreaterThan(2)
   expect(await rolledUp(world, 60)).toEqual(counted)
   expect(await rolledUp(world, 3600)).toEqual(counted)
-  // Arrivals equal finished jobs, because no job was open at the first roll-up. Samples of open jobs are taken less
-  // often.
+  // Arrivals equal finished jobs, because no job was open at the first roll-up. Arrivals are counted later than
+  // finished jobs, with the next sample of open jobs.
   await eventually(async () => {
     await countAll(world)
     const [flow] = await sql`
@@ -157,7 +157,8 @@ test('a roll-up waits for open transactions, and a roll-up whose lease has expir
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
       values (${newId()}, ${tenant_id}, 'payments', ${name}, '{}', 1, 'failed', now())`
     await insert('failed')
-    // The roll-up waits for the open transaction, even longer than it waits at most for new transactions.
+    // The open transaction has written a job, so the roll-up waits for it even after the time limit for other
+    // transactions.
     await sql`update recurring_work set due_at = now(), lease_until = null where name = 'roll-ups'`
     const run = await beginRun(worker, 'roll-ups')
     const start_position = countPositionSchema.parse(run!.position)
@@ -280,7 +281,7 @@ test('the figures of a queue, of its job names and of its provider include waiti
   await eventually(async () =>
     expect(await complianceFigures()).toMatchObject({ due: 0, later: 0, parked: 0, oldest_due_s: 0 }),
   )
-  // The open jobs of a day are the open jobs of the last minute. The row of an hour keeps the maximum.
+  // The figures of a day show the open jobs of the last minute, although the row of the hour keeps the maximum.
   const none = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
   expect(await currentFigures()).toMatchObject([none, { refused: 0, in_doubt: 0, unknown: 0 }])
   await sql`delete from pauses`
@@ -323,7 +324,8 @@ test('a job name without open jobs shows zero due jobs, even hours after the las
   await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([3, 3]))
   await sql`delete from jobs where queue = 'payouts'`
   await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([0, 0]))
-  // The rows of the minutes are too old, and the row of their hour keeps the maximum.
+  // Moves the rows of the job name into the past. The per-minute rows are then too old to be shown, and the row of
+  // their hour keeps the maximum.
   await sql`
     update job_rollups set at = at - interval '2 hours', sampled_at = sampled_at - interval '2 hours'
     where queue = 'payouts' and name <> ''`
@@ -407,7 +409,7 @@ test('without roll-ups the figures state that counting has stopped, the oldest d
     await countAll(world)
     expect(await unresolvedCalls()).toEqual({ unknown: 1, counting: 'current' })
   })
-  // The worker stops for 20 minutes.
+  // Simulates a worker that stopped 20 minutes ago.
   await sql`
     update job_rollups set at = at - interval '20 minutes', sampled_at = sampled_at - interval '20 minutes'
     where resolution = 60 and at > now() - interval '5 minutes'`
@@ -425,7 +427,7 @@ test('without roll-ups the figures state that counting has stopped, the oldest d
   await sql`update recurring_work set lease_until = null where name = 'roll-ups'`
 })
 
-test('roll-ups are deleted after their retention, but the minutes of a tenant only after the sum of their hour', async ({
+test('roll-ups are deleted after their retention, but the per-minute rows of a tenant are kept until their hour is summed', async ({
   world,
 }) => {
   const { sql } = world

@@ -8,7 +8,7 @@ import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
 import { PAYOUT_TEXTS, TOP_UP_TEXTS, VERIFICATION_TEXTS } from '../src/dashboard/web/timeline/row-texts.ts'
 import { labelsOf, placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
 
-/** Resources of jobs without a timeline in sentences. */
+/** Resources whose jobs are not described in sentences in a timeline. */
 const WITHOUT_SENTENCES = ['ai_task', 'message', 'notification', 'webhook_endpoint']
 
 test('exactly the job names of resources with a timeline have texts', () => {

@@ -521,7 +521,8 @@ test('requests from other sites and hosts are refused and change nothing', async
       expect([host, (await sendBytes(url, bytes)).status]).toEqual([host, 403])
     }
   expect((await browser.get('/api/session', { 'sec-fetch-site': 'cross-site' })).status).toBe(200)
-  // A program sends no such headers, and no cookie unless the program adds a cookie.
+  // A program other than a browser does not send `sec-fetch-site`, and sends a cookie only if its author adds the
+  // cookie.
   const bare = requestBytes('POST', '/api/auth/sign-out', {
     host: `localhost:${port}`,
     cookie: Array.from(browser.cookies, ([name, value]) => `${name}=${value}`).join('; '),
@@ -573,7 +574,7 @@ test('responses carry the security headers for browsers', async () => {
     expect([path, (await createBrowser(url).get(path)).status]).not.toEqual([path, 200])
 })
 
-test('request bodies are limited, and bodies for the API have the same limits as with a key', async ({
+test('request bodies are limited, and bodies for the API have the same limits with a session as with an API key', async ({
   world,
 }) => {
   const browser = await signedInAs(world, { role: 'owner' })

@@ -99,7 +99,7 @@ test(
 )
 
 test(
-  'a replaced pool leaves no connection open when the server returns just after its end',
+  'a replaced pool leaves no connection open, even if the server returns before the next attempt to connect',
   { timeout: 60_000 },
   async () => {
     const { hostname, port } = new URL(database.url)
@@ -125,7 +125,7 @@ test(
     const pool = connectDatabase(url.href, { max: 1, application_name: 'replaced' })
     onTestFinished(() => pool.end({ timeout: 0 }))
     await pool`select 1`
-    // More statements than a connection takes at once: the others wait for its next attempts.
+    // More statements than a connection accepts at once: the rest wait until the connection attempts to connect again.
     const statements = Array.from({ length: 250 }, () => pool`select 1`.catch(() => {}))
     server.close()
     for (const client of clients) client.destroy()

@@ -159,7 +159,9 @@ describe('a delivery', () => {
   })
 })
 
-/** Resumes deliveries and blocks the attempt at `endpoint` where it reads its event. Resolves when the attempt runs. */
+/**
+ * Resumes deliveries, and blocks the read of the event in the attempt at `endpoint`. Resolves when the attempt runs.
+ */
 async function blockAttempt(
   world: World,
   endpoint: { id: string },
@@ -307,7 +309,7 @@ describe('a delivery that fails', () => {
         )[0]
       let delay = await findDelay()
       for (; delay === undefined; delay = await findDelay()) await sleep(10)
-      // The row is written shortly after its statement begins, and the delay is counted from that beginning.
+      // The statement may write the row some time after it begins, and counts the delay from its beginning.
       expect(delay.delay_ms).toBeGreaterThan(min_ms - 1_000)
       expect(delay.delay_ms).toBeLessThanOrEqual(max_ms)
       expect(await deliveriesOf(client, endpoint.id)).toMatchObject([
@@ -462,8 +464,8 @@ describe('an endpoint', () => {
       from webhook_deliveries d cross join jsonb_array_elements(d.attempts_log) l
       where d.tenant_id = ${client.tenant_id} and d.type = 'customer.created'`
     expect(hook.arrived).toHaveLength(11)
-    // Nine gaps of 50 ms. On a busy machine the first attempts begin late; without a limit all attempts begin within a
-    // tenth of this time.
+    // The limit requires nine gaps of 50 ms. The time is shorter if the first attempts begin late on a busy machine.
+    // Without a limit all attempts begin within a tenth of this time.
     expect(row!.took_ms).toBeGreaterThan(200)
   })
 

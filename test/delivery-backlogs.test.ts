@@ -57,7 +57,7 @@ async function claim(options: Partial<ClaimOptions> = {}, backlogs = [backlog]):
 
 const LATER = { in_ms: expect.any(Number) }
 
-test('a backlog whose endpoint has its maximum of open requests is scanned after an attempt, at any rate', async () => {
+test('a backlog whose endpoint has its maximum of open requests is scanned after an attempt, even if the rate permits more requests', async () => {
   await createDueDeliveries(3, { rate_per_s: 500, max_in_flight: 2 })
   expect(await claim()).toMatchObject({ jobs: [{}, {}], scanned: [{ backlog, next_scan: 'after_attempt' }] })
   expect(await claim()).toMatchObject({ jobs: [], scanned: [{ backlog, next_scan: 'after_attempt' }] })

@@ -24,8 +24,8 @@ const REFUSED = {
 }
 
 /**
- * Opens receivers that may reach the loopback network unless `options` say otherwise. Returns `post` with default
- * headers and body.
+ * Returns a function that posts to a receiver, with default headers and body. Receivers in the loopback network are
+ * allowed unless `options` overrides this.
  */
 function openPost(options: Partial<ReceiverOptions> = {}) {
   const receivers = openReceivers({ allowed: LOOPBACK, production: false, lookup: toLoopback, ...options })
@@ -182,7 +182,7 @@ test('an excerpt is storable text of at most 1,000 bytes, or 200 bytes if the re
   expect(await excerpt(Buffer.from('x'.repeat(5000)))).toBe('x'.repeat(1000))
   expect(await excerpt(Buffer.from('€'.repeat(5000)))).toBe('€'.repeat(333))
   expect(await excerpt(Buffer.from(`x${'😀'.repeat(2000)}`))).toBe(`x${'😀'.repeat(249)}`)
-  // Each of these bytes becomes three bytes.
+  // Each invalid byte becomes a replacement character of three bytes.
   expect(await excerpt(Buffer.alloc(5000, 0xff))).toBe('\ufffd'.repeat(333))
   for (const status of [200, 299])
     expect(await excerpt(Buffer.from('€'.repeat(5000)), {}, status)).toBe('€'.repeat(66))
@@ -207,7 +207,7 @@ test('only the beginning of an endless response is read', async () => {
   const post = openPost()
   expect(await post(url)).toMatchObject({ status: 200, excerpt: 'x'.repeat(200) })
   await untilClosed(sockets)
-  // At most the socket buffers on both sides.
+  // The receiver can write at most as many bytes as the socket buffers on both sides hold.
   expect(written).toBeLessThan(16 * 1024 * 1024)
   expect(await post(url)).toMatchObject({ status: 200 })
   expect(sockets).toHaveLength(2)
@@ -238,7 +238,8 @@ test('the status of a response counts even if the body is slow, incomplete or in
 test('informational responses are skipped', async () => {
   const early = await startReceiver(`HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n${httpAnswer(410, 'gone')}`)
   expect(await openPost()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
-  // The same holds for informational responses that were not requested, for several of them, and byte by byte.
+  // Informational responses are also skipped if they were not requested, if there are several, and if they arrive byte
+  // by byte.
   for (const first of [
     'HTTP/1.1 100 Continue\r\n\r\n',
     'HTTP/1.1 100 Continue\r\nvia: a\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 \r\n\r\n',

@@ -51,7 +51,7 @@ async function attemptsByResult(): Promise<Record<string, number>> {
   return Object.fromEntries(values.map(({ labels, value }) => [String(labels.result), value]))
 }
 
-/** The increase of each result's count since the counts `before`. */
+/** The results whose counts have increased since `before`, each with the increase. */
 async function increasesSince(before: Record<string, number>) {
   const now = Object.entries(await attemptsByResult())
   const more = now.map(([result, value]) => [result, value - (before[result] ?? 0)] as const)

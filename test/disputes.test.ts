@@ -91,7 +91,8 @@ describe('any order of the notifications of a dispute', () => {
   }
 
   test('a won dispute settles alike for any first notification', async ({ world }) => {
-    // created, funds_withdrawn, updated, funds_reinstated and closed. The worker does not read their content.
+    // The events are created, funds_withdrawn, updated, funds_reinstated and closed. The worker does not read the
+    // content of an event.
     const orders = rotationsOf([0, 1, 2, 3, 4])
     const disputes = await wonDisputes(world, orders.length)
     await deliverInOrders(
@@ -231,7 +232,7 @@ test('an outdated response of the processor does not overwrite a newer response'
   const later = (await eventsOf(world, payment)).slice(1)
   await deliverAll(world, later)
   await disputeIn(world.client, payment.id, 'won')
-  // The response on hold is older than the end of the dispute, and states no time.
+  // The blocked response is older than the end of the dispute, and contains no time.
   await hold.remove()
   await untilAttempted(world, [created!, ...later])
   await world.drain()
@@ -409,12 +410,13 @@ test('the audit finds missing postings and events, and wrong statuses, of disput
   await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${condition}`
   const won = 'won_disputes: a dispute is won and not reinstated'
   expect(await problems()).toContain(won)
-  // The payment has not changed for a day.
+  // An audit of changes reports the dispute even if the payment has not changed in the audited period.
   const changes = await auditChanges(sql, new Date(Date.now() + 86_400_000).toISOString(), [])
   expect(changes.problems.map(({ check, problem }) => `${check}: ${problem}`)).toContain(won)
   await sql`update disputes set status = 'needs_response', closed_at = null ${condition}`
   expect(await problems()).toEqual([])
-  // A reserved refund does not block a parked dispute.
+  // A parked notification of a dispute can be applied even while a refund reserves an amount, and the audit reports
+  // this.
   const [created] = await eventsOf(world, payment)
   await sql`
     update notifications set state = 'parked', reason = 'does_not_fit', parked_at = now(), applied_at = null

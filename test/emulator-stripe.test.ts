@@ -1,4 +1,4 @@
-// The Stripe emulator behaves like Stripe, as seen by Stripe's SDK.
+// Tests with Stripe's SDK that the Stripe emulator behaves like Stripe.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -835,7 +835,7 @@ describe('the emulator server', () => {
       `http://localhost:${port}`,
     ])
       expect([origin, await change({ origin })]).toEqual([origin, 403])
-    // The buyer follows a link from the shop.
+    // A read from another site is permitted: the buyer follows a link from the shop.
     expect(await statusOf('GET', '/_emulator/clock', { origin: 'https://shop.example' })).toBe(200)
   })
 

@@ -231,7 +231,7 @@ test('a message that cannot be decrypted hides neither its own event nor other e
   await eventually(async () => expect(hook.arrived.map(({ body }) => body.data.id)).toContain(payment.id))
 })
 
-test('a page of events needs one extra statement for each type of resource whose rows complete its events, and none without such events', async ({
+test('a page of events needs one extra statement for each resource type from which event data is read, and no extra statement otherwise', async ({
   world,
 }) => {
   const shop = await world.clientOf()

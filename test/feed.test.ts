@@ -335,7 +335,9 @@ describe('a waiting request', () => {
     ])
   })
 
-  test('reads again after each message of the queue, even without a new event', async ({ world }) => {
+  test('reads again after each state that the queue publishes for its tenant, even without a new event', async ({
+    world,
+  }) => {
     const reader = await world.clientOf()
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
@@ -363,7 +365,7 @@ describe('a waiting request', () => {
           gen_random_uuid(), '{}', true, n, '2026-01-01T00:00:00Z'::timestamptz + n * interval '10 seconds'
         from generate_series(1, 60000) n`
       await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 60000)`
-      // Statistics as after autovacuum.
+      // Creates the statistics that autovacuum would create.
       await world.sql`analyze events`
       const found = async (query: string) =>
         sequencesOf((await reader.get(`/v1/events?limit=3${type}&${query}`)).body)

@@ -55,7 +55,7 @@ for (const name of ORDERED_NAMES) {
 let reader: Client
 /** The folder in which the commands run, with the programs that the guides ask a reader to save. */
 let folder: Awaited<ReturnType<typeof createTemporaryFolder>>
-// The same networks as under `npm start`.
+// Webhooks may be sent to the same networks as under `npm start`.
 const test = testIn({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128' } })
 test.beforeAll(async ({ world }) => {
   reader = createClient(world.client.url, '')
@@ -124,7 +124,7 @@ test('the guide to events waits for the next event after all earlier events, eve
   expect(new_events.filter(({ sequence }) => sequence <= 101)).toEqual([])
 })
 
-test('the commands of a guide end when the guide is followed a second time', async ({ world }) => {
+test('the commands of a guide also end when they are run a second time', async ({ world }) => {
   const guides = ['wallet', 'payouts', 'kyc', 'disputes']
   // Two polls are enough, because all events have arrived.
   const before = 'sleep() { :; }; seq() { echo 1 2; }'
@@ -315,11 +315,11 @@ test('the doc_url of an error leads to the paragraph of its code, and every code
   for (const [code, [status]] of Object.entries(ERRORS))
     expect(page.text).toMatch(new RegExp(`id="${code}"[^]{1,120}<p><strong>${status}\\.</strong> `))
   const { doc_url } = (await reader.get('/v1/customers')).body.error
-  // This API has no public address.
+  // API_URL was not set when this API started, so the link has the address at which the API listens.
   expect(doc_url).toBe(`${reader.url}/docs/guides/errors#unauthorized`)
 })
 
-test('the guides name every test method, fault, scope, queue, event, kind of transaction and waiting request', async () => {
+test('the guides name every test payment method, fault, scope, queue, event type, kind of transaction and request that can wait', async () => {
   const emulated = await readFile(new URL('../src/emulators/stripe/methods.ts', import.meta.url), 'utf8')
   const methods = await guide('test-methods')
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)

@@ -45,11 +45,11 @@ afterAll(async () => {
   await worker?.end()
 })
 
-/** Moves the end of finished jobs and notifications two hours into the past, once for each row. */
+/** Moves the end of jobs and notifications that finished in the last hour two hours into the past. */
 async function ageFinished(world: World): Promise<void> {
   await world.sql`
     update jobs set finished_at = finished_at - interval '2 hours' where finished_at > now() - interval '1 hour'`
-  // Notifications without a job are dated back by their own times.
+  // Notifications without a job have only their own times, which are moved in the same way.
   await world.sql`
     update notifications n
     set applied_at = applied_at - interval '2 hours',

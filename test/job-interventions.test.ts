@@ -123,7 +123,7 @@ test('one command resolves all unknown jobs of a tenant and no other jobs, and r
   const { tenant, refunds, statuses, capture, resume } = await createUnknownRefunds(world)
   const other = await unknownRefund(world)
   const filter = ['--state', 'unknown', '--tenant', tenant]
-  // Each job needs a reference of its own.
+  // Several jobs cannot be resolved as done at once, because each job needs its own reference.
   const done = await jobs(world, 'resolve', ...filter, '--as', 'done', ...BY)
   expect(done.stdout).toContain('0 jobs are resolved.')
   expect(done.stdout).toContain('The reference is required')
@@ -172,7 +172,7 @@ test('an act resolves the unknown jobs that match its filter, and no act can res
   await resume()
 })
 
-/** Does the work while another refund, which the processor refuses, reserves the amount. */
+/** Runs `work` while another refund reserves the amount. The processor then refuses this refund. */
 async function releaseAnotherRefund(world: World, payment: any, work: () => Promise<void>): Promise<void> {
   const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
   const hold = await fault(world, { match, fault: { hold: 'before' } })
@@ -268,7 +268,7 @@ test('a refund that a notification has settled cannot be resolved as failed', as
   await awaitRefundStatus(client, refund_id, 'succeeded')
   const refused = await eventually(async () => {
     const answer = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
-    // A running job cannot be resolved.
+    // While the job is running, the refusal has another reason, so the command is repeated.
     expect(answer.stderr).not.toContain('running')
     return answer
   })

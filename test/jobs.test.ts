@@ -144,7 +144,7 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
     const [paused] = await world.sql<{ at_ms: number }[]>`
       select extract(epoch from created_at)::float8 * 1000 as at_ms from pauses where queue = 'payments'`
     const before = expected.length
-    // New jobs arrive until the limit of one second has passed by far.
+    // New jobs arrive until long after the second within which the pause must take effect.
     await eventually(async () => expect(Date.now()).toBeGreaterThan(paused!.at_ms + 2500))
     await eventually(async () => expect(expected.length).toBeGreaterThan(before + 30))
     stop.abort()
@@ -432,7 +432,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     const [refused] = await claimJobs(sql, [id], claimOptions('w'))
     expect(refused).toMatchObject({ failures: 4, call: { in_doubt: true, refused_ms: expect.any(Number) } })
     expect(neverSent(refused!.call!, { kind: 'retry', reason: '429' })).toBe(false)
-    // No call with a new key is unresolved.
+    // After the change to a new key, no attempt of the call is in doubt.
     await settleJobs(sql, [settlement(refused!, rotate('new key'))])
     await sql`update jobs set run_at = now() where id = ${id}`
     const [rotated] = await claimJobs(sql, [id], claimOptions('w'))
@@ -440,7 +440,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     const attempts = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
     expect([...attempts]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
     await settleJobs(sql, [settlement(rotated!, retry('the lookup failed'))])
-    // A day later the call is only looked up, and a returned lookup does not remove the time of the sending.
+    // A day later the call is only looked up. A lookup that the worker returns does not remove the time of the sending.
     await sql`
       update jobs set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where id = ${id}`
     const aged = await sentAt()
@@ -593,7 +593,7 @@ describeIn('attempts', { notifications: false }, (test) => {
     await paymentIn(client, id, 'captured')
   })
 
-  /** Sets the state of the job to that after its process died in each attempt. */
+  /** Puts the job into the state after each of its attempts has ended with the death of the worker. */
   async function poison(world: World, job_id: string): Promise<void> {
     await world.sql`
       update jobs set state = 'running', attempt = max_attempts, worker = 'dead worker', started_at = now(),
@@ -632,7 +632,7 @@ describeIn('attempts', { notifications: false }, (test) => {
     await resumeJobs(world.sql, { tenant_id: world.tenant_id })
     const stateOfJob = async () =>
       (await world.sql`select state, run_at = 'infinity' as parked from jobs where id = ${job!.id}`)[0]
-    // The attempts permit one lookup, in which one more worker may die.
+    // After the last attempt one lookup is permitted. If its worker dies too, the job is parked.
     await eventually(async () => expect((await stateOfJob())!.state).toBe('unknown'))
     await poison(world, job!.id)
     await world.sql`update jobs set attempt = attempt + 1 where id = ${job!.id}`
@@ -653,7 +653,7 @@ describeIn('attempts', { notifications: false }, (test) => {
     })
   })
 
-  test('a job with a name that no worker of this version has stays ready for a worker of another version', async ({
+  test('a job whose name this version does not support stays ready for a worker of another version', async ({
     world,
     client,
   }) => {

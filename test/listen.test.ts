@@ -36,7 +36,7 @@ function eventOf(sequence: number, type = 'payment.captured', more: object = {})
 const eventsUpTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, at) => eventOf(first + at))
 
-/** The test at whose end the servers and processes are stopped. */
+/** The context of a test, at the end of which the test's servers and processes are stopped. */
 type TestEnd = Pick<TestContext, 'onTestFinished'>
 
 /** A local HTTP server. Its handler receives the body of each request. */
@@ -62,7 +62,7 @@ async function serve(
   return { url: `http://127.0.0.1:${used_port}`, port: used_port, close }
 }
 
-/** The feed of a tenant, as the API answers it. */
+/** A server that returns the feed of a tenant as the API does. */
 async function serveFeed(test_end: TestEnd, first: Event[] = [], port = 0) {
   const events = [...first]
   const requests: { query: Record<string, string>; prefer: string | undefined; key: string | undefined }[] =
@@ -187,7 +187,7 @@ test.concurrent('with --after the command starts after the given event, and the 
   await running.end('SIGTERM')
 })
 
-test.concurrent('the API does the filtering if the command filters a single type', async (test_end) => {
+test.concurrent('the API applies the filter if the command filters a single type', async (test_end) => {
   const feed = await serveFeed(test_end, [eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
   const receiver = await serveReceiver(test_end)
   await listen(test_end, [
@@ -216,7 +216,7 @@ test.concurrent.for<[string, number, Event[]]>([
     const feed = await serveFeed(test_end, events)
     const running = await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
     expect(running.output()).toContain(
-      `The events of ${feed.url} after ${newest} go to http://127.0.0.1:9/hook`,
+      `The events of ${feed.url} after sequence ${newest} are forwarded to http://127.0.0.1:9/hook`,
     )
     await feed.awaitRequestAfter(newest)
     expect(feed.requests.length).toBeLessThan(25)
@@ -331,7 +331,7 @@ test.concurrent.each([
   [[...TO, '--types', 'dispute.*'], '--types: `dispute.*` is not an event type'],
   [[...TO, '--types', ','], '--types: name at least one'],
   [[...TO, '--after', 'x'], '--after must be the sequence of an event, or 0'],
-  [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes, base64'],
+  [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes in base64'],
   [[...TO, '--key', 'a b'], 'The value of --key is not an API key.'],
   [
     [...TO, '--after', '-1'],
@@ -362,7 +362,7 @@ test.concurrent.for<[number, string, string]>([
   [
     500,
     'misconfigured_gateway',
-    'has no events: the area is switched off there (500 misconfigured_gateway: ',
+    'has no events: the area is not deployed there (500 misconfigured_gateway: ',
   ],
 ])('the response %i %s ends the command with exit code 1', async ([status, code, message], test_end) => {
   const api = await serve(test_end, (_request, response) => {

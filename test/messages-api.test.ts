@@ -53,7 +53,7 @@ async function countRows(world: World): Promise<unknown> {
       (select count(*) from message_attachments) as files, (select sum(used) from message_limits) as used`
   return row
 }
-/** A client of another API of this world, with changed settings. */
+/** A client of a second API on the same database, with changed settings. */
 async function apiWith(
   world: World,
   changes: Partial<World['config']>,
@@ -913,7 +913,7 @@ async function extendWindows(world: World, tenant_id: string) {
 const countOf = (responses: Answer[], status: number) =>
   responses.filter((response) => response.status === status).length
 
-test('of 100 concurrent messages as many are accepted as the limit of the minute still permits', async ({
+test('of 100 concurrent messages, exactly the number that the limit per minute still permits is accepted', async ({
   world,
   client,
 }) => {
@@ -944,7 +944,7 @@ test('of 100 concurrent messages as many are accepted as the limit of the minute
   expect((await email(client, {}, ASYNC, limited)).status).toBe(202)
 })
 
-test('of 100 concurrent messages as many are accepted as the limit of a destination still permits, whatever other destinations they have', async ({
+test('of 100 concurrent messages to one destination, exactly the number that its limit still permits is accepted, whatever their other destinations', async ({
   world,
   client,
 }) => {

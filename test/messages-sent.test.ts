@@ -57,7 +57,9 @@ const smsTo = async (world: World, to: string): Promise<any[]> => {
 const emailsTo = async (world: World, to: string): Promise<any[]> =>
   await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(to)}`)
 
-/** Sets the job of a waiting message as if the workers of all its attempts had died, and makes the job due. */
+/**
+ * Puts the job of a waiting message into the state after the workers of all its attempts have died. Makes the job due.
+ */
 const exhaustAttempts = async (world: World, id: string) =>
   await world.sql`
     update jobs set attempt = max_attempts + 1, in_doubt = true, run_at = now() where resource_id = ${id}`
@@ -389,7 +391,7 @@ describe('an email', () => {
     expect(late.raw).toContain(body.provider_reference)
   })
 
-  test('is sent to permanently deferred recipients in five attempts, and then these recipients are refused', async ({
+  test('is attempted five times for recipients that the server always defers, and then these recipients are refused', async ({
     world,
   }) => {
     const { body } = await sendEmail(world, ['here@example.com', 'alan@defer.example'], ASYNC)
@@ -514,7 +516,7 @@ describe('an email', () => {
     expect((await emailsTo(world, 'doubt@example.com')).length).toBeLessThanOrEqual(1)
     const message = /accepted the email is unknown/
     expect((await world.client.get(`/v1/messages/${body.id}`)).body.recipients[1].message).toMatch(message)
-    // The same applies to a retry whose worker dies.
+    // An email is not sent twice either if the worker of a retry dies.
     const lost = (await sendEmail(world, ['safe@example.com', 'away@defer.example'])).body
     await world.sql`
       with m as (

@@ -70,7 +70,7 @@ const freshAddress = () => `ada${(numbers += 1)}@example.com`
 const freshSid = () => `SM${randomBytes(16).toString('hex')}`
 
 const clientOf = ({ key }: { key: string }) => createClient(api.url!, key)
-/** The fields of an email, or of an SMS if `to` is a number. */
+/** The fields of an email, or of an SMS if `to` is a string. */
 type MessageFields = { to: string | string[]; from?: string } & Record<string, unknown>
 const send = async (
   fields: MessageFields,
@@ -664,7 +664,7 @@ describe('incoming SMS and suppressions', () => {
     )
   })
 
-  test('a keyword that is received before its opt-out is lifted does not restore the opt-out, and a later keyword does', async ({
+  test('an opt-out keyword that was received before the opt-out was lifted does not restore the opt-out; a keyword that is received later does', async ({
     world,
   }) => {
     const number = freshNumber()
@@ -832,7 +832,7 @@ describe('incoming SMS and suppressions', () => {
     const from_number = `/v1/messages?from=${encodeURIComponent(number)}`
     expect((await client.get(from_number)).body.map((each: any) => each.id)).toEqual([our_message.id])
     expect((await clientOf(other).get(from_number)).body).toEqual([])
-    // Outgoing messages are not found by their sender.
+    // The filter `from` does not find outgoing messages.
     expect((await client.get(`/v1/messages?from=${encodeURIComponent(SENDER)}`)).body).toEqual([])
     expect(await readMessageState(world, our_message.id)).toMatchObject({ events: ['received'], job: null })
     const [event] = await world.sql<{ data: object }[]>`
@@ -1000,7 +1000,7 @@ describe('an event of an email', () => {
       recipients: ['bounced', 'accepted'],
       events: ['created', 'sent', 'bounced'],
     })
-    // The same bounce with another event id.
+    // Repeats the bounce with another event id.
     await postEmailEvent(world, 'email.bounced', id, bareAddress(ada), bounce)
     await awaitNotifications(world)
     expect(await suppressionsOf(world, 'email', ada)).toMatchObject([

@@ -112,10 +112,10 @@ describe('five webhooks in all orders', () => {
   }, 180_000)
 
   test('have the same result if the response to our own authorization arrives last', async ({ world }) => {
-    // Every third order: each of the five event types comes first and last.
+    // Tests every third order. In these orders each of the five event types comes first and comes last.
     const orders = ordersOf(KINDS).filter((_, index) => index % 3 === 0)
-    // In parts: the responses of a part are held back during its webhooks, and a difference that lasts for 5 s would
-    // become a drift.
+    // Tests the orders in parts. The processor blocks the responses of a part until its webhooks are delivered, and a
+    // difference that lasts for 5 s would become a drift.
     for (let start = 0; start < orders.length; start += 20) {
       const part = orders.slice(start, start + 20)
       const blocked = await fault(world, {

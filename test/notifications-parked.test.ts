@@ -279,7 +279,9 @@ describe('ten notifications that kill their worker at each attempt', () => {
     await eventually(async () => expect(new Set(await statesOf(world, events))).toEqual(new Set(['parked'])))
 
     const poisonIds = (report: { problems: { problem: string; id: string | null }[] }) =>
-      report.problems.filter(({ problem }) => problem === 'a notification was given up').map(({ id }) => id)
+      report.problems
+        .filter(({ problem }) => problem === 'a notification was parked after repeated failures')
+        .map(({ id }) => id)
     expect(new Set(poisonIds(await auditEverything(world.sql)))).toEqual(new Set(ids))
     expect(poisonIds(await auditChanges(world.sql, started_at, []))).toHaveLength(10)
     const later = new Date(Date.now() + 1000 * DAY_S).toISOString()

@@ -71,7 +71,7 @@ async function countNotifications(
   state: string,
 ): Promise<number> {
   const { values } = await metrics[counter].get()
-  // The sum over the other labels. Other tests may count in the same process.
+  // Sums over the other labels of the counter.
   return values.filter(({ labels }) => labels['state'] === state).reduce((sum, { value }) => sum + value, 0)
 }
 
@@ -369,7 +369,7 @@ test('a notification that waits for a lookup longer than five seconds gets a job
   const setReceivedAgo = async (event: StripeEvent, seconds: number) =>
     await world.sql`
       update notifications set received_at = now() - ${seconds} * interval '1 second' where id = ${notificationId(event)}`
-  // The first notification stays recent, as in a sequence of lookups.
+  // The lookup for the first notification counts as recent, as if several lookups had followed one another.
   await setReceivedAgo(created, -60)
   await setReceivedAgo(waits, 6)
   await eventually(async () =>

@@ -325,7 +325,7 @@ test('created_from is inclusive and created_to is exclusive in all lists', async
   }
 })
 
-/** A slow task. */
+/** Creates a slow task. */
 async function aiTask(client: Client): Promise<{ id: string }> {
   const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: '[[slow]]' } }
   return (await client.post('/v1/ai/tasks', task)).body
@@ -351,7 +351,7 @@ async function recovery(client: Client): Promise<{ id: string }> {
   return (await client.post(path, { since: '2026-01-01T00:00:00Z' })).body
 }
 
-/** A scheduled email, which waits until the email is canceled. */
+/** Creates a scheduled email, which is not sent before the test cancels it. */
 async function scheduledEmail(client: Client): Promise<{ id: string }> {
   const send_at = new Date(Date.now() + 86_400_000)
   const email = {
@@ -850,7 +850,7 @@ test('responses match their schemas', async ({ world }) => {
       'POST',
       '/v1/compliance/kyc/{id}/decide',
       `/v1/compliance/kyc/${verification.id}/decide`,
-      { decision: 'approved', reason: 'Seen in person.' },
+      { decision: 'approved', reason: 'The document was seen in person.' },
     ],
     ['POST', '/v1/compliance/kyc/{id}/link', `/v1/compliance/kyc/${verification.id}/link`],
     ['GET', '/v1/compliance/kyc/{id}/timeline', `/v1/compliance/kyc/${verification.id}/timeline`],

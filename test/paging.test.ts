@@ -245,7 +245,7 @@ test('all combinations of filters together need few prepared statements', async 
       (all, choices) => all.flatMap((each) => [each, ...choices.map((choice) => [...each, choice])]),
       [[]],
     )
-    // At most the number of concurrent requests of a key.
+    // Sends no more requests at a time than a key may have in progress.
     while (queries.length > 0) {
       const answers = await Promise.all(
         queries.splice(0, 30).map((query) => world.client.get(`/v1/${list}?${query.join('&')}`)),

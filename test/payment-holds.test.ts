@@ -25,7 +25,7 @@ async function eventsOf(world: World, id: string, type: string): Promise<any[]> 
   return rows.map(({ data }) => data)
 }
 
-test('held payments are listed by the time at which their hold expires', async ({ world }) => {
+test('payments with a hold are listed by the time at which the hold expires', async ({ world }) => {
   const shop = await world.clientOf()
   const payments = [await authorizedPayment(shop), await authorizedPayment(shop), await capturedPayment(shop)]
   await createPayment(shop, { payment_method: 'pm_card_threeDSecure2Required' })

@@ -280,8 +280,8 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
       await Promise.all(Array.from({ length: 20 }, (_, nth) => createAndEnd(batch * 20 + nth)))
     expect(ids.length).toBeGreaterThan(4)
     await world.drain()
-    // Pays the payouts that are still open at the processor; the emulator refuses the other payouts. The responses may
-    // lack some payouts.
+    // Marks all payouts at the processor as paid; the emulator refuses this for payouts that are final. The references
+    // are read from the database, because some responses have no reference.
     const at_processor = await world.sql<{ processor_reference: string }[]>`
       select processor_reference from payouts where id = any(${ids}::uuid[]) and processor_reference like 'po\\_%'`
     for (const { processor_reference } of at_processor)
@@ -303,7 +303,7 @@ describe('concurrent requests', () => {
     Promise.all(Array.from({ length: count }, (_, nth) => work(nth)))
   const accepted = (answers: { status: number }[]) => answers.filter(({ status }) => status === 201).length
 
-  test('of 100 payouts of the whole balance one payout is accepted, and the others are refused with the remaining amount', async ({
+  test('for 100 payouts of the whole balance create one payout; the others are refused with the remaining amount', async ({
     world,
   }) => {
     const client = await clientWithBalance(world, 1000)

@@ -570,7 +570,7 @@ describe('a manual failure', () => {
 
   test.for([
     ['that were all refused', ['rate_limited_429']],
-    ['with a last refusal of our credentials', ['rate_limited_429', 'refuse_401']],
+    ['of which the last was refused because of wrong credentials', ['rate_limited_429', 'refuse_401']],
   ] as const)('after calls %s takes effect at once', async ([_what, refusals], { world }) => {
     const own = await clientWithBalance(world, 100)
     const description = freshKey()

@@ -47,7 +47,8 @@ const FAULTS: Fault[] = [
       }
       const sql = open(url, { connect_timeout: 1, backoff: () => 0.1, socket })
       await sql`select 1`
-      // Two connections close immediately after each other, the later one first, and a statement is sent in between.
+      // The driver's connection and a second socket close immediately after each other. A statement is sent when the
+      // second socket has closed.
       const other = await socket()
       const unsent = once(other, 'close').then(() => sql`select 2`.catch(codeOf))
       sockets[0]!.destroy()
@@ -72,7 +73,7 @@ const FAULTS: Fault[] = [
   },
   {
     name: 'row-holes',
-    title: 'the result after a statement that fails half-way begins with holes',
+    title: 'the result after a statement that fails after some rows begins with empty array elements',
     async isPresent({ open }, url) {
       const sql = open(url)
       const failing = sql`select 1 / (3 - n) from generate_series(1, 5) n`.catch(codeOf)

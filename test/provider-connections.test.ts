@@ -522,7 +522,7 @@ const page = (id: string, refund_id: string, has_more: boolean) => ({
   data: [{ ...REFUND, id, metadata: { sluice_refund_id: refund_id } }],
 })
 
-test('a refund is searched on every page, before one common deadline', async () => {
+test('the search for a refund reads every page, and all pages have one common deadline', async () => {
   const { api_base, received } = await serve((socket, request) => {
     answer(
       200,

@@ -204,7 +204,7 @@ test('a late hold of a payment that was canceled without a repeated call is rele
   expect(await awaitReleased(world, id, await createLateHold(world, id))).toMatchObject(CANCELED)
 })
 
-/** Cancels a payment without a repeated call while the processor reports the object that `make` creates. */
+/** Cancels a payment whose call was not repeated, while the processor reports the object that `make` creates. */
 async function reportDuringCancellation(
   world: World,
   make: (world: World, payment_id: string) => Promise<string>,
@@ -371,7 +371,7 @@ test('a late session that appears after the second session is canceled', async (
   expect(verification).toMatchObject({ status: 'requires_input', provider_reference })
 })
 
-test('a late session of a verification that was rejected because of its repeated call is canceled', async ({
+test('a session that appears late is canceled if its verification was rejected because of a repeated call', async ({
   world,
 }) => {
   const { request, match } = await failFirstCall(world)

@@ -116,7 +116,10 @@ describe.concurrent.for(FAULTS)('%s', ([, script]) => {
 })
 
 describe.concurrent('a stored error 500 that the processor replays for the key', () => {
-  test('ends the doubt with its new key, as the timeline shows', async ({ world, client }) => {
+  test('leads to a new key, under which no attempt is in doubt, as the timeline shows', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await authorizedPayment(client)
     const match = { path: `${processor_reference}/capture` }
     await fault(world, { match, fault: 'drop_before' })
@@ -280,7 +283,7 @@ describe.concurrent('a stored error 500 that the processor replays for the key',
     },
   )
 
-  /** Makes the next lookup due twice, and checks that no request is sent. */
+  /** Makes a lookup due, two times, and checks that the call itself is not sent again. */
   async function expectLookupsOnly(world: World, payment_id: string, operation: string): Promise<void> {
     const sent = (await callsOf(world, payment_id, operation)).map(({ key, requests }) => [
       key,
@@ -500,7 +503,7 @@ describe('after many attempts', () => {
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     return payment_id
   }
-  /** Sends a request whose job is changed as if it had been refused for these hours. Default: 25. */
+  /** Sends a request, and changes its job as if the processor had refused the call for this many hours. Default: 25. */
   const requestWithRefusals = (world: World, request: () => Promise<string>, hours = 25) =>
     requestAndChange(
       world,
@@ -560,7 +563,7 @@ describe('after many attempts', () => {
     await expectOneKey(world, body.id, 'authorize')
   })
 
-  test('a call that an attempt may have sent stays uncertain, even if the next attempt sends nothing', async ({
+  test('a call that an attempt may have sent still counts as possibly sent, even if the next attempt sends nothing', async ({
     world,
     client,
   }) => {
@@ -823,7 +826,7 @@ test('an authorization in progress at the processor is looked up until it is fin
   client,
 }) => {
   const description = freshKey()
-  // The key returns its stored response.
+  // All responses to the call report that the authorization is in progress.
   const still_processing = await fault(world, {
     match: { contains: description },
     times: 1000,
@@ -925,7 +928,7 @@ test('Retry-After: 0 does not shorten the usual delay', async ({ world, client }
       from jobs j join job_attempts a on a.job_id = j.id and a.attempt = j.attempt
       where j.resource_id = ${body.id} and j.attempt >= 4`
     expect(job).toMatchObject({ state: 'ready' })
-    // The minimum is a tenth of 250 ms after four doublings.
+    // The delay is at least a tenth of 4 s: 250 ms, doubled after each of four failures.
     expect(job!.gap_ms).toBeGreaterThan(350)
   })
   await busy.remove()

@@ -134,7 +134,9 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** A world whose providers answer requests with a marker invalidly, and all others as the emulators do. */
+/**
+ * Starts a world whose providers give invalid responses to requests with a marker. Emulators answer all other requests.
+ */
 async function createInvalidlyAnsweredWorld(): Promise<World> {
   const server = createHttpServer((request, response) => {
     answer(request, response).catch(() => request.socket.destroy())

@@ -95,7 +95,7 @@ async function requestStripe(
   return await answer.json()
 }
 
-/** The count of requests of a list. */
+/** The number of requests for the list at this path. */
 const countLists = async (world: World, path: string): Promise<number> =>
   (await stripe(world).requests({})).filter((sent) => sent.method === 'GET' && sent.path === path).length
 
@@ -116,7 +116,10 @@ type Kind = {
   name: string
   job: string
   resource: string
-  /** Requests the resource while the provider stores an error. Returns the resource's id, its job's resource and its tenant. */
+  /**
+   * Requests the resource while the provider stores an error. `resource_id`: the id of the resource of the job, for
+   * example the payment of a refund. `owner`: a client of the tenant.
+   */
   request: (
     world: World,
     script: Script,

@@ -175,7 +175,7 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
         )
     }, A_MINUTE_MS)
 
-    // At most one line for each change of the outage, not one line for each call.
+    // The log has at most one line for each change of the outage, not one line for each call.
     for (const provider of names)
       expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
     expect(lines.filter(({ msg }) => String(msg).includes('waits for the configuration'))).toEqual([])

@@ -133,7 +133,7 @@ describe('an SMTP conversation', () => {
     expect(await email.sendEmail(emailTo([address]), NEVER_ABORTED)).toMatchObject(outcome)
     expect(await scripted.hit()).toBe(1)
     expect(await messagesTo(address)).toHaveLength(stored)
-    // After any of these ends the next email is sent.
+    // The next email is sent, however the conversation before it ended.
     expect(await email.sendEmail(emailTo([address]), NEVER_ABORTED)).toEqual({
       kind: 'done',
       value: { refused: [] },
@@ -320,7 +320,7 @@ describe('recipients', () => {
     ['declined', ['gone@bounce.example', 'away@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'also@defer.example'], '451 4.3.0'],
-  ])('that the server refuses without exception end the attempt: %s', async (kind, all, provider_code) => {
+  ])('of which the server refuses all end the attempt: %s', async (kind, all, provider_code) => {
     expect(await email.sendEmail(emailTo(all), NEVER_ABORTED)).toMatchObject({
       kind,
       failure: { code: 'recipient_refused', provider_code },
@@ -532,7 +532,7 @@ describe('a delivered email', () => {
     })
   })
 
-  test('contains an attached 8-bit email unchanged, and announces it', async () => {
+  test('contains an attached 8-bit email unchanged, and is sent with BODY=8BITMIME', async () => {
     const attached_text = 'From: a@example.com\r\nContent-Transfer-Encoding: 8bit\r\n\r\nKäse'
     const attached = {
       filename: 'a.eml',

@@ -352,7 +352,7 @@ test("the length of Twilio's texts is limited, and the texts can be stored", asy
   expect(await (await openAnswering(http(400, { code: 21211, message }))).sendSms(SMS)).toMatchObject({
     failure: { message: `No such thing ${'a'.repeat(484)}😀` },
   })
-  // Very long and repetitive texts.
+  // Very long and repetitive texts are shortened without a long delay.
   expect(twilioFailure(21211, '('.repeat(8_000_000)).message).toBe('('.repeat(500))
   expect(twilioFailure(21211, `\u0000 ${'a'.repeat(499)}😀`).message).toBe(`${'a'.repeat(499)}\ufffd`)
 })

@@ -100,7 +100,7 @@ describeIn('a consumer without wake-ups', { parts: ['api'], notifications: false
       }, 25_000)
       expect(await countOf(metrics.directClaims, 'payments')).toBeGreaterThan(directly)
       proxy.swallow(null)
-      // Wake-ups deliver jobs again.
+      // Jobs are claimed after wake-ups again, and no longer directly.
       await eventually(async () => {
         const claimed = await countOf(metrics.directClaims, 'payments')
         for (let each = 0; each < 5; each += 1) await authorizedPayment(world.client)

@@ -328,7 +328,7 @@ describe.each(RESOURCE_NAMES)(
         { route: `POST ${path}`, resource: resource, resource_id: first.body.id, status: 'finished' },
       ])
       expect(await eventsOf(world, first.body.id)).toHaveLength(2)
-      // A key that has expired does not create a duplicate either.
+      // A request whose key has expired does not create a duplicate either.
       await world.sql`delete from idempotency_keys where tenant_id = ${world.tenant_id} and key = ${idempotency_key}`
       const late = await world.client.post(path, body)
       expect([late.status, late.body.error.code]).toEqual([422, 'idempotency_key_reused'])

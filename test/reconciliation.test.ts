@@ -341,7 +341,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
       await world.sql`
         update refunds set processor_reference = ${reference}, updated_at = clock_timestamp() - interval '10 seconds'
         where id = ${body.id}`
-    // An event after the change of the reference would belong to an unknown refund.
+    // All events are applied before the reference changes: after that they would belong to an unknown refund.
     const events = (await listEvents(world, processor_reference)).filter(({ type }) =>
       type.startsWith('refund.'),
     )
@@ -674,7 +674,7 @@ test('two workers do not read the events at the same time', async () => {
     const before = await countRequests()
     const { id, processor_reference } = await authorizedPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-    // The request of the worker that reads the events is on hold. Meanwhile another run is begun once a second, which
+    // The worker that reads the events waits for a blocked request. Meanwhile another run begins once a second, which
     // shows that the other worker runs.
     for (let runs = 0, last = ''; runs < 4; runs++) {
       const ended_at = async () =>

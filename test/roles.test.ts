@@ -605,7 +605,7 @@ describe('readers', () => {
       /\.(.*(secret|hash|(?<!max_output_)token|password|sealed).*|request)$/.test(name),
     )
     expect(secret.map(({ name }) => name)).toEqual([])
-    // Internal notes and names of operators.
+    // Columns with internal notes or names of operators.
     const internal = columns.filter(({ name }) =>
       /^(proposals|pauses|job_interventions)\.(reason|who|.*_by)$/.test(name),
     )

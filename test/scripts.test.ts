@@ -1,4 +1,4 @@
-// The scripts of package.json: a signal to npm stops all processes of a script in order.
+// The scripts of package.json: a signal to npm gracefully stops all processes of a script.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -28,7 +28,7 @@ test.for([
   ['webhooks', '/metrics and /readyz listen'],
   ['worker', '/metrics and /readyz listen'],
 ] as const)(
-  'SIGTERM to `npm run %s` stops the process of the script in order',
+  'SIGTERM to `npm run %s` gracefully stops the process of the script',
   async ([script, ready], { world }) => {
     const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
     const { pid } = JSON.parse(running.ready) as { pid: number }

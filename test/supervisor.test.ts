@@ -403,7 +403,7 @@ test.concurrent('missing secrets are not replaced while a database still needs t
 }) => {
   const { path: DATA_DIR, remove } = await createTemporaryFolder()
   onTestFinished(remove)
-  // As root the database of a private folder is in another folder, and is not removed with the private folder.
+  // If the test runs as root, the database is stored outside this private folder, and is removed separately.
   await chmod(DATA_DIR, 0o700)
   const { folder, data } = await createServerFolder(join(DATA_DIR, 'postgres'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))

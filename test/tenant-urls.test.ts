@@ -408,7 +408,7 @@ test('headers of a tenant must have valid names and visible values, and must not
   ])
   expect(problemsOf({ a: 'b'.repeat(1001) })).toEqual([['a', 'must have at most 1000 characters']])
   expect(problemsOf({ 'X-A': 'a', 'x-a': 'b' })).toEqual([
-    ['x-a', 'is there twice: header names ignore case'],
+    ['x-a', 'is given twice: header names are case-insensitive'],
   ])
   const many = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'a']))

@@ -391,7 +391,8 @@ test('a history in which the responses of two reads are exchanged is not explain
   let exchanged = 0
   fc.assert(
     fc.property(operation_lists, offset_lists, (list, offsets) => {
-      // Earlier views must not recur, because a history with exchanged equal reads is explained.
+      // No cancellation fails, so that an earlier view of the payment does not recur: a history in which equal reads
+      // are exchanged is explained.
       const calls = stretchCalls(simulateSerially(list, { cancels_fail: false }), offsets)
       const reads = calls.filter(({ operation, answer }) => operation.op === 'read' && answer !== null)
       const resultOf = ({ answer }: Call) => JSON.stringify(answer!.result)

@@ -161,7 +161,7 @@ describe('the start of a verification', () => {
     expect(await statusOf(client, subject)).toBe('requires_input')
   })
 
-  test('is refused while a verification is open that its subject does not show, and the audit reports that verification', async ({
+  test('is refused if the subject has an open verification that the subject does not show, and the audit reports that verification', async ({
     world,
     client,
   }) => {
@@ -185,7 +185,7 @@ describe('the start of a verification', () => {
       await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
       const reports = [
         await auditEverything(world.sql),
-        // This rule of the audit of changes has no time limit.
+        // An audit of changes makes this check for all parties, not only for changed ones.
         await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
       ]
       await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
@@ -579,7 +579,8 @@ describe('a manual decision', () => {
       select id from jobs where resource_id = ${verification.id} and name = 'kyc.cancel'`
     const action = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
     await eventually(async () => {
-      // The session would stay open, so a discard is refused. Both actions fail while an attempt is in progress.
+      // The discard is refused, because the session would stay open. The resolution is refused while an attempt is in
+      // progress.
       expect(await discardJob(world.sql, action)).toBeUndefined()
       expect(await world.sql.begin((tx) => resolveAsFailed(tx, action))).toMatchObject({ after: 'failed' })
     })

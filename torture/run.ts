@@ -234,7 +234,7 @@ async function untilWakeUpsArrive({ workers }: System, limit_ms: number): Promis
 
 /** Waits until a payment succeeds on each API and all jobs that ran when the fault ended were claimed again. */
 async function untilRecovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
-  // A job whose lease is renewed has a call that takes long, and counts as claimed.
+  // A job whose lease was renewed still runs at its worker, and counts as claimed.
   const running = await sql<{ id: string; attempt: number; lease_until: string }[]>`
     select id, attempt, lease_until::text from jobs where state = 'running'`
   await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])

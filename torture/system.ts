@@ -245,8 +245,8 @@ export async function startSystem({
           headers: { authorization: `Bearer ${stripe.api_key}`, 'idempotency-key': key },
           body: new URLSearchParams(params),
         }).catch(() => undefined)
-        // An answer may be lost after its effect, so the same key is repeated. An error is replayed for the same key,
-        // so the key then changes.
+        // After a lost answer the request may have had an effect, so it is repeated with the same key. After an error
+        // the key changes, because the same key would replay the error.
         if (response?.ok === false) key = randomUUID()
         return (
           response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))

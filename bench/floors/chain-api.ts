@@ -1,5 +1,5 @@
-// Chain floor, API: a naive authorization, capture and payout without any protection. A transaction, a BullMQ job, a
-// wait, an answer.
+// The API of the chain floor, which authorizes, captures and pays out without any protection. For each request: one
+// transaction, one BullMQ job, a wait for the job, and the answer.
 import { randomUUIDv7 } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'

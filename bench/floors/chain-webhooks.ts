@@ -1,5 +1,6 @@
-// Chain floor, webhooks host: verifies a notification, and stores and applies it in a transaction. The notification is
-// trusted, but a payout in progress is looked up, so that the provider gets as many requests as from the product.
+// The webhooks host of the chain floor: verifies a notification, and stores and applies it in a transaction. The
+// notification is trusted, but a payout in progress is looked up, so that the provider gets as many requests as from
+// the product.
 import { randomUUIDv7 } from 'node:crypto'
 import type { TransactionSql } from 'postgres'
 import { verifyStripe } from '#providers/signatures.ts'

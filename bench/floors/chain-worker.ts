@@ -1,5 +1,5 @@
-// Chain floor, worker: one provider call, a transaction, and a publication that wakes the API. The provider is the
-// product's adapter, or with STUB=1 a function that captures immediately.
+// The worker of the chain floor: one provider call, one transaction, and a publication that wakes the API. The provider
+// is called through the product's adapter. With STUB=1, a function that captures immediately replaces the call.
 import { randomUUIDv7 } from 'node:crypto'
 import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'

@@ -1,4 +1,5 @@
-// Durable floor: Fastify, zod, a check for an authorization header, and one INSERT.
+// The durable floor, the minimum for a request that is stored: Fastify, zod, a check for an authorization header, and
+// one INSERT.
 import { randomUUIDv7 } from 'node:crypto'
 import { customerBody, openPool, serve } from './serve.ts'
 

@@ -21,7 +21,7 @@ class EmulatorClient extends RequestClient {
 const transport = createTransport({
   url: requireEnv('SMTP_URL'),
   pool: true,
-  // The product uses no TLS either with a server on this machine.
+  // For a server on this machine the product does not use TLS either.
   ignoreTLS: true,
   maxConnections: Number(requireEnv('SMTP_CONNECTIONS')),
   maxMessages: Infinity,

@@ -99,7 +99,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
       product: () => capture(1, seconds),
     })
     rows.push(
-      // This figure has no bar: `life` judges captures, with notifications in parallel.
+      // No value is required here: the measure `life` requires one for captures, with notifications in parallel.
       info(
         { ...row, unit: 'ms', name: 'Capture, idle, 1 client, p50', measured: idle.product.p50_ms },
         { name: 'chain floor', value: idle.floor.p50_ms },

@@ -235,7 +235,7 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; requ
   }
 }
 
-/** Milliseconds until all requests of a page are answered, six times. */
+/** Six measurements of the time until all requests of a page are answered, in milliseconds. */
 async function timesOf({ dashboard_url, cookie }: DashboardSystem, paths: string[]): Promise<number[]> {
   const times: number[] = []
   for (let round = 0; round < 6; round++) {
@@ -275,7 +275,7 @@ function createCustomers({ keys }: DashboardSystem): () => string {
   }
 }
 
-/** Simulates users at their pages until it is disposed of. */
+/** Simulates users whose pages are open, until the result is disposed of. */
 function watch({ dashboard_url, cookie }: DashboardSystem, pages: string[][]): AsyncDisposable {
   const leaving = new AbortController()
   const { signal } = leaving

@@ -187,7 +187,7 @@ async function measureLatency(system: System, { api, receiver }: Urls): Promise<
     const slow = await registerBenchEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
     await writeEvents(system, [noisy], BACKLOG_EVENTS)
     await untilSequenced(system, noisy.tenant_id)
-    // The inserts leave work for vacuum and checkpoints, which is done now, outside the measurement.
+    // Vacuum and checkpoint after the inserts, so that neither runs during the measurement.
     await sql`vacuum analyze`
     await sql`checkpoint`
     loaded.due.push(await measure())

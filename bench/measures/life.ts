@@ -10,7 +10,7 @@ import { runPaymentLives, type PaymentLife, type Target } from './life/live.ts'
 import { startProductProcesses, startWithNpmStart } from './life/product.ts'
 import type { Measure } from './measure.ts'
 
-/** Numbers of clients, with the required multiple of the floor's rate; null: no bar. */
+/** Numbers of clients, with the required multiple of the floor's rate; null: none is required. */
 const CLIENTS = [
   { clients: 1, times: null },
   { clients: 16, times: null },

@@ -13,7 +13,7 @@ export type Measure = {
   run: (system: System) => Promise<Row[]>
 }
 
-/** Requests per second of the better of Medusa 2.21 and Vendure 3.7, from another day. For comparison only. */
+/** Requests per second of the better of Medusa 2.21 and Vendure 3.7, measured on another day. For comparison only. */
 const PEER_RATES = { create_customer: 264, list: 491, authorize: 82, capture: 110 }
 
 /** The rate of the better peer, for comparison. */

@@ -1,5 +1,5 @@
-// Payouts: accepting against the balance, compared with one INSERT, and until they are paid, compared with a chain
-// without any protection.
+// Measures payouts: their acceptance, which checks the balance, compared with one INSERT; and complete payouts, until
+// they are paid, compared with the chain floor.
 import { join } from 'node:path'
 import { runAlternately } from '../compare.ts'
 import { closedLoop } from '../load.ts'

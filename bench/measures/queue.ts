@@ -4,7 +4,7 @@ import type { Measure } from './measure.ts'
 
 export const queue: Measure = {
   name: 'queue',
-  about: 'BullMQ no-op jobs on Redis and on its PostgreSQL backend (no bar)',
+  about: 'BullMQ no-op jobs on Redis and on its PostgreSQL backend (no required value)',
   async run(system) {
     const run = async (backend: string, jobs: number) => {
       await using floor = await system.startFloor('queue', { BACKEND: backend, JOBS: String(jobs) })

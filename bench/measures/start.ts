@@ -8,7 +8,7 @@ import { npmStart } from '../npm-start.ts'
 import { below, info, type Row } from '../table.ts'
 import type { Measure } from './measure.ts'
 
-/** The measured time of an idle system, after a rest for the work that follows a start, such as garbage collection. */
+/** The measured time of an idle system, after a pause (`REST_MS`) in which the work that follows a start ends. */
 const IDLE_MS = 60_000
 const REST_MS = 30_000
 const SERVERS = ['postgres', 'redis-server', 'valkey-server']
@@ -34,7 +34,7 @@ export const start: Measure = {
   },
 }
 
-/** Returns seconds. Everything has ended when it resolves. */
+/** Returns the time of a start in seconds. All started processes have ended when the promise resolves. */
 async function timeStart(data_dir: string): Promise<number> {
   const started_at = performance.now()
   await using all = await npmStart(data_dir)

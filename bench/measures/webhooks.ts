@@ -1,4 +1,5 @@
-// Receives the provider's webhooks: verified, stored, woken up, answered, compared with one INSERT.
+// Receives notifications of the provider, compared with one INSERT: each notification is verified, stored and answered,
+// and a worker is woken.
 import { createHmac } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey } from '#test/client.ts'
@@ -11,8 +12,8 @@ import { durableFloor } from './customers.ts'
 import { AUTHORIZATION_FORM, type Measure } from './measure.ts'
 
 /**
- * Events that are signed before a run, so that the load generator costs no more than the floor's: per second, more
- * than any run can send.
+ * Number of events for each second of a run, more than any run can send. They are signed before the run, so that the
+ * load generator uses no more processor time than with the floor, which needs no signatures.
  */
 const SIGNED_PER_SECOND = 15_000
 
@@ -137,7 +138,8 @@ async function eventOf({ provider }: System, reference: string): Promise<string>
   })
   const { data } = (await listed.json()) as { data: { id: string; data: { object: { id: string } } }[] }
   const [event] = data
-  if (event?.data.object.id !== reference) throw new Error(`no event of ${reference}`)
+  if (event?.data.object.id !== reference)
+    throw new Error(`the newest event at the provider is not about ${reference}`)
   return JSON.stringify(event).replaceAll(event.id, 'EVENT_ID')
 }
 

@@ -53,7 +53,7 @@ export function noticesOf(
   })
 }
 
-/** These texts, some of them mutated, and bodies that are not notifications. */
+/** Generates the given texts, some of them mutated, and bodies that are not notifications. */
 export function spoiledBodies(texts: Arbitrary<string>): Arbitrary<string> {
   return oneof(
     { weight: 6, arbitrary: texts.map(binary) },

@@ -1,5 +1,5 @@
-// Runs scenarios of one resource: moves of its tenant and its provider in any order, some at once. Then the provider
-// repeats all its events.
+// Runs scenarios of one resource: its tenant and its provider make moves in any order, some at the same time. Then the
+// provider repeats all its events.
 import { type Arbitrary, array, boolean, constantFrom, nat, record } from 'fast-check'
 import { freshKey } from '#test/client.ts'
 import type { RawAnswer } from '#test/raw.ts'
@@ -13,8 +13,8 @@ import type { ResourceModel, Resource, NotificationMove } from './resource.ts'
 type Scenario = {
   parameters: unknown
   /**
-   * Lists of moves, one list after the other; the moves of one list run at the same time. `repeat`: repeated with the
-   * same key.
+   * Lists of moves, one list after the other; the moves of one list run at the same time. `repeat`: the request is
+   * sent again with the same key.
    */
   moves: { name: string; repeat: boolean }[][]
   /** The order in which the provider's events are repeated. */

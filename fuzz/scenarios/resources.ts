@@ -65,7 +65,7 @@ const payouts: ResourceModel = {
     fail: {
       by: 'tenant',
       path: ({ id }) => `/v1/payouts/${id}/fail`,
-      body: () => ({ reason: 'It never arrived.' }),
+      body: () => ({ reason: 'The payout never arrived.' }),
       allowedStatuses: allowedInStatuses(['pending', 'processing'], [200, 202, 409]),
     },
     archive: {
@@ -131,7 +131,7 @@ const verifications: ResourceModel = {
         {
           by: 'tenant',
           path: ({ id }) => `/v1/compliance/kyc/${id}/decide`,
-          body: () => ({ decision, reason: 'Seen in person.' }),
+          body: () => ({ decision, reason: 'The document was seen in person.' }),
           allowedStatuses: ({ decided_by }) => (decided_by === 'manual' ? [409] : [200]),
         } satisfies Move,
       ]),

@@ -54,7 +54,7 @@ export type Client = <T>(
   options?: RequestOptions,
 ) => Promise<Received<T>>
 
-/** A request with a longer `Retry-After` is not retried. */
+/** A request is not retried if its response demands a longer `Retry-After`. */
 const MAX_RETRY_AFTER_S = 60
 const BACKOFF_MS = { first: 500, max: 8000 } as const
 /** Final server errors: a retry with the same key returns the same error. */

@@ -10,7 +10,10 @@ const TOLERANCE_S = 300
 const MIN_KEY_BYTES = 24
 /** Version 1: an HMAC of 32 bytes in base64. */
 const SIGNATURE = /^v1,[A-Za-z0-9+/]{43}=$/
-/** More than an endpoint can have valid secrets at once. */
+/**
+ * The maximum number of signatures that are compared: more than the number of secrets that an endpoint can have at the
+ * same time.
+ */
 const MAX_SIGNATURES = 20
 
 /**

@@ -1,4 +1,5 @@
-// Accepts requests for work. Each of these routes writes, wakes a worker, waits and answers, in this order.
+// Accepts requests once for each idempotency key. A request that needs a job is processed in this order: write the
+// change and the job, wake a worker, wait for the job, answer.
 import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
@@ -67,8 +68,8 @@ export type WorkRequest<T> = {
   /** Whether the resource has the requested state. A notification can settle the resource before its job does. */
   isFulfilled: (resource: T) => boolean
   /**
-   * Whether a request that was recorded without a job has become void, so that it is answered with the error of
-   * `explainRefusal`.
+   * Whether a request that was recorded without a job can no longer be fulfilled: then it is answered with the error
+   * of `explainRefusal`.
    */
   isDropped?: (resource: T) => Promise<boolean>
   /**
@@ -279,8 +280,8 @@ async function readUntilFinal<T>(
     if (waitUntil !== undefined) {
       if (waitUntil(found.resource)) return found
     } else if (expects_provider_event && state === 'unknown') {
-      // The wait continues although the job is unknown. Polls report an unknown job as ended, so the next hint arrives
-      // within about a second.
+      // The wait continues although the job is `unknown`. Each poll reports such a job as ended, so this loop runs
+      // again within about a second.
       unknown_at ??= performance.now()
       if (isFulfilled(found.resource) || performance.now() - unknown_at >= PROVIDER_EVENT_WAIT_MS)
         return found

@@ -15,4 +15,4 @@ export const bareEmail = z
 /** A phone number in E.164 format; only the format is checked. */
 export const e164 = z
   .string()
-  .regex(/^\+[1-9]\d{6,14}$/, { error: 'must be a number in E.164, for example +14155552671' })
+  .regex(/^\+[1-9]\d{6,14}$/, { error: 'must be a phone number in E.164 format, for example +14155552671' })

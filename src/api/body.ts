@@ -49,7 +49,7 @@ function countTokens(bytes: Uint8Array, limit: number): { values: number; names:
   let names = 0
   let in_text = false
   let previous = 0
-  // Continues one value after the limit: an empty list or object at the end would reduce the count.
+  // Counts one value beyond the limit, because the end of an empty list or object reduces the count by one.
   for (let at = 0; at < bytes.length && values <= limit + 1; at++) {
     const byte = bytes[at]!
     if (in_text) {
@@ -59,7 +59,7 @@ function countTokens(bytes: Uint8Array, limit: number): { values: number; names:
       if (byte === QUOTE) in_text = true
       else if (byte === COLON) names += 1
       else if (byte === COMMA || byte === LIST || byte === OBJECT) values += 1
-      // The bracket of an empty list or object was counted as its first value, which it does not have.
+      // The opening bracket has counted a first value, which an empty list or object does not have.
       else if ((byte === LIST_END && previous === LIST) || (byte === OBJECT_END && previous === OBJECT))
         values -= 1
       previous = byte

@@ -11,7 +11,7 @@ export type Buckets = {
   consume: (id: string, requests: number) => void
   /** Takes requests out of a bucket even below empty. The next request must wait until the debt is refilled. */
   consumeOnCredit: (id: string, requests: number) => void
-  /** For `for_ms`, takes `repaid_rps` requests a second out of the bucket: the repayment of a debt of `payer`. */
+  /** Lets `payer` repay a debt: for `for_ms`, the bucket refills more slowly, by `repaid_rps` requests a second. */
   repay: (id: string, payer: string, for_ms: number) => void
   /**
    * The values of the headers `RateLimit-Policy` and `RateLimit`: `remaining` requests now, more in `more_in_ms`
@@ -51,7 +51,7 @@ export function createBuckets({
   const ms_per_request = 1000 / rps
   const capacity_ms = burst * ms_per_request
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
-  /** The milliseconds of refilling that the repayment of one payer uses per millisecond. */
+  /** The part of the refill rate of a bucket that the repayment of one payer uses. */
   const share = repaid_rps / rps
   const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ ms_per_request, share, max_buckets })
 
@@ -90,7 +90,7 @@ export function createBuckets({
   }
 }
 
-/** Tracks when each bucket is full again, and the payers that repay debts out of it. `now`: the current time. */
+/** Tracks when each bucket is full again, and the payers whose repayments slow its refill. `now`: the current time. */
 function createLevels({
   ms_per_request,
   share,
@@ -102,12 +102,10 @@ function createLevels({
 }) {
   /** When each bucket is full again; the least recently used bucket is first. */
   const full = new Map<string, number>()
-  /**
-   * When the repayment of each payer ends, the earliest first. Repayments until `at` are already taken out of the bucket.
-   */
+  /** When the repayment of each payer ends, the earliest first. `full` includes the repayments until `at`. */
   const payers = new Map<string, { at: number; ends: Map<string, number> }>()
 
-  /** Takes the repayments until now out of a bucket. */
+  /** Delays the time at which a bucket is full by the repayments until now. */
   function catchUp(id: string, now: number): void {
     const paid = payers.get(id)
     if (paid === undefined) return
@@ -123,8 +121,8 @@ function createLevels({
   }
 
   /**
-   * Milliseconds until a bucket that would be full in `full_in_ms` without repayments will be full in `target_ms`, with the
-   * repayments of its payers.
+   * How many milliseconds a bucket takes to refill from `full_in_ms` to `target_ms` while its payers repay. Both are
+   * times until the bucket is full without repayments.
    */
   function refilledIn(id: string, now: number, full_in_ms: number, target_ms: number): number {
     let [rest_ms, at, paying] = [full_in_ms - target_ms, now, payers.get(id)?.ends.size ?? 0]

@@ -2,7 +2,10 @@
 import { z } from 'zod'
 import { EVENTS, unknownTypeMessage, EVENT_TYPE_PATTERNS, type EventType } from '#domain/events.ts'
 
-/** The items of a list that are compared with the catalogue for an error message. No more errors are reported. */
+/**
+ * The number of items of a list that are compared with the catalogue, so that their error messages can suggest a type.
+ * No more errors are reported.
+ */
 const MAX_COMPARED_TYPES = 20
 const REFERENCE_HINT = 'The reference at /docs lists all types'
 

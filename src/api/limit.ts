@@ -61,8 +61,8 @@ export function createCallerLimit({
         const before_ms = debt_ms()
         keys.consumeOnCredit(key_id, requests)
         const after_ms = debt_ms()
-        // The other keys of a tenant must not wait for the debt of one key: the debt is taken out of the tenant's bucket at
-        // the rate of the key.
+        // The other keys of a tenant must not wait for the debt of one key. So the bucket of the tenant loses the debt
+        // over time, at the rate at which the key repays it.
         tenants.consumeOnCredit(tenant_id, requests - ((after_ms - before_ms) * rps) / 1000)
         if (after_ms > 0) tenants.repay(tenant_id, key_id, after_ms)
       },

@@ -13,7 +13,7 @@ const tooManyLists = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: request fewer.' })
 /** Limits the lists in progress of one key. A list is in progress until its answer is sent. */
 const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooManyLists } }
-/** Limits the lists of one tenant that wait for the tenant's share of the connections of the long lane. */
+/** Limits the waiting lists of one tenant in the long lane, in which a tenant may not use all connections. */
 const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooManyLists }
 /** Limits the lists of all tenants that wait for a connection of the long lane. */
 const LONG_LANE_QUEUE = {
@@ -30,17 +30,17 @@ const MAX_QUICK_STATEMENTS = 2_000
 const LONG_LANE_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
- * Database time is charged to the rate limit in the long lane, and for a waiting request from its second read on: after the
- * first `UNCHARGED_MS`, one request for each `MS_PER_REQUEST`.
+ * The database time of a list counts towards the rate limit in the long lane, and for each repeated read of a waiting
+ * request. The first `UNCHARGED_MS` are free; then every `MS_PER_REQUEST` counts as one request.
  */
 const UNCHARGED_MS = 20
 const MS_PER_REQUEST = 5
 
 /**
- * Runs `query` over connections that only lists use. Throws `rate_limited` if the key has too many lists in progress or has
- * exhausted its rate limit, and `overloaded` if the list takes too long. `is_repeat`: the request reads again, so its time
- * is charged in the quick lane too. `willRepeat`: whether the request will read again instead of answering with this
- * result; then the list is no longer in progress.
+ * Runs `query` over connections that only lists use. Throws `rate_limited` if the key has too many lists in progress
+ * or has exhausted its rate limit, and `overloaded` if the list takes too long. `is_repeat`: whether this is a
+ * repeated read of a waiting request, whose time is charged in the quick lane too. `willRepeat`: whether the request
+ * will read again instead of answering with this result. If so, the list is in progress only until the result is read.
  */
 export type RunList = <T>(
   request: ListRequest,

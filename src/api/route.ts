@@ -9,7 +9,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The credentials of the caller; set before any handler of `/v1` runs. */
     credentials: Credentials
-    /** The bytes of its body as received, if it has one. */
+    /** The size of the request body as received, in bytes. Absent without a body. */
     body_bytes?: number
     /** The id of the resource, for the log, if it is not in the path. */
     resource_id?: string
@@ -30,7 +30,7 @@ type RouteSchemas<Params, Query, Body, Response> = {
 }
 type MaybeSchema = z.ZodType | undefined
 
-/** More than the longest wait that a caller can request. */
+/** The timeout of a route that waits: longer than the longest wait that a caller can request. */
 const WAITING_TIMEOUT_MS = 45_000
 
 /** Fastify's options of a `/v1` route. The definition also describes it in the OpenAPI document. */

@@ -6,8 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const INTERVAL_MS = 100
 const BATCH_SIZE = 64
 /**
- * With these limits, each waiting key is looked up within a second, and the waiting keys of a single address take at most
- * two statements.
+ * With these limits, each waiting key is looked up within a second, and all waiting keys of one address fit into two
+ * statements.
  */
 const MAX_WAITING_KEYS = 512
 const MAX_WAITING_PER_ADDRESS = 128

@@ -172,7 +172,7 @@ function createWaiters(
 /** One wait. `notify` reports a hint. */
 type Wait = Hints & { notify: () => void; end: () => void }
 
-/** `ended`: the wait has ended from the start. `onEnd` may be called several times. */
+/** Creates one wait. `ended`: whether the wait ends at once. `onEnd` may be called several times. */
 function createWait({
   ended,
   wait_ms,

@@ -106,7 +106,7 @@ async function list(sql: Sql, values: JobOptions): Promise<void> {
   }
   const { items: jobs } = await searchJobs(sql, of, { limit, scan_limit: Infinity })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
-  if (jobs.length === 0) return print('No such jobs.')
+  if (jobs.length === 0) return print('No job matches.')
   for (const job of jobs) print(formatJobLine(job))
 }
 
@@ -236,7 +236,7 @@ function printResult({ json }: JobOptions, done: NonNullable<CommandResult>): vo
     done.after === 'ready'
       ? 'It is due now.'
       : done.lookup_only
-        ? 'It is looked up now, and not sent.'
+        ? 'Its call is looked up now, and not sent.'
         : 'It has ended.'
   print(`The job is ${done.after}. ${next}`)
 }

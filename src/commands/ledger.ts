@@ -30,8 +30,8 @@ const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happ
   npm run ledger -- cancel <proposal id> --by ada@acme.example
 
 correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in the API.
-             A negative amount debits: --amount=-500 takes USD 5.00. The balance may become negative. Posted as a transaction of kind
-             correction.
+             A negative amount debits the tenant: --amount=-500 debits USD 5.00. The balance may become negative. Posted as a
+             transaction of kind correction.
 fail-payout  proposes to fail a payout, whatever its status at the processor, and to release its amount at once. If the processor
              pays it later, the payment is posted and the balance may become negative. Until then a drift shows the difference. The
              tenant sees --reason as the failure message.
@@ -82,7 +82,7 @@ async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
   const amount_minor = Number(amount)
   if (!/^[+-]?\d{1,12}$/.test(amount) || amount_minor === 0)
     throw new ConfigError(
-      '--amount must be a whole number of at most 12 digits in the smallest unit of the currency, and not 0: --amount=-500 takes USD 5.00.',
+      '--amount must be a whole number of at most 12 digits in the smallest unit of the currency, and not 0. A negative amount debits the tenant: --amount=-500 debits USD 5.00.',
     )
   const reason = requireReason(values)
   await createProposal(sql, values, {
@@ -111,7 +111,7 @@ async function createProposal(sql: Sql, values: LedgerOptions, proposed: Propose
   const proposal = (await findProposal(sql, id))!
   if (values.json) return print(JSON.stringify(proposal, null, 2))
   print(formatProposal(proposal))
-  print('Proposed. Another operator confirms it in the dashboard, under Proposals.')
+  print('The change is proposed. Another operator must confirm it in the dashboard, under Proposals.')
 }
 
 async function list(sql: Sql, { state, limit: limit_text, json }: LedgerOptions): Promise<void> {
@@ -126,7 +126,7 @@ async function list(sql: Sql, { state, limit: limit_text, json }: LedgerOptions)
     ...(parsed_state.data && { state: parsed_state.data }),
   })
   if (json) return print(JSON.stringify(proposals, null, 2))
-  if (proposals.length === 0) return print('No such proposals.')
+  if (proposals.length === 0) return print('No proposal matches.')
   for (const proposal of proposals) print(formatProposal(proposal))
 }
 

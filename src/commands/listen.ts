@@ -25,7 +25,7 @@ need not be reachable from the internet.
 --key         API key with the scope events:read. SLUICE_API_KEY is safer: other users of this machine can see arguments.
               Default: the key of the \`npm start\` that runs in this folder.
 --url         the API. Default: the API of the \`npm start\` that runs in this folder, or http://127.0.0.1:3000.
---secret      signing secret of the webhooks: whsec_ and 24 to 64 bytes, base64. Default: a secret that is derived from the key, so
+--secret      signing secret of the webhooks: whsec_ and 24 to 64 bytes in base64. Default: a secret that is derived from the key, so
               the same key always gives the same secret. It is printed at the start.
 
 While the API is unavailable, requests are retried; no event is lost or posted twice. Stop with Ctrl-C.
@@ -80,7 +80,9 @@ async function listen(options: ListenOptions, signal: AbortSignal): Promise<neve
   const notice = (text: string) => void process.stderr.write(`${clockTime()}  ${text}\n`)
   const feed: Feed = { ...options, signal, notice }
   const after = options.after ?? (await findNewest(feed))
-  print(`The events of ${options.url} after ${after} go to ${forward_to}: ${types.join(', ')}`)
+  print(
+    `The events of ${options.url} after sequence ${after} are forwarded to ${forward_to}: ${types.join(', ')}`,
+  )
   print(`Signing secret: ${secret}`)
   for await (const event of followFeed(feed, { after, types })) {
     const forwarded = await forwardEvent(event, { url: forward_to, secret, signal })
@@ -126,7 +128,7 @@ function optionsOf(): ListenOptions | null {
   if (!/^[\x21-\x7e]+$/.test(key)) throw new ConfigError(`The value of ${key_from} is not an API key.`)
   const secret = values.secret ?? derivedSecret(key)
   if (!isWebhookSecret(secret))
-    throw new ConfigError('--secret must be whsec_ and 24 to 64 bytes, base64. See --help.')
+    throw new ConfigError('--secret must be whsec_ and 24 to 64 bytes in base64. See --help.')
   return {
     url: urlOf('--url', values.url ?? started?.api_url ?? DEFAULT_URL).replace(/\/+$/, ''),
     key,
@@ -138,7 +140,10 @@ function optionsOf(): ListenOptions | null {
   }
 }
 
-/** The signing secret of a key: always the same for the same key, which it does not reveal. */
+/**
+ * Derives a signing secret from an API key. The same key always gives the same secret, and the secret does not reveal
+ * the key.
+ */
 function derivedSecret(key: string): string {
   return webhookSecretOf(createHmac('sha256', key).update('sluice listen').digest())
 }

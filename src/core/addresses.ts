@@ -5,13 +5,13 @@ import { domainToASCII } from 'node:url'
 export const CHANNELS = ['email', 'sms'] as const
 export type Channel = (typeof CHANNELS)[number]
 
-/** The hash of an address or number under ADDRESS_KEY, the same for each notation of the address. */
+/** The hash of an email address or phone number under ADDRESS_KEY, the same for each notation. */
 export type AddressHash = (channel: Channel, address: string) => string
 
 /** `key`: ADDRESS_KEY. Throws if the key is not 32 bytes in base64. */
 export function createAddressHash(key: string): AddressHash {
   const bytes = Buffer.from(key, 'base64')
-  if (bytes.length !== 32) throw new Error('ADDRESS_KEY must be 32 bytes, base64')
+  if (bytes.length !== 32) throw new Error('ADDRESS_KEY must be 32 bytes in base64')
   return (channel, address) =>
     createHmac('sha256', bytes)
       .update(`${channel}:${canonical(channel, address)}`)
@@ -52,8 +52,8 @@ const SMS_SENDER =
   /^(?:\+[1-9]\d{6,14}|MG[0-9a-f]{32}|(?=.*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9 &_-]{0,9}[A-Za-z0-9])?)$/
 
 /**
- * Whether a text can be the sender of an SMS: a number, a messaging service, or a name of up to 11 letters, digits,
- * blanks and `&_-`.
+ * Whether a text can be the sender of an SMS: a phone number, a messaging service, or a name of up to 11 letters,
+ * digits, blanks and `&_-`.
  */
 export function isSmsSender(text: string): boolean {
   return SMS_SENDER.test(text)

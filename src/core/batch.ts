@@ -17,7 +17,7 @@ const GATHER_MS = 4
  */
 const EAGER_RUN_ITEMS = 24
 const MAX_EAGER_RUNS = 3
-/** The maximum number of parallel runs, also if they are slow. */
+/** The maximum number of parallel runs, even if they are slow. */
 const MAX_RUNS = 4
 /**
  * A connection can become silent without an error. After this time the caller gets `timeout`; the statement may or
@@ -78,7 +78,8 @@ export function createBatcher<I, O>(
     started_at = performance.now()
     void runOrHalve(step, run, batch.items).finally(() => {
       running -= 1
-      // Batchers that share a lane alternate: waiting items of the others start before the next run of this batcher.
+      // Batchers that share a lane alternate: the items that wait for the lane in other batchers start before the next
+      // run of this batcher.
       waiting.endRun(batch)
       next()
     })

@@ -61,7 +61,10 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
           if (reserve(length, evict)) body = chunk
         } else if (length <= body.length || grow(previous_length)) chunk.copy(body, previous_length)
       }
-      /** Grows the buffer to `length` bytes; false if this body was evicted. */
+      /**
+       * Replaces the buffer with a larger one for at least `length` bytes, with the first `copied` bytes of the old
+       * one. False if this body was evicted.
+       */
       function grow(copied: number): boolean {
         const bytes = Math.min(max_length, Math.max(length, 2 * body.length, MIN_BUFFER_BYTES))
         if (!reserve(bytes - body.length, evict)) return false

@@ -1,4 +1,4 @@
-// Checks the sender of an email: the API when it accepts the email, and the worker again before it sends it.
+// Checks the sender of an email: when the API accepts the email, and again before a worker sends it.
 import { asciiDomain, bareAddress, isSameMailAddress } from './addresses.ts'
 import type { Config } from './config.ts'
 import { hasEncodedName, impersonates } from './mail-address.ts'

@@ -65,7 +65,7 @@ export function createGate({ running: limit, queue }: GateLimits): Gate {
 
 /**
  * Runs `work` of `id` when the gate has room; waiting ids are served round robin. Rejects with the reason of `signal`
- * if `signal` aborts first, and like a gate with the error of `refuse`.
+ * if `signal` aborts first, and with the error of `refuse` in the same cases as a gate.
  */
 export type FairGate = <T>(id: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T>
 

@@ -14,8 +14,8 @@ const STOP_TIMEOUT_MS = 500
 export const PROCESS_NAME = `${hostname()}/${process.pid}`
 
 /**
- * Starts the heartbeat at once; `stop` records the end of the process. A failed heartbeat is repaired by the next
- * one: the process does not depend on it.
+ * Starts the heartbeat at once; `stop` records the end of the process. A failed heartbeat is repaired by the next one:
+ * the process does not depend on its heartbeats.
  */
 export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop(): Promise<void> } {
   const id = newId()

@@ -1,4 +1,4 @@
-// Invisible characters, because of which a person and a program read the same text differently.
+// Invisible characters: with them, a person and a program read the same text differently.
 
 /**
  * Characters that show as nothing or as a blank, or change the text direction. (U+2800 is a braille pattern without

@@ -11,7 +11,7 @@ export const anyJson = z.any() as z.ZodType<Json>
 /** Metadata as the API returns it. */
 export const metadataJson = anyJson.meta({
   id: 'Metadata',
-  description: 'Free-form JSON of yours: any value. It comes back as sent.',
+  description: 'Any JSON value of your own. It is returned as you sent it.',
   example: { order: 'A-17' },
 })
 
@@ -32,7 +32,8 @@ const MAX_DEPTH = 100
 
 /**
  * Prepares external JSON for storage: characters that Postgres cannot store are removed (they would fail at every
- * retry), and the fields in `secrets` are redacted. Undefined if it is nested deeper than any genuine notification.
+ * retry), and the fields in `secrets` are redacted. Undefined if the value is nested deeper than any genuine
+ * notification.
  */
 export function toStorableJson(value: unknown, secrets: ReadonlySet<string>): unknown {
   return isWithinDepth(value, MAX_DEPTH) ? sanitize(value, secrets) : undefined

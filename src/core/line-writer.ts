@@ -98,7 +98,7 @@ export function createLineWriter(descriptor: number, losses: LossHandlers): Line
     },
     flushSync() {
       const until = performance.now() + EXIT_TIMEOUT_MS
-      // A write to a file is completed by another thread before the process ends.
+      // A running write to a file is not repeated: another thread completes it before the process ends.
       const unwritten = Buffer.concat([
         ...(batch === null || is_file ? [] : [batch.bytes.subarray(batch.at)]),
         Buffer.from(lines.join('')),
@@ -114,8 +114,8 @@ function createLossCounter({ count, formatNotice }: LossHandlers) {
   let lost = { lines: 0, reason: '' }
   return {
     /**
-     * Adds lost lines. `from_lost_notice`: the lines that a notice reported which is now lost itself: they are
-     * reported again but not counted twice.
+     * Adds `more` lost lines. `from_lost_notice`: if a notice is lost too, the number of lines that it reported; the
+     * next notice reports these lines again, but they are not counted twice.
      */
     add(more: number, reason: string, from_lost_notice = 0): void {
       lost = { lines: lost.lines + more + from_lost_notice, reason }

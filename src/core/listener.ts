@@ -211,7 +211,10 @@ function reportAnswers(
   })
 }
 
-/** Whether this is a HEAD request: the body of its answer is dropped, and a stream would never end. */
+/**
+ * Whether this is a HEAD request. A route that streams its answer must not start the stream for it: the body is
+ * dropped, and the stream would never end.
+ */
 export function isHeadRequest({ raw }: FastifyRequest): boolean {
   return head_requests.has(raw)
 }

@@ -64,7 +64,7 @@ export function createSampler(rate: number): (id: string) => boolean {
   return (id) => rate === 1 || crc32(id) < limit
 }
 
-/** Characters that JSON keeps and that may end a line or control a terminal. */
+/** Characters that JSON does not escape and that may end a line or control a terminal. */
 const TERMINAL_CONTROL = /[\u007f-\u009f\u2028\u2029]/g
 
 function escapeControls(line: string): string {

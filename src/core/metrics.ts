@@ -30,21 +30,21 @@ export const metrics = {
   }),
   jobWait: new Histogram({
     name: 'sluice_job_wait_seconds',
-    help: 'From due to claimed',
+    help: 'Time from when a job is due until it is claimed',
     labelNames: ['queue', 'job'],
     buckets: long_buckets,
     registers,
   }),
   jobRun: new Histogram({
     name: 'sluice_job_run_seconds',
-    help: 'From claimed to settled',
+    help: 'Time from when a job is claimed until the attempt is settled',
     labelNames: ['queue', 'job', 'outcome'],
     buckets: long_buckets,
     registers,
   }),
   jobTotal: new Histogram({
     name: 'sluice_job_end_to_end_seconds',
-    help: 'From requested to finished',
+    help: 'Time from when a job is requested until it is finished',
     labelNames: ['queue', 'job', 'state'],
     buckets: long_buckets,
     registers,
@@ -134,7 +134,7 @@ export const metrics = {
   }),
   parked: new Gauge({
     name: 'sluice_notifications_parked',
-    help: 'Notifications that wait for their object or were given up, by reason; counted up to 10,000 for each reason',
+    help: 'Parked notifications, by reason; counted up to 10,000 for each reason',
     labelNames: ['reason'],
     registers,
   }),

@@ -97,7 +97,7 @@ function serverProblem(version_num: number): string | undefined {
 export function lockError(error: unknown): unknown {
   if (databaseCode(error) !== '55P03') return error
   return new ConfigError(
-    'Nothing was migrated: another session locks a table that must be changed, or is migrating. Find it in pg_stat_activity, end it, and run this again.',
+    'Nothing was migrated: another session locks a table that must be changed, or runs a migration. Find the session in pg_stat_activity, end it, and run the migration again.',
   )
 }
 

@@ -16,7 +16,7 @@ export const MESSAGE_FAILURES = [
   'provider_error',
   'not_resolved',
 ] as const
-/** `message` and `provider_code` contain no address and no number: they are stored and logged unchanged. */
+/** `message` and `provider_code` contain no email address and no phone number: they are stored and logged unchanged. */
 export type MessageFailure = {
   code: (typeof MESSAGE_FAILURES)[number]
   message: string
@@ -50,8 +50,8 @@ export type Outcome<T, F = Failure> =
   /** The effect happened. */
   | { kind: 'done'; value: T }
   /**
-   * The effect did not happen and will not happen under this key. `reference`: the processor's id of the failed
-   * object, if it created one.
+   * The effect did not happen and will not happen under this idempotency key. `reference`: the processor's id of the
+   * failed object, if it created one.
    */
   | { kind: 'declined'; failure: F; reference?: string }
   /** The effect has certainly not happened yet; a retry with the same key is safe. */
@@ -70,7 +70,7 @@ export type UnsuccessfulOutcome<F = Failure> = Exclude<Outcome<unknown, F>, { ki
 /** The outcome of an attempt at a job. */
 export type AttemptOutcome =
   | Outcome<unknown>['kind']
-  /** The effect of its call is unknown; the call is looked up from now on. */
+  /** The effect of the job's provider call is unknown; further attempts look the call up. */
   | 'unknown'
   /** The job is parked. */
   | 'parked'

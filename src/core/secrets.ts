@@ -70,6 +70,6 @@ function additionalData({ tenant_id, table, row, column }: SealingContext): Buff
 
 function namedKey(key: string): [name: string, bytes: Buffer] {
   const bytes = Buffer.from(key, 'base64')
-  if (bytes.length !== 32) throw new Error('ENCRYPTION_KEY must be 32 bytes, base64')
+  if (bytes.length !== 32) throw new Error('ENCRYPTION_KEY must be 32 bytes in base64')
   return [createHash('sha256').update(bytes).digest('hex').slice(0, 8), bytes]
 }

@@ -1,6 +1,6 @@
 // Limits how often a line is logged, and counts the suppressed lines.
 
-/** Calls `report` at most once in `every_ms`; `suppressed`: the number of suppressed calls since the last one. */
+/** Calls `report` at most once in `every_ms`; `suppressed`: the number of calls suppressed since the last report. */
 export function throttle<Args extends unknown[]>(
   report: (suppressed: number, ...args: Args) => void,
   every_ms = 1_000,

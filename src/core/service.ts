@@ -104,8 +104,9 @@ export async function runService(
 }
 
 /**
- * Creates a started service. The service is ready while its database is ready, and `/readyz` shows `facts`. Operators
- * see it among the processes. Closing it disposes of `cleanup`, the last added first.
+ * Creates a started service. The service is ready while its database is ready, and `/readyz` shows `facts`. Its
+ * heartbeat shows the service in the operators' list of processes. Closing the service disposes of `cleanup`, the last
+ * added first.
  */
 export function createService(
   cleanup: AsyncDisposableStack,

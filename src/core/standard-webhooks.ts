@@ -24,7 +24,7 @@ export function webhookSecretOf(key: Buffer): string {
 /** Whether a text is `whsec_` and the base64 of 24 to 64 bytes. */
 export function isWebhookSecret(secret: string): boolean {
   const key = webhookKey(secret)
-  // Buffer.from skips invalid base64.
+  // Buffer.from skips invalid base64, so the key is encoded again and compared with the secret.
   return key.length >= SECRET_BYTES.min && key.length <= SECRET_BYTES.max && webhookSecretOf(key) === secret
 }
 

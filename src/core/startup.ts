@@ -24,7 +24,7 @@ export type EmulatorPort =
   | 'INBOX_PORT'
   | 'AI_EMULATOR_PORT'
 
-/** Never reachable from other machines: any client can control an emulator. */
+/** Emulators are never reachable from other machines: any client can control them. */
 const EMULATOR_HOST = '127.0.0.1'
 
 /** The listening address of an emulator of `npm start`. */
@@ -73,8 +73,8 @@ export async function checkAddresses(addresses: ListenAddress[]): Promise<void> 
 }
 
 /**
- * The origin of links to a server on `host`, at `listening`: empty if the server listens on all addresses, so that
- * links are relative to the page.
+ * The origin of links to a server. `host`: its configured host. `listening`: the URL on which it listens. Empty if the
+ * server listens on all addresses, so that links are relative to the page.
  */
 export function originOfLinks(host: string, listening: string): string {
   return ['0.0.0.0', '::'].includes(host) ? '' : listening

@@ -45,7 +45,7 @@ function problemOfHeader(name: string, value: string, seen: ReadonlySet<string>)
   if (!TOKEN.test(name)) return 'is not the name of a header'
   if (name.length > MAX_NAME_LENGTH) return `must have a name of at most ${MAX_NAME_LENGTH} characters`
   if (RESERVED_HEADERS.has(lower) || RESERVED_PREFIX.test(lower)) return 'is a header that cannot be set'
-  if (seen.has(lower)) return 'is there twice: header names ignore case'
+  if (seen.has(lower)) return 'is given twice: header names are case-insensitive'
   if (value.length > MAX_VALUE_LENGTH) return `must have at most ${MAX_VALUE_LENGTH} characters`
   return VALUE.test(value) ? null : 'must be visible ASCII characters, with blanks only between them'
 }

@@ -34,7 +34,7 @@ export function limitCpuTime(
     const left_ms = limit_ms - (sumOf(usage) - started_at_cpu_us) / 1000
     if (left_ms <= 0) end('used_up')
     else if (performance.now() > until) end('starved')
-    // A thread cannot use more time than passes.
+    // The thread cannot reach the limit earlier: it uses at most as much processor time as time passes.
     else timer = setTimeout(() => void check(), Math.max(1, left_ms))
   }
 

@@ -6,12 +6,15 @@ const EXPIRY_MS = 2 * 60_000
 const MAX_PER_TENANT = 5
 
 export type ExhaustedList = {
-  /** Whether this work, or too much other work of the tenant, recently exhausted its time or memory. */
+  /**
+   * Whether this work, or too much other work of the tenant, recently exhausted its time or memory. `name`: a short
+   * name of the work, for example a hash.
+   */
   has(tenant_id: string, name: string): boolean
   add(tenant_id: string, name: string): void
 }
 
-/** Creates a list. `name`: a short name of the work, for example a hash. */
+/** Creates an empty list. Entries expire after `EXPIRY_MS`. */
 export function createExhaustedList(): ExhaustedList {
   const by_tenant = new Map<string, Set<string>>()
   return {

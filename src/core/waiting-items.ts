@@ -58,7 +58,7 @@ export type WaitingItems<I, O> = {
   endRun(run: BatchRun<I, O>): void
 }
 
-/** `wake` is called when a lane of another batcher becomes free for which items wait here. */
+/** `wake` is called when another batcher releases a lane for which items of this batcher wait. */
 export function createWaitingItems<I, O>(
   { key, lane, lanes: running_lanes = new Map(), size }: ItemOptions<I>,
   wake: () => void,

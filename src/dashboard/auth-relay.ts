@@ -26,7 +26,7 @@ export type AuthRelay = {
   forward: (request: FastifyRequest, step?: Omit<AuthEndpoint, 'body'>) => Promise<Response>
   /** Returns the session that a response starts; undefined if it starts none. */
   sessionOf: (response: Response) => Promise<ActiveSession | undefined>
-  /** Ends the user's sessions, except the one that the response starts; if it starts none, except that of the request. */
+  /** Ends all sessions of the user but one: the session that the response starts, or else that of the request. */
   endOtherSessions: (request: FastifyRequest, response: Response, user_id: string) => Promise<void>
 }
 

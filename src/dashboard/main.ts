@@ -37,7 +37,7 @@ function startSessionCleanup(sql: Sql, log: Log): () => Promise<void> {
   let running = Promise.resolve()
   const cleanUp = () => {
     running = deleteExpiredSessions(sql).catch((err: unknown) =>
-      log.warn({ err }, 'Could not delete expired sessions: retrying in five minutes'),
+      log.warn({ err }, 'expired sessions could not be deleted: retrying in five minutes'),
     )
   }
   cleanUp()

@@ -41,6 +41,6 @@ export async function recordOutcome(
   const details = { status: reply.statusCode, ...(resource_id !== undefined && { id: resource_id }) }
   // The act is recorded, so a missing outcome does not fail the response.
   await appendAuditEntry(sql, by, { action, answers, details }).catch((err: unknown) =>
-    log.warn({ err, audit_entry: answers }, 'Could not record the outcome of an act'),
+    log.warn({ err, audit_entry: answers }, 'the outcome of an act could not be recorded'),
   )
 }

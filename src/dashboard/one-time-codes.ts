@@ -7,7 +7,7 @@ const STEP_MS = 30_000
 export function timeStepOf(secret: string, code: string, now: number): number | undefined {
   const current = Math.floor(now / STEP_MS)
   // better-auth accepts one step either way. A second step back is tried too, because the clock may have advanced
-  // since then.
+  // since better-auth accepted the code.
   return [1, 0, -1, -2].map((steps) => current + steps).find((step) => codeAt(secret, step) === code)
 }
 

@@ -18,7 +18,10 @@ export function createHashingGate({ running, waiting }: { running: number; waiti
 const ACCOUNT_LIMIT = { rps: 0.5, burst: 20, max_buckets: 100_000 }
 const ADDRESS_LIMIT = { rps: 1, burst: 60, max_buckets: 100_000 }
 
-/** Runs `verify`, which checks a password of the account with this email address. Its response is ok if the password is right. */
+/**
+ * Runs `verify`, which checks a password of the account with this email address, and returns its response. The response
+ * is `ok` if the password is right.
+ */
 export type PasswordGuard = (
   request: FastifyRequest,
   reply: FastifyReply,

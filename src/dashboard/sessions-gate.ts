@@ -46,7 +46,7 @@ export function createSessionGate(): <T extends { signed_in: { user_id: string }
   find: () => Promise<T | undefined>,
 ) => Promise<T | undefined> {
   const failures = createFailureLimit('sessions that have ended')
-  /** The user of each cached cookie, and the cookies of each user; the oldest first. */
+  /** The user of each cached cookie, and the cached cookies of each user, in the order in which they were cached. */
   const user_by_cookie = new Map<string, string>()
   const cookies_by_user = new Map<string, Set<string>>()
   const gateNewCookie = createGate(NEW_COOKIE_GATE)

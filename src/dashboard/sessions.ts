@@ -1,4 +1,4 @@
-// Authentication by better-auth: passwords, one-time codes, passkeys and sessions. It does not know roles.
+// Authentication by better-auth: passwords, one-time codes, passkeys and sessions. Roles are checked elsewhere.
 import { createHash, hkdfSync } from 'node:crypto'
 import { passkey } from '@better-auth/passkey'
 import { betterAuth } from 'better-auth'

@@ -40,7 +40,7 @@ const REFUSALS: Record<string, SignInRefusal> = {
   TWO_FACTOR_NOT_ENABLED: { message: TWO_FACTOR_OFF },
   BACKUP_CODES_NOT_ENABLED: { message: TWO_FACTOR_OFF },
   // Passkeys.
-  CHALLENGE_NOT_FOUND: { message: 'This took too long. Start again.' },
+  CHALLENGE_NOT_FOUND: { message: 'The request for the passkey has expired. Start again.' },
   AUTHENTICATION_FAILED: { message: 'The passkey did not work. Try again, or sign in with your password.' },
   PASSKEY_NOT_FOUND: { message: 'This passkey is not registered. It may have been removed.' },
   PASSKEY_UNVERIFIED: { message: 'The passkey must ask for a PIN, a fingerprint or a face.' },

@@ -184,7 +184,7 @@ export function areaStates(
   const unknown_name = disabled.find((name) => !Object.hasOwn(AREAS, name))
   if (unknown_name !== undefined)
     throw new ConfigError(
-      `DISABLED_AREAS: no area is called "${unknown_name}"; there are ${AREA_NAMES.join(', ')}`,
+      `DISABLED_AREAS: no area is called "${unknown_name}"; the areas are ${AREA_NAMES.join(', ')}`,
     )
   const enabled = AREA_NAMES.filter((area) => !disabled.includes(area))
   const built = enabled.filter((area) => AREAS[area].tags !== undefined)

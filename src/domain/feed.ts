@@ -52,13 +52,13 @@ export type FeedQuery = {
   type?: string
   /** Only events of this resource. */
   subject_id?: string
-  /** Created at or after. */
+  /** Only events created at or after this time. */
   created_from?: string | undefined
-  /** Created before. */
+  /** Only events created before this time. */
   created_to?: string | undefined
   /**
    * Whether few events have a higher sequence than `after`: the query then reads all of them, in the order of
-   * sequences, whatever its filters.
+   * sequences, regardless of its filters.
    */
   near_end?: boolean
 }

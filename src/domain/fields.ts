@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { metadataJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 
-/** The id and the tenant. `example` is an id. */
+/** The id and the tenant. `example`: an example of the id. */
 export function idFields(resource: string, example: string) {
   return {
     id: z.uuid().meta({ description: `The id of the ${resource}.`, example }),
@@ -19,7 +19,7 @@ export function keyField(example: string) {
   return z.string().meta({ description: 'The idempotency key that it was created with.', example })
 }
 
-/** The metadata and the times of creation and update. `resources` is the plural. */
+/** The metadata and the times of creation and update. `resources`: the plural name of the resource. */
 export function trailingFields(resources: string) {
   return {
     metadata: metadataJson,

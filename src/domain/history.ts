@@ -4,7 +4,7 @@ import type { HistoryKind } from '#core/config/retention.ts'
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 
-/** The position of a move: all rows before it are scanned. */
+/** The position of a move: all rows before it have been scanned. */
 export type MovePosition = { after: string; after_id: string }
 
 type MoveResult = { moved: number; position: MovePosition; next: MovePosition | null }

@@ -127,7 +127,7 @@ export function openProviders(
       : unavailableProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
-  assert(isComplete(providers), 'a role has no provider')
+  assert(isComplete(providers), 'no provider was opened for a provider role')
   const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []

@@ -62,9 +62,9 @@ export class NoAnswer extends Error {
 }
 
 /**
- * A finished call to a provider, for metrics and logs. `reported`: a text for operators only. `health` replaces what
- * the outcome implies about the provider: `unknown`: the caller did not wait for the answer; `late`: the deadline
- * passed, but the job is not retried for that.
+ * A finished call to a provider, for metrics and logs. `reported`: a text for operators only. `health`: what the call
+ * shows about the provider, if its outcome does not show it. `answers`: the provider answered. `unknown`: the caller
+ * did not wait for the answer. `late`: the deadline passed, but the job is not retried for that.
  */
 export type FinishedCall = {
   operation: string
@@ -139,7 +139,7 @@ function openLane(origin: string): Lane {
     connectTimeout: CONNECT_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     allowH2: false,
-    // The deadline below is stricter than both.
+    // The timeouts of undici are off: the deadline of the call limits both the headers and the body.
     headersTimeout: 0,
     bodyTimeout: 0,
   })

@@ -23,7 +23,7 @@ export const permits = new AsyncLocalStorage<Permit>()
 export class NotStarted extends Error {
   override name = 'NotStarted'
 
-  constructor(reason = 'the queue is paused, the lease lost or the worker stopping') {
+  constructor(reason = 'the queue is paused, the lease is lost, or the worker is stopping') {
     super(reason)
   }
 }

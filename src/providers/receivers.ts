@@ -47,8 +47,8 @@ export type ReceiverFailure = { error: ReceiverError; message: string; duration_
 
 export type Receivers = {
   /**
-   * Sends once and never rejects. An answer with any status is an answer, also a redirect. After the headers the status
-   * counts, even if the body cannot be read. When `signal` aborts, resolves at once.
+   * Sends once and never rejects. A response with any status is an answer, also a redirect. Once the headers have
+   * arrived, their status is the result, even if the body cannot be read. When `signal` aborts, resolves at once.
    */
   post(request: ReceiverPost, signal: AbortSignal): Promise<ReceiverAnswer | ReceiverFailure>
   /** Resolves when requests in progress have finished. */
@@ -70,7 +70,7 @@ export function openReceivers(options: ReceiverOptions): Receivers {
     allowH2: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     keepAliveMaxTimeout: MAX_KEEP_ALIVE_MS,
-    // The deadline is stricter than both.
+    // The timeouts of undici are off: the deadline of the attempt limits both the headers and the body.
     headersTimeout: 0,
     bodyTimeout: 0,
   })

@@ -1,4 +1,4 @@
-// Watches if the backend is down: unreachable, silent, or refusing writes.
+// Watches whether the backend is down: unreachable, silent, or refusing writes.
 import type { Backend } from './backend.ts'
 import { AnswerTimeoutError, withTimeout } from '#core/timeout.ts'
 import {

@@ -44,7 +44,7 @@ export function startConsumer(
     try {
       await options.perform(id, signal)
     } catch (error) {
-      // The error is not passed to BullMQ: Postgres decides what a failure means.
+      // The error is not passed to BullMQ: the job's row in Postgres decides whether the job is retried.
       failed(error)
     }
   }

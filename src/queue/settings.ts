@@ -67,7 +67,7 @@ export const workerSettings = {
   // BullMQ redelivers a wake-up of a dead worker within 15 s; the sweep claims the job row long before.
   lockDuration: 10_000,
   stalledInterval: 2_000,
-  // Postgres decides if a job has failed too often.
+  // BullMQ must not fail a job whose workers died repeatedly: the limit of attempts is in the job's row in Postgres.
   maxStalledCount: 1_000_000,
   runRetryDelay: 500,
   // The seconds after which an idle worker polls; a new wake-up reaches it at once. BullMQ counts a silent connection
@@ -75,7 +75,7 @@ export const workerSettings = {
   drainDelay: 3,
 }
 
-/** Errors of a reachable Redis that cannot work now. Redis scripts wrap these errors in other text. */
+/** Errors of a reachable Redis that refuses commands at present. Redis scripts wrap these errors in other text. */
 const unusable_reply = /\b(READONLY|MISCONF|OOM|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN)\b/
 
 const anyConnection = {

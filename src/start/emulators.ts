@@ -45,8 +45,8 @@ type EmulatorSettings = {
 const TWILIO_ACCOUNT = `AC${'0'.repeat(32)}`
 
 /**
- * The auth token of the Twilio emulator: derived from ENCRYPTION_KEY, so the same in each start. A caller with this
- * token can post statuses of messages.
+ * The auth token of the Twilio emulator. It is derived from ENCRYPTION_KEY, so that each start has the same token. A
+ * caller with this token can post statuses of messages.
  */
 function twilioToken({ ENCRYPTION_KEY = '' }: Config): string {
   return createHmac('sha256', ENCRYPTION_KEY).update('twilio emulator').digest('hex').slice(0, 32)

@@ -184,7 +184,7 @@ async function clearOrphan(home: ServerFolder, log: (line: string) => void): Pro
   const orphan = await stopOrphan(home.folder, ['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS)
   if (!orphan) return
   if (orphan.was_running) log(`Stopped the PostgreSQL ${orphan.pid} that an earlier run left behind`)
-  // PostgreSQL refuses to start while any process has the pid of this stale file.
+  // Removes the stale postmaster.pid: PostgreSQL refuses to start while any process has the pid in this file.
   const [pid] = await postmasterFile(home.data)
   if (Number(pid) === orphan.pid) await rm(join(home.data, 'postmaster.pid'), { force: true })
 }

@@ -31,7 +31,7 @@ const GATHER_MS = 15
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 /**
  * The time limit for storing a notification, because a stalled database connection raises no error. Providers wait
- * longer.
+ * longer than this for an answer.
  */
 const STORE_TIMEOUT_MS = 5_000
 

@@ -13,8 +13,8 @@ import { buildWebhooks } from './app.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
 /**
- * The factor by which the window of notifications is larger: notifications belong to no tenant until they are applied,
- * so they all share one window.
+ * The wake-up window of notifications, as a multiple of the window of a tenant: notifications belong to no tenant
+ * until they are applied, so they all share one window.
  */
 const WINDOW_FACTOR = 8
 

@@ -42,7 +42,8 @@ function stripeRoute(
       metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
       return { received: true }
     }
-    // A lookup from outside is refused: lookups are trusted to have our ids, so only Sluice may write them.
+    // An event with the type of our own lookup requests is refused: the ids in a lookup request are trusted, so only
+    // Sluice may write one.
     if (event === undefined || event.kind === LOOKUP_KIND) return await refuse.content(request, reply)
     const is_new = await storeNotification(notificationOf('stripe', event), request)
     return { received: true, ...(!is_new && { duplicate: true }) }

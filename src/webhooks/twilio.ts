@@ -50,7 +50,7 @@ function twilioRoute(
     throw new ConfigError(
       `TWILIO_AUTH_TOKEN is shorter than ${MIN_TOKEN_LENGTH} characters. The webhooks host verifies signatures with it: set the real token.`,
     )
-  // Twilio signs the URL that is configured there. The Host header of a request cannot be trusted.
+  // Twilio signs the URL that is configured at Twilio. The Host header of a request cannot be trusted.
   const origin = webhooksUrl(config)
   const refuse = createNotificationRefusals(SMS.provider, log)
   const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))

@@ -41,7 +41,7 @@ export async function attempt(
       // Without the database nothing can be settled: the lease expires, and another worker claims the job.
       if (has_failed || isUnavailable(error) || error instanceof NotStarted) throw error
       has_failed = true
-      context.log.error({ err: error, ...factsOf(job) }, 'a job threw')
+      context.log.error({ err: error, ...factsOf(job) }, 'the handler of a job threw an error')
       next = afterError(context, job, error)
     }
   }
@@ -55,7 +55,7 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       ? `${error.name}: ${error.message}`
       : 'threw'
   const last_decision = job.call === null ? discard(reason) : unknown(reason)
-  // After a duplicate reference, the provider would give the same answer to another call.
+  // After a duplicate reference, another attempt would get the same answer from the provider.
   const is_last =
     (is_duplicate && job.call !== null) || (job.call?.lookup_only !== true && job.attempt >= job.max_attempts)
   return async () =>
@@ -78,7 +78,7 @@ async function giveUp(
     // An error of `giveUp` must not keep the job open.
     context.log.error(
       { err: error, ...factsOf(job) },
-      'the handler of a failed job threw again while it gave up the job',
+      'the handler of a failed job threw another error in `giveUp`: the job is parked, or its call is looked up',
     )
     return job.call === null ? park(reason, { code: 'poison' }) : decision
   }

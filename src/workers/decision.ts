@@ -99,7 +99,8 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Returns the job, so that it is claimed again. `unsent: false`: this attempt may have sent a call that took effect.
+ * Ends the attempt, so that the job is claimed again. `unsent: false`: this attempt may have sent a call that took
+ * effect.
  */
 export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
   kind: 'give_back',
@@ -183,7 +184,7 @@ export function settlementOf(
       const scheduled_ms =
         outcome === 'misconfigured' ? MISCONFIGURED_DELAY_MS : retryDelay(job, retry, after_ms)
       const delay_ms = decision.delay_ms ?? scheduled_ms
-      // The same attempts set the job's `in_doubt`, see settle.ts.
+      // The statement that settles the job sets `in_doubt` by the same rule, see domain/jobs/settle.ts.
       const may_be_sent = job.call !== null && !settlement.unsent && !is_lookup && !restart_call
       return {
         ...settlement,
@@ -226,8 +227,8 @@ export function settlementOf(
 }
 
 /**
- * From now on the call is looked up. The attempt after which the effect is unknown failed; a later lookup that finds
- * nothing did not fail.
+ * From now on the call is looked up. Only the attempt that made the effect unknown counts as failed; a later lookup
+ * that finds nothing does not.
  */
 function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
   const failing = job.unknown_ms === null

@@ -91,8 +91,8 @@ type Backlogs = {
   /** Adds the backlogs of tenants whose events have new deliveries. */
   changed(tenants: string[]): void
   /**
-   * Schedules the scan of a backlog whose next scan waited for the end of an attempt. The backlog of an unproven endpoint
-   * waits for the regular scan.
+   * Schedules the next scan of a backlog that waited for the end of an attempt. The backlog of an unproven endpoint
+   * waits for the regular scan instead.
    */
   attemptEnded(backlog: BacklogPosition, is_proven: boolean): void
   /** Schedules the next scan of a backlog. A timer that is already set stays, because it fires soon. */

@@ -7,8 +7,8 @@ const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
 const MIN_LOGGED_OUTAGE_MS = 5_000
 /**
- * A call that takes longer counts as unanswered before it ends, unless another call was answered after it began. A call
- * with a deadline above one minute has until its deadline.
+ * A call that takes longer counts as unanswered before it ends, unless any call was answered after it began. If the
+ * deadline of a call is above one minute, the deadline counts instead.
  */
 const LATE_MS = 40_000
 const lateAfter = (deadline_ms: number) => (deadline_ms > 60_000 ? deadline_ms : LATE_MS)

@@ -1,4 +1,4 @@
-// Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage with
+// Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage
 // while calls fail, with the variables to check. Answered calls are not stored.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'

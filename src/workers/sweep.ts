@@ -55,8 +55,8 @@ export function startSweep(
   let busy = false
   let swept_at = 0
 
-  // Whether the next scan may be late. Decided once per scan: only if this scan already counted the wake-ups as lost
-  // that are overdue before the next scan.
+  // Whether the next scan may be late. Set once per scan: only if this scan already counts wake-ups as lost that
+  // become overdue before the next scan.
   let idle = false
 
   async function scan(): Promise<void> {
@@ -99,7 +99,7 @@ export function startSweep(
   return loop
 }
 
-/** The remaining quota of the busiest tenant: a scan that claims as many jobs may have found more. */
+/** The remaining quota of the busiest tenant. If a scan claims this many jobs, more jobs may be due. */
 function minRemainingQuota(share: TenantShare | undefined): number {
   return share === undefined ? Infinity : share.left - Math.max(0, ...Object.values(share.claimed))
 }

@@ -25,7 +25,7 @@ export type Dashboard = {
    * `expects`: messages that the browser must report, as `<kind>: <text> <address>`; any other message fails the test.
    */
   open(path: string, options?: OpenOptions): Promise<Page>
-  /** A member of the world's tenant. Each call with the same role returns the same person. */
+  /** A member of the first tenant. Each call with the same role returns the same person. */
   person(role: MemberRole | 'operator'): Promise<Person>
   close(): Promise<void>
 }
@@ -176,7 +176,7 @@ export async function checkContrast(page: Page, seen: Set<string>): Promise<void
       const disabled = element.closest(':disabled, [aria-disabled=true], [inert]') !== null
       const style = [color, fontSize, fontWeight, textShadow, disabled, backgroundOf(element)].join(' ')
       const alike = (found[style] ??= [])
-      // Another element may cover one of the three.
+      // Up to three elements of a style are checked, because another element may cover one of them.
       if (alike.length < 3) alike.push(element)
     }
     Object.assign(globalThis, { texts: found })

@@ -30,7 +30,7 @@ export async function capture(
   return await client.post(`/v1/payments/${payment_id}/capture`, body, { prefer })
 }
 
-/** Makes the processor hold the next captures of this payment, before or after the effect. */
+/** Blocks the next captures of this payment at the processor, before or after the effect. */
 export async function blockCaptures(
   { provider }: Deployment,
   { reference }: Authorized,

@@ -92,7 +92,7 @@ export async function makeDeliveriesDue({ sql }: World): Promise<void> {
   await sql`update webhook_due set due_at = now() where due_at > now()`
 }
 
-/** Makes scheduled deliveries due again and again, until the condition holds. */
+/** Makes scheduled deliveries due every 20 ms, until the condition is true. */
 export async function makeDeliveriesDueUntil(world: World, holds: () => boolean): Promise<void> {
   while (!holds()) {
     await makeDeliveriesDue(world)

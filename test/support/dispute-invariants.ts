@@ -10,7 +10,7 @@ type Effect = {
 }
 type Posted = { reference: string; kind: string; amount_minor: number; currency: string }
 
-/** Returns the differences between both sums, for each dispute, kind and currency. */
+/** Returns the differences between the processor's effects and Sluice's postings, by dispute, kind and currency. */
 export async function disputeDisagreements({ sql, provider }: Pick<World, 'sql' | 'provider'>) {
   const posted = await sql<Posted[]>`
     select d.processor_reference as reference, t.kind, sum(t.amount_minor)::bigint as amount_minor, t.currency

@@ -68,7 +68,7 @@ export function testActor(tenant_id: string | null): Actor {
 }
 
 export type Environment = {
-  /** The variables of a process. DATABASE_URL has the owner of the tables: see `asUser`. */
+  /** The variables of a process. The user in DATABASE_URL is the owner of the tables; `asUser` replaces this user. */
   env: Record<string, string>
   /** A connection with the owner of the tables. */
   sql: Sql

@@ -1,6 +1,6 @@
 // A process whose database ends a reserved connection, so that the next statement is written to a closed socket. The
-// database also ends a connection of the queue's driver that has no error handler. With THROWS the process then throws
-// an unhandled error.
+// database also ends a connection of the queue's driver that has no error handler. If the variable THROWS is set, the
+// process then throws an unhandled error.
 import postgres from 'postgres'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -42,7 +42,7 @@ async function postUntil(status: number, answers: number[], send: () => Promise<
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
     }
     if (performance.now() > deadline)
-      throw new Error(`no ${status} in ${TIMEOUT_MS} ms: ${answers.join(' ')}`)
+      throw new Error(`no response with status ${status} in ${TIMEOUT_MS} ms: ${answers.join(' ')}`)
     await sleep(100)
   }
 }

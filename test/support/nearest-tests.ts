@@ -73,7 +73,7 @@ function importersOf(texts: Map<string, string>, folders: [string, string][]): M
   return importers
 }
 
-/** For each file, the number of imports from that file to this file, up to the limit. */
+/** For each file that imports `file` directly or indirectly, the number of imports between them, up to the limit. */
 function importDistances(file: string, importers: Map<string, string[]>): Map<string, number> {
   const distances = new Map<string, number>()
   let last = [file]

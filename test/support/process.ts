@@ -155,7 +155,7 @@ export async function until<T>(
     if (performance.now() > deadline) break
     await sleep(pause_ms)
   }
-  throw new Error(`not within ${limit_ms} ms: ${what}`)
+  throw new Error(`this did not happen within ${limit_ms} ms: ${what}`)
 }
 
 /** Short pauses at first, longer pauses later, because polling takes processor time from the observed processes. */

@@ -116,7 +116,7 @@ export type Fault = {
   remove(): Promise<void>
 }
 
-/** The fields of the control API. `path` is a regular expression. */
+/** A filter of the control API: the required value of each field. `path` is a regular expression. */
 type Filter = Record<string, string | number>
 
 export type Provider = {

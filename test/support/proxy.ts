@@ -6,9 +6,8 @@ export type Proxy = {
   /** `url` of the server, with the proxy's address in place of the server's. */
   url: string
   /**
-   * From the first request that contains one of `texts`, no answers pass on the connection of the request: the server
-   * processes the request, and the client gets no response. Without texts: ends those connections and passes answers
-   * again.
+   * Withholds the answers on each connection from its first request that contains one of `texts`: the server processes
+   * the request, and the client gets no response. Without texts: ends these connections and passes answers again.
    */
   withholdAnswersTo(...texts: string[]): void
   /** Open connections stay open and pass no data, as if a machine had vanished. New connections work. */

@@ -69,8 +69,8 @@ export function openUnfinished(
 }
 
 /**
- * Resets the connection. If Node can no longer reset the connection, Node drops the handle without closing it, and the
- * process could not end.
+ * Resets the connection. If Node can no longer reset the connection, it drops the handle without closing it, and the
+ * process would not end. This function then closes the handle.
  */
 function resetConnection(socket: Socket): void {
   const handle = Reflect.get(socket, '_handle') as { close(): void } | null | undefined

@@ -77,7 +77,10 @@ async function reviveAll(nodes: Node[]): Promise<void> {
   }
 }
 
-/** Replicas refuse the command, and dead servers have no data. Throws if no server has accepted the command. */
+/**
+ * Deletes all data. Replicas refuse the command, and dead servers have no data. Throws if all servers refuse the
+ * command.
+ */
 async function flushAll(nodes: Node[]): Promise<void> {
   const living = nodes.filter(({ alive }) => alive)
   await Promise.any(living.map(({ client }) => client.flushall()))

@@ -39,7 +39,7 @@ export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
   return JSON.stringify(row)
 }
 
-/** Headers of a JSON request of the world's tenant. */
+/** Headers of a JSON request with the API key of the world's first tenant. */
 export function jsonHeaders(world: World): Record<string, string> {
   return { authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' }
 }
@@ -48,7 +48,7 @@ type Expected = { status?: number; headers?: Record<string, string>; routes?: st
 
 /**
  * The `test` of a file whose tests share an API without a worker and a customer. `accepted` returns the bodies that the
- * API did not refuse as expected (see below).
+ * API did not refuse as expected: see `notRefused`.
  */
 export function testRefusals() {
   return testIn({ parts: ['api'] })

@@ -81,7 +81,7 @@ function providedPostgres(): Server | undefined {
 }
 
 const SETTINGS = {
-  // Test files run several worlds in parallel, and every part of a world has its own pools.
+  // Test files run several worlds in parallel, and every part of a world has its own connection pools.
   max_connections: '400',
   // Statements are counted per database, and no statement may be dropped from the statistics.
   'pg_stat_statements.max': '50000',

@@ -381,7 +381,7 @@ export async function auditStatements(server_url: string, template: string): Pro
     if (found === undefined) return []
     const [info] = await sql<{ dealloc: string }[]>`select dealloc from pg_stat_statements_info`
     if (info?.dealloc !== '0')
-      throw new Error('pg_stat_statements has forgotten statements: raise pg_stat_statements.max.')
+      throw new Error('pg_stat_statements has dropped statements: increase pg_stat_statements.max.')
     const statements = await sql<{ query: string }[]>`
       select distinct query from pg_stat_statements s join pg_roles r on r.oid = s.userid
       where r.rolname = any(${USERS_OF_PROCESSES})`

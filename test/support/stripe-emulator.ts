@@ -33,7 +33,7 @@ export async function refusal(call: Promise<unknown>): Promise<Stripe.errors.Str
     (reason: unknown) => reason,
   )
   if (!(error instanceof Stripe.errors.StripeError))
-    throw new Error(`not refused by Stripe: ${String(error)}`)
+    throw new Error(`the call did not fail with a Stripe error: ${String(error)}`)
   return error
 }
 

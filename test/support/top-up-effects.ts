@@ -34,7 +34,7 @@ export async function findOurTopUps(sql: Sql): Promise<OurTopUp[]> {
     from top_ups t`
 }
 
-/** Returns the differences between both records. */
+/** Returns the differences between Sluice's top-ups and the effects in the processor's record. */
 export function topUpDisagreements(
   ours: OurTopUp[],
   effects: readonly TopUpEffect[],

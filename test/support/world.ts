@@ -1,6 +1,6 @@
-// A complete Sluice for one test file: with its own database, Redis and providers, and with the parts in this process.
-// A file gets its tests from `testIn`, groups of tests with different worlds from `describeIn`, and a world for a single test
-// from `createWorld`.
+// A world is a complete Sluice for one test file, with its own database, Redis and providers. Its parts run in this
+// process. A file gets its tests from `testIn`, groups of tests with different worlds from `describeIn`, and a world
+// for a single test from `createWorld`.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, test as anyTest } from 'vitest'

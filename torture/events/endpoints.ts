@@ -23,7 +23,7 @@ export const BUSY_TENANT_ENDPOINTS: EndpointSpec[] = endpointSpecs(
   ['kyc.*', 'message.*'],
   ['kyc.*'],
 )
-/** One of this many tenants has endpoints and a feed follower. */
+/** One tenant in this many has endpoints and a feed follower. */
 export const TENANTS_PER_SUBSCRIBER = 4
 
 function endpointSpecs(

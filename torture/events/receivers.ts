@@ -10,7 +10,7 @@ import { HOST } from '#test/environment.ts'
 import type { Random } from '../random.ts'
 import { misbehave, RESET_UNREAD, BEHAVIOR_PROBABILITIES, type Behavior } from './receiver-behavior.ts'
 
-/** An endpoint as its receiver knows it. Its name is the path of its URL. */
+/** What a receiver stores about an endpoint. The path of the endpoint's URL is its name. */
 export type ReceiverEndpoint = {
   name: string
   id: string
@@ -108,7 +108,7 @@ export async function startReceivers(random: Random): Promise<Receivers> {
   function check(arrival: Arrival, { headers, method }: IncomingMessage, body: string): void {
     const { endpoint, event_id } = arrival
     const registered = endpoints.get(endpoint)
-    // The secret of a lost answer may have signed requests that are still on their way.
+    // If the answer with a secret was lost, requests that were signed with that secret may still be in transit.
     const judged = registered !== undefined && performance.now() >= registered.verified_from
     const signed = registered?.secrets.some((secret) => verifies(secret, headers, body)) === true
     if ((judged && !signed) || method !== 'POST')

@@ -19,8 +19,8 @@ export type Fault = {
   /** Estimated duration with the recovery, for the schedule. */
   duration_ms: number
   /**
-   * A payment must succeed on each API within this time after the fault, or after its beginning if `recovery_from` says
-   * so.
+   * A payment must succeed on each API within this time after the end of the fault, or after its beginning if
+   * `recovery_from` is `beginning`.
    */
   recovery_limit_ms: number
   recovery_from?: 'beginning'

@@ -83,8 +83,8 @@ async function withoutLogs(
   })
   for (const member of members)
     await attempt(async () => {
-      // A process that hangs takes a minute. After one has hung, the others are killed, so that they run again before
-      // the fault ends.
+      // The wait for a process that hangs takes a minute. After the first such process, the other processes are killed,
+      // so that all run again before the fault ends.
       await member.kill(problems.length === 0 ? 'SIGTERM' : 'SIGKILL')
       const how = await member.process().ended
       if (problems.length === 0 && how.code !== 0)

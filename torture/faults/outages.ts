@@ -1,4 +1,5 @@
-// Limits of retries: used-up attempts, a day of refused credentials, notifications of another application.
+// Faults that reach the limits of retries: used-up attempts, a day of refused credentials, notifications of another
+// application.
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
 import { withPromptNotifications } from '../notifications.ts'
@@ -14,7 +15,7 @@ import {
 import type { Fault } from './fault.ts'
 
 const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
-/** Attempts beyond the job's `max_attempts`. */
+/** The jobs make at least this many attempts more than their `max_attempts`. */
 const EXTRA_ATTEMPTS = 2
 const FOREIGN_PAYMENTS = 20
 /** Maximum number of lookups per object. A single lookup shows that the object belongs to another application. */
@@ -161,7 +162,7 @@ async function sendForeignEvents(system: System): Promise<Problem[]> {
     return arrived.length === ids.length
   })
   await until('all notifications are ignored', async () => {
-    // Ages the notifications by a day, because the objects that they wait for never come.
+    // Ages the notifications by a day, because the objects that they wait for are never created here.
     await sql`
       with mine as (
         select n.id from notifications n where n.object_id = any(${ids}::text[]) and n.state <> 'ignored' order by n.id for update skip locked

@@ -123,7 +123,7 @@ export async function findPerformer(
   })
 }
 
-/** Requests a capture that never reaches the processor, and kills the worker that runs it this many times. */
+/** Requests a capture that never reaches the processor, and kills the worker of its job `kill_count` times. */
 async function killWorkersOf(
   system: System,
   {

@@ -134,7 +134,7 @@ export const REDIS_FAULTS: Fault[] = [
   },
 ]
 
-/** Freezes all connections and waits until the clients have given them up. */
+/** Freezes all connections and waits until the clients have closed them. */
 export async function freeze(wire: Proxy): Promise<void> {
   wire.freeze()
   await until('frozen connections are closed', () => wire.frozen() === 0, HALF_OPEN_LIMIT_MS)

@@ -67,7 +67,7 @@ export const VERSION_FAULTS: Fault[] = [
   },
 ]
 
-/** The API returns to this version at the end. The worker stays, so that it finishes the jobs of the next version. */
+/** The API returns to this version at the end. The worker still runs, to finish the jobs of the next version. */
 async function runTwoVersions(system: System, random: Random): Promise<Problem[]> {
   const { apis, workers, root, sql } = system
   const next = await patchedCopy(root, NEXT_VERSION)

@@ -36,7 +36,7 @@ export type PaymentView = {
 /** `key` is null for a refund that was made at the processor. */
 export type RefundView = { key: string | null; status: string; amount_minor: number }
 
-/** The result in an answer: the resource, the items of a list, or the code and context of a refusal. */
+/** What an answer contains: the resource, the items of a list, or the code and context of a refusal. */
 export type CallResult = {
   status: number
   /** The answer repeats an earlier answer. */

@@ -105,7 +105,7 @@ function stepsOf(payment: Payment, nth: number, operation: Write, result: CallRe
   const unknown = (holds: (state: State) => boolean) =>
     readStep((state) => state.marks[nth] === '-' && holds(state))
   const guarded = unknown((state) => afterAcceptance(payment, state, nth) === null)
-  // A cancellation is requested by one statement and joined by another.
+  // Two statements refuse a cancellation: the one that requests it, and the one that joins a requested cancellation.
   if (operation.op === 'cancel')
     return [
       unknown(({ status, voided }) => status !== 'authorized' && (status !== 'pending' || voided)),

@@ -50,7 +50,7 @@ async function sentAtOnce(scenario: Scenario, channel: Channel): Promise<void> {
   if (created !== null) await readMessage(scenario, created.id, to)
 }
 
-/** A message whose client does not wait: if it was certainly not sent, it is retried. */
+/** A message whose client does not wait for the result. If the message was certainly not sent, it is retried. */
 async function sentAsync(scenario: Scenario, channel: Channel): Promise<void> {
   const key = `${scenario.key}-message`
   const to = addressOf(scenario, channel)
@@ -139,7 +139,7 @@ async function batch(scenario: Scenario, channel: Channel): Promise<void> {
   const sendOnce = () =>
     postUntilFinal(scenario, `/v1/messages/${channel}/batch`, { messages }, { observed: 'message' })
   let answer = await sendOnce()
-  // Each item is accepted by itself or refused with 503.
+  // Each item is accepted or refused with 503 independently of the others.
   for (
     const deadline = performance.now() + scenario.limit_ms;
     performance.now() < deadline;
@@ -181,7 +181,7 @@ async function steeringScenario(scenario: Scenario): Promise<void> {
   await checkNotAccepted(scenario, key)
 }
 
-/** An email of which one recipient is refused. The other recipients receive it. */
+/** The server refuses one recipient of an email. The other recipients receive the email. */
 async function recipientsScenario(scenario: Scenario): Promise<void> {
   const key = `${scenario.key}-message`
   const cc = [`${scenario.key}@bounce.example`, addressOf(scenario, 'email', 1)]

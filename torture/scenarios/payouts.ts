@@ -21,7 +21,7 @@ const CONCURRENT_PAYOUTS = 8
 
 type Variant = (scenario: Scenario, amount_minor: number) => Promise<void>
 
-/** Pays out an amount that is available, unless another payout was faster. */
+/** Pays out an amount that is available, unless a concurrent payout has used the balance. */
 export async function payoutScenario(scenario: Scenario, amount_minor: number): Promise<void> {
   await scenario.random.pick(VARIANTS)(scenario, amount_minor)
 }
@@ -133,7 +133,7 @@ async function failedByOperator(scenario: Scenario, amount_minor: number): Promi
   const status = random.pick(['paid', 'paid', 'failed', 'canceled'])
   const settle = () => atProcessor(scenario, `/payouts/${reference}/settle`, { status })
   const racing = random.next() < 0.5
-  // If the bank is faster, the failure is refused.
+  // If the bank decides before the failure is requested, the failure is refused.
   const end = status === 'paid' ? 'paid' : 'failed'
   expectEnd(scenario, payout!.key, end, ...(racing ? [status] : []))
   const [answered] = await Promise.all([fail(scenario, payout!), racing && settle()])
@@ -235,6 +235,6 @@ async function recipient(scenario: Scenario, destination: string): Promise<strin
 const keyBody = (idempotency_key: string) => ({ idempotency_key })
 
 async function fail(scenario: Scenario, payout: CreatedResource): Promise<number> {
-  const body = { ...keyBody(`${scenario.key}-fail`), reason: 'The bank says so.' }
+  const body = { ...keyBody(`${scenario.key}-fail`), reason: 'The bank reports that the payout failed.' }
   return await changeResource(scenario, 'fail_payout', payout, 'fail', body)
 }

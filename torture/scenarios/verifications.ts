@@ -76,7 +76,11 @@ async function decidedByHand(scenario: Scenario, check: Check): Promise<void> {
   const { random, key } = scenario
   const decision = random.pick(['approved', 'rejected'])
   const decide = (nth: number) => {
-    const body = { idempotency_key: `${key}-decide-${nth}`, decision, reason: 'Seen in person.' }
+    const body = {
+      idempotency_key: `${key}-decide-${nth}`,
+      decision,
+      reason: 'The document was seen in person.',
+    }
     return changeResource(scenario, 'decide', check, 'decide', body)
   }
   const meanwhile = random.next() < 0.6

@@ -19,7 +19,10 @@ export type Delivery = {
 /** Events of the endpoints themselves. Each is sent only to endpoints that existed at that time. */
 const ENDPOINT_EVENTS = 'webhook_endpoint.'
 
-/** Compares the arrivals with the events. The endpoints of a tenant exist before any event other than their own. */
+/**
+ * Compares the arrivals with the events. All endpoints of a tenant are created before its first event that is not about
+ * an endpoint.
+ */
 export function judgeDeliveries({
   events,
   endpoints,

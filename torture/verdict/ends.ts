@@ -29,7 +29,7 @@ export async function endsOf(
     for (const { open, ...row } of rows) {
       found[resource][row.status] = (found[resource][row.status] ?? 0) + 1
       const expected_statuses = ends.get(row.key)
-      // Messages of faults have no expected status.
+      // Messages that a fault has requested have no expected status.
       if (
         !open &&
         !expected_statuses?.includes(row.status) &&

@@ -16,8 +16,8 @@ export async function moneyProblems(system: System): Promise<Problem[]> {
 /**
  * All open payouts together must not exceed the balance when a payout is accepted. Transfers and payouts of an account
  * are serialized by its lock, but the time of a payout has only millisecond precision: money that arrived or was
- * released within the next millisecond counts as available. A failed or canceled payout releases its amount a little
- * after its time.
+ * released within the next millisecond counts as available. A failed or canceled payout releases its amount shortly
+ * after its `failed_at` or `canceled_at`.
  */
 async function overdrawn({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`

@@ -129,7 +129,7 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
   }
 }
 
-/** Due jobs must be claimed, whatever was lost. */
+/** Due jobs must be claimed, even if their wake-ups were lost. */
 async function overdueJobs({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
     select 'a due job was not claimed' as problem, id, name, state, attempt, resource_id, last_error from jobs

@@ -1,4 +1,4 @@
-// Payments of 100 tenants, authorized through the API, to capture once each.
+// Authorizes payments of 100 tenants through the API. Each payment is captured once.
 import { closedLoop, type Load } from '../../load.ts'
 import type { System } from '../../system.ts'
 import { untilDrained } from '../measure.ts'

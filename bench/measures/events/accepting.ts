@@ -31,7 +31,8 @@ export async function costOfAccepting(system: System): Promise<number> {
     const ratios: number[] = []
     const tenant_id = system.keys[0]!.tenant_id
     for (let round = 0; round <= ROUNDS; round++) {
-      // The second side finds written pages, so the order alternates. The queue of unsequenced events stays short.
+      // The second program of a round finds pages that the first has written, so the order alternates. The queue
+      // of unsequenced events is emptied, so that it stays short.
       await system.sql`truncate unsequenced_events`
       const sides = round % 2 === 0 ? [plain, feed] : [feed, plain]
       const [first, second] = [await run(sides[0]!, tenant_id), await run(sides[1]!, tenant_id)]

@@ -54,7 +54,7 @@ export async function runPaymentLives(
 ): Promise<PaymentLife> {
   const { url, authorize, capture } = target
   const latencies = { authorize: [] as number[], capture: [] as number[] }
-  // A client that gets an authorization captures next, so there is at most one per client.
+  // After an authorization a client captures the payment next, so each client has at most one authorized payment.
   const authorized: string[] = []
   const figures = await untilApplied(target, notified, async () => {
     await closedLoop({
@@ -94,8 +94,8 @@ export async function untilApplied(
   const started_at = performance.now()
   const runs = await work()
   const answered = performance.now()
-  // Pending changes at the provider count as work. Their notifications follow, and then the work that the
-  // notifications cause.
+  // Changes that the provider has scheduled count as work. The system is checked again after the provider, because a
+  // notification may have caused work since the first check.
   while ((await isBusy()) || (await isNotifying(provider)) || (await isBusy())) {
     if (performance.now() - answered > MAX_LAG_MS)
       throw new Error(`notifications are not applied after ${MAX_LAG_MS / 1000} s`)

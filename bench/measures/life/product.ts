@@ -16,7 +16,7 @@ import { DUE_WITHIN_S } from '../measure.ts'
 import { paymentRequests } from '../captures/requests.ts'
 import type { Target } from './live.ts'
 
-/** Lost notifications of one run would be read from the event list during another. */
+/** Disables reconciliation, which would read the lost notifications of an earlier run from the event list. */
 const NO_RECONCILIATION = { RECONCILE_AFTER_S: '1000000' }
 
 type Product = { target: Target; sql: Sql; [Symbol.asyncDispose](): Promise<void> }

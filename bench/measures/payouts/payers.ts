@@ -8,7 +8,7 @@ import type { Key } from '../../system.ts'
 import { idIn } from '../captures/requests.ts'
 import { untilDrained } from '../measure.ts'
 
-/** In the emulator, a payout to this account is soon in transit and soon after paid, each with a notification. */
+/** The emulator sets a payout to this account to `in_transit` and then to `paid`, each with a notification. */
 const DESTINATION = { type: 'bank_account', destination: 'ba_success' } as const
 /** Amounts are small, so the balance suffices for any run. */
 const BALANCE_MINOR = 90_000_000

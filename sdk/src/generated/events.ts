@@ -143,7 +143,7 @@ export interface EventDataByType {
   'template.deleted': MessageTemplateEventData
   /** An address or number no longer gets messages. */
   'suppression.created': SuppressionEventData
-  /** It gets messages again. */
+  /** The address or number gets messages again. */
   'suppression.deleted': SuppressionEventData
   /** An endpoint was created. */
   'webhook_endpoint.created': WebhookEndpointEventData

@@ -1297,7 +1297,7 @@ export interface MessageTemplateEventData {
   updated_at: string
 }
 
-/** Free-form JSON of yours: any value. It comes back as sent. */
+/** Any JSON value of your own. It is returned as you sent it. */
 export type Metadata = unknown
 
 /** A payment: money that is held, captured and possibly refunded. */

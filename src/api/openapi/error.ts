@@ -51,7 +51,7 @@ export const errorBody = z
   })
   .meta({ id: 'ErrorBody', description: 'The error and a link to its explanation.' })
 
-/** The answer of every error. */
+/** The schema of every error answer. */
 export const errorSchema = z
   .object({ error: errorBody })
   .meta({ id: 'ErrorAnswer', description: 'A refusal or failure.' })

@@ -164,7 +164,7 @@ function disputed(status: string, closed_at: string | null = null): object {
   return { ...CAPTURED, dispute }
 }
 
-/** Events have no link. */
+/** The example without `url`: events never contain the link of a verification. */
 function withoutUrl({ url: _url, ...rest }: { url: null }): object {
   return rest
 }

@@ -31,11 +31,11 @@ export type RouteDefinition = {
    * the answer is about as large as its request, and memory is reserved when the size of the answer is known.
    */
   large?: 'expected' | 'counted'
-  /** Valid requests, and the differences of an answer from the examples of its fields. */
+  /** Example requests, and the fields in which an example answer differs from the examples of its schema. */
   examples?: {
     requests?: Record<string, { summary: string; value: Record<string, unknown> }>
     answer?: Record<string, unknown>
-    /** The differences of a 202 answer. */
+    /** The fields in which an example of a 202 answer differs. */
     unfinished?: Record<string, unknown>
   }
   /** Whether the idempotency key is required. Undefined: the route accepts none. */
@@ -178,7 +178,7 @@ function successesOf(definition: RouteDefinition, schemas: Schemas): JsonSchema 
   )
 }
 
-/** The differences. An object is merged with the object of the answer. */
+/** The differing fields of an example. A field that is an object is merged with the same field of `answer`. */
 function mergedDifferences(answer: unknown, differences: Record<string, unknown> = {}): object {
   const base = Object(answer) as Record<string, unknown>
   const isObject = (value: unknown) =>
@@ -191,7 +191,7 @@ function mergedDifferences(answer: unknown, differences: Record<string, unknown>
   )
 }
 
-/** The fields of the first example request that a create answers unchanged. */
+/** The fields of the first example request that the answer of a create repeats. Empty for other routes. */
 function fieldsAsSent({ key, body, examples }: RouteDefinition, answer: unknown): object {
   const [first] = Object.values(examples?.requests ?? {})
   if (key !== 'required' || first === undefined) return {}

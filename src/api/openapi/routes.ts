@@ -17,7 +17,7 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
       routes.push({ method, path: url, definition: of.definition })
   })
 
-  // No key is needed: the documents are created once, and all answers share the bytes.
+  // The documents are public, so each is created once, and all answers share its bytes.
   const served = (path: string, document: () => unknown) => {
     let bytes: Buffer | undefined
     app.get(path, async (_request, reply) => {
@@ -26,7 +26,7 @@ export function openapiRoutes(app: FastifyInstance, config: Config, origin: () =
     })
   }
   served('/openapi.json', async () => {
-    // `/`: the host under the name by which the reader opened the reference. The content policy of the reference allows
+    // `/` means the host name from which the reader loaded the reference: the content policy of the reference allows
     // requests to this name only.
     const server = config.API_URL ?? '/'
     return apiDocument(routes, { server, origin: origin(), guides: await listGuides() })

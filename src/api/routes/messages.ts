@@ -11,7 +11,7 @@ import { createEmailWork, createSmsWork } from './messages/sending.ts'
 
 export function messageRoutes(app: RouteApp, context: RouteContext): void {
   const reader = createMessageReader(context)
-  // The messages of a tenant on all channels lock one counter row.
+  // The channels share their lanes, because the messages of a tenant lock one counter row on every channel.
   const lanes: Lanes = new Map()
   const works = {
     requesterOf: createRequesters(context.sql),

@@ -146,7 +146,7 @@ function refusalOf({ url, key_from }: Feed, { status, headers }: Response, text:
       `The key of ${key_from} may not read events (${detail}). Create one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
     )
   if (body?.code === 'misconfigured_gateway')
-    return new ConfigError(`${url} has no events: the area is switched off there (${detail})`)
+    return new ConfigError(`${url} has no events: the area is not deployed there (${detail})`)
   if (status === 408 || status === 429 || status >= 500)
     return new ApiUnavailable(`${url} cannot answer (${detail})`, retryAfterMs(headers))
   return new ConfigError(`${url} is not the API of Sluice (${detail}). See --url.`)

@@ -10,7 +10,7 @@ export const MESSAGING_VARIABLES = {
   ADDRESS_KEY: [
     z
       .string()
-      .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes, base64' })
+      .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes in base64' })
       .optional(),
     '<what openssl rand -base64 32 prints>',
     '32 bytes, base64, used to find email addresses and phone numbers without storing them in plain text. Give the same one to api, webhooks, worker and dashboard, and keep it: with another one, suppressions are no longer found',
@@ -77,7 +77,8 @@ export const MESSAGING_VARIABLES = {
     z
       .string()
       .regex(/^\s*whsec_[A-Za-z0-9+/]{32,86}={0,2}(\s*,\s*whsec_[A-Za-z0-9+/]{32,86}={0,2})*\s*$/, {
-        error: 'must be whsec_ and 24 to 64 bytes, base64; several, during rotation, separated by commas',
+        error:
+          'must be whsec_ and 24 to 64 bytes in base64; during a rotation, list several secrets, separated by commas',
       })
       .optional(),
     'whsec_<what openssl rand -base64 32 prints>',
@@ -104,7 +105,7 @@ export const MESSAGING_VARIABLES = {
         (text) =>
           /^-----BEGIN [A-Z ]*PRIVATE KEY-----\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/.test(text),
         {
-          error: 'must be a private key, PEM; line ends may be written \\n',
+          error: 'must be a private key in PEM format; line ends may be written as \\n',
         },
       )
       .optional(),
@@ -134,7 +135,7 @@ export const MESSAGING_VARIABLES = {
     z
       .string()
       .regex(/^(\+[1-9]\d{6,14}|MG[0-9a-f]{32})$/, {
-        error: 'must be a number (+15551234567) or a messaging service (MG and 32 hexadecimal digits)',
+        error: 'must be a phone number (+15551234567) or a messaging service (MG and 32 hexadecimal digits)',
       })
       .optional(),
     '+15551234567',

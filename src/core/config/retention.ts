@@ -22,8 +22,7 @@ export function parseRetention(text: string, context: z.RefinementCtx): Record<R
     if (/^events\b/.test(part))
       context.addIssue({
         code: 'custom',
-        message:
-          'no longer has the kind events: set EVENT_RETENTION_DAYS instead, which also applies to deliveries',
+        message: 'has no kind "events": set EVENT_RETENTION_DAYS, which also applies to deliveries',
       })
     else if (!isKind(kind) || Number(number) < MIN_RETENTION_DAYS)
       context.addIssue({

@@ -75,7 +75,7 @@ export const VARIABLES = {
     z
       .string()
       .regex(/^[A-Za-z0-9+/]{43}=(\s*,\s*[A-Za-z0-9+/]{43}=)*$/, {
-        error: 'must be 32 bytes, base64; several, the newest first, separated by commas',
+        error: 'must be 32 bytes in base64; list several keys with the newest first, separated by commas',
       })
       .optional(),
     '<what openssl rand -base64 32 prints>',
@@ -98,7 +98,8 @@ export const VARIABLES = {
     z
       .string()
       .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
-        error: 'must be a signing secret, whsec_...; several, during rotation, separated by commas',
+        error:
+          'must be a signing secret, whsec_...; during a rotation, list several secrets, separated by commas',
       })
       .optional(),
     'whsec_newer,whsec_older',

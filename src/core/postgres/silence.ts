@@ -20,8 +20,8 @@ export function countPings({ peak, pending }: Traffic, max: number): number {
 }
 
 /**
- * Whether a limit is exceeded: by a statement that runs on a connection, or by all pending statements together if
- * none gets an answer. A statement that waits behind another has no limit of its own. Call it every `CHECK_MS`.
+ * Whether a statement that runs on a connection has exceeded its limit, or no pending statement has got an answer
+ * within `ANSWER_LIMIT_MS`. A statement that waits behind another has no limit of its own. Call it every `CHECK_MS`.
  */
 export function isSilent(traffic: Traffic): boolean {
   traffic.checks_without_answer = traffic.pending.size === 0 ? 0 : traffic.checks_without_answer + 1

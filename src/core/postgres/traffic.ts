@@ -3,7 +3,10 @@
 export type Traffic = {
   /** Statements without an answer. `checks`: how often `silence.ts` has seen the statement run. */
   pending: Map<PromiseLike<unknown>, { limit_ms: number; checks: number }>
-  /** The largest number of statements that were pending at once: so many connections are open. */
+  /**
+   * The largest number of statements that were pending at once: as many connections are open, up to the limit of the
+   * pool.
+   */
   peak: number
   checks_without_answer: number
   sent: number

@@ -22,9 +22,9 @@ const newPasswordBody = z.object({
 })
 
 /**
- * A change of the user's own account. `action`: its name in the audit log; null: nothing changes yet. `password_check`: who
- * checks the password that it requires. `ends_sessions`: all other sessions end, because a credential changed.
- * `lists_passkeys`: the response lists the remaining passkeys.
+ * A change of the user's own account. `action`: its name in the audit log; null: nothing changes yet. `password_check`:
+ * the change requires the password, which this program checks. `ends_sessions`: all other sessions end, because a
+ * credential changed. `lists_passkeys`: the response lists the remaining passkeys.
  */
 type AccountChange = AuthEndpoint & {
   action: string | null

@@ -25,8 +25,8 @@ const entrySchema = z.object({
   address: z.string().nullable(),
   outcome: jsonObject.nullable(),
   /**
-   * Whether another entry records the outcome: if so, and `outcome` is missing, the outcome is unknown. Null: the
-   * entry is too old to say.
+   * Whether another entry records the outcome: if so, and `outcome` is null, the outcome is unknown. Null: the entry
+   * does not record whether an outcome follows.
    */
   expects_outcome: z.boolean().nullable(),
 })

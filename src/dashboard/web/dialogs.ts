@@ -2,7 +2,7 @@
 import { useCallback, useState } from 'react'
 
 /**
- * The dialogs of a page by name, of which at most one is open. `props(name)` are a dialog's properties. `opening`
+ * The dialogs of a page by name. At most one is open. `props(name)` are a dialog's properties. `opening`
  * counts openings and is the React key of the dialogs: it resets their fields.
  */
 export function useDialogs<Name extends string>(): {
@@ -23,7 +23,7 @@ export function useDialogs<Name extends string>(): {
   }
 }
 
-/** `now` as of the opening of the dialog, so that the dialog's text does not change while it is open. */
+/** Returns the value that `now` had when the dialog opened, so that the text of an open dialog does not change. */
 export function useValueAtOpening<T>(opened: boolean, now: T): T {
   const [stored, setStored] = useState({ opened, value: now })
   if (stored.opened !== opened) setStored({ opened, value: opened ? now : stored.value })

@@ -14,7 +14,7 @@ export function isOutcomeUnknown(error: Error): boolean {
   return error.code === 'idempotency_key_reused' || (error.maybe_done && !isFinalResponse(error))
 }
 
-/** Whether the API had checked the key when it returned this error: then the error is the only outcome. */
+/** Whether the API returned this error after it had checked the key: then it is the outcome of the act. */
 function isFinalResponse({ code, status, param }: SluiceError): boolean {
   if (status === null || ![402, 404, 409, 422].includes(status)) return PROVIDER_FAILURES.has(code)
   if (code === 'conflict') return param !== TENANT_HEADER
@@ -52,7 +52,7 @@ export const storedTitlesOf = (operation: string): readonly string[] =>
 
 /**
  * Requests an act, and stores its key in the session storage until the outcome is known, even if the dialog is closed
- * or the page reloaded. A refusal before the key was checked says nothing about an earlier request.
+ * or the page reloaded. A refusal before the key was checked is not the outcome of an earlier request with the key.
  */
 export async function runWithStoredKey<T>(
   { operation, key, title }: { operation: string; key: string; title: string },
@@ -103,7 +103,7 @@ function saveStoredActs(): void {
   } catch {}
 }
 
-/** The outcome of an act. `missing`: it never arrived. `unknown`: its effect at the provider is being looked up. */
+/** The outcome of an act. `missing`: the request never arrived. `unknown`: its effect is being looked up. */
 export type FoundOutcome = { state: AcceptedRequest['status'] | 'missing'; request?: AcceptedRequest }
 
 /** Looks up the outcome of the act with this key. Throws if the lookup fails. */

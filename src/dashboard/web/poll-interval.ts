@@ -4,8 +4,8 @@ import type { QueryState } from '@tanstack/react-query'
 const MAX_INTERVAL_MS = 30_000
 
 /**
- * The delay until the next poll, in ms. While polling fails, the delay grows: it is as long as the failure has lasted,
- * up to a maximum.
+ * The delay until the next poll, in ms. While polls fail, the delay is the time from the last success to the latest
+ * failure, up to a maximum.
  */
 export function pollInterval(
   interval_ms: number,

@@ -6,7 +6,7 @@ import { pollInterval } from './poll-interval.ts'
 
 export const SESSION_KEY = ['session'] as const
 
-/** The cache key of a path: `[path, query]`. To refresh it and all paths below it: `invalidate(path)`. */
+/** The cache key of a path: `[path, query]`. `invalidate(path)` refreshes the path and all paths below it. */
 export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}] as const
 
 /** Retries requests without a response and with status 502 or higher, at most twice. */
@@ -30,7 +30,7 @@ export const queryClient: QueryClient = new QueryClient({
   }),
   defaultOptions: {
     queries: {
-      // Without a network, requests fail with an error, as without the server.
+      // Offline, requests are sent and fail, as without a server. The default would wait until the browser is online.
       networkMode: 'always',
       retry: shouldRetry,
       retryDelay: (failures, error) =>

@@ -18,7 +18,7 @@ import { Shell } from './shell/Shell.tsx'
 
 const root = createRootRoute({
   component: Outlet,
-  // Filters are plain strings. Each page reads the filters that it has.
+  // Filters are plain strings, which are not validated here: each page reads only its own filters.
   validateSearch: (search): AddressSearch => search as AddressSearch,
 })
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: Shell })

@@ -93,12 +93,12 @@ function findProblemIn(node: unknown, traversal: Traversal): SchemaProblem | nul
         node: each,
       }))
     if (name === '$ref' && typeof value === 'string') {
-      // The target is used as a schema even inside a data keyword.
+      // The target of a reference is used as a schema, even if it is inside a data keyword.
       const steps = parsePointer(value)
       if (steps === null)
-        return { path: here, message: 'must lead into the schema itself, such as #/$defs/item' }
+        return { path: here, message: 'must refer to a part of the schema itself, such as #/$defs/item' }
       const target = resolvePointer(schema, steps)
-      if (target === undefined) return { path: here, message: 'does not lead to a part of the schema' }
+      if (target === undefined) return { path: here, message: 'does not refer to a part of the schema' }
       inner = [{ path: steps, node: target }]
     }
     for (const each of inner) {

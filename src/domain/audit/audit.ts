@@ -135,7 +135,7 @@ async function auditTenants(sql: Sql, options: AuditOptions): Promise<AuditRepor
   return reports
 }
 
-/** Audits the rows in progress, one stage at a time. */
+/** Audits the rows in progress, in batches by tenant and creation time. */
 async function auditInFlight(sql: Sql, options: AuditOptions): Promise<AuditReport[]> {
   const reports: AuditReport[] = []
   for (const resource of RESOURCE_NAMES) {

@@ -31,7 +31,7 @@ export type Checks = Readonly<Record<string, Check>>
 export type AuditScope = {
   /** The rows of a root resource. */
   rowsOf: (resource: string) => Fragment
-  /** The jobs and transfers of these rows and of their parts, or all jobs and transfers. */
+  /** The jobs and transfers of the audited rows and of their child rows, or all jobs and transfers. */
   jobs: Fragment
   ledger_transfers: Fragment
   /** For each resource, a source that includes its rows in progress. */
@@ -56,7 +56,7 @@ export type AuditScope = {
 }
 
 export type Limits = {
-  /** Open jobs that are due, or whose lease has lapsed, for longer than this are stuck. */
+  /** An open job is stuck if it has been due, or its lease has lapsed, for longer than this. */
   stuck_after_s: number
   /** The audited period, ISO 8601; null means no limit. It applies only to checks that belong to no single row. */
   since: string | null

@@ -1,5 +1,4 @@
-// The invariants of deliveries: every event was delivered, is due or was given up, for every subscribed
-// endpoint.
+// The invariants of deliveries: for every subscribed endpoint, every event was delivered, is due or has finally failed.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { arrivedWithin, noFigures, noResource, type AuditScope, type Checks, type Limits } from './checks.ts'

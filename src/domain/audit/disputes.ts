@@ -3,7 +3,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** The disputes of these payments, as `d`. */
+/** The disputes of the audited payments, as `d`. */
 function disputesOf(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     ${rowsOf('payment')} p

@@ -4,7 +4,7 @@ import type { AuditScope } from './checks.ts'
 
 /**
  * Each of the `expected` events (`type`) of the row `p` was written once, and no other event was written. Only for
- * resources without parts, whose events all follow from the state of the row.
+ * resources without child resources, whose events all follow from the state of the row.
  */
 export function announcedOnce(
   sql: Sql | Tx,

@@ -20,7 +20,7 @@ import { people } from './people.ts'
 /** Checks that apply to any row; an audit can limit them to some rows. */
 const ROW_CHECKS: Checks = { transfers, calls }
 
-/** The checks of a root resource and its parts; an audit can limit them to some rows. */
+/** The checks of a root resource and its child resources; an audit can limit them to some rows. */
 export function checksOfRows(root: ResourceName): Checks {
   return {
     ...ROW_CHECKS,
@@ -53,7 +53,7 @@ export const TENANT_CHECKS: Checks = {
   ),
 }
 
-/** Checks of rows in progress, which run in stages. */
+/** Checks of rows in progress, which `auditInFlight` runs in batches of rows. */
 export const IN_FLIGHT_CHECKS: Checks = { in_flight }
 
 export const CHECKS: Checks = {

@@ -1,5 +1,5 @@
-// The invariants of messages: a sent message has a reference, its recipients agree with its status, and its
-// steps have their events.
+// The invariants of messages: a sent message has a reference, its recipients agree with its status, and each change of
+// its status has an event.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts'
 import { announcedTimes } from './events.ts'
@@ -55,7 +55,7 @@ function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
     ('message.delivered', ${present('delivered')}, 1::bigint),
     ('message.undelivered', ${present('undelivered')}, 1::bigint),
     ('message.unknown', ${present('unknown')}, 1::bigint),
-    -- A message that counts as failed may have been accepted after all, and have failed later.
+    -- The provider may have accepted a message that was settled as failed, and the message may have failed after that.
     ('message.failed', ${present('failed')}, 2::bigint)`
   return announcedTimes(sql, scope, 'message', required)
 }

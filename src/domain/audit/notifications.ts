@@ -2,12 +2,15 @@
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { noFigures, type AuditScope, type Limits } from './checks.ts'
 
-const GIVEN_UP = 'a notification was given up'
+const GIVEN_UP = 'a notification was parked after repeated failures'
 const DUPLICATE = 'the processor has a duplicate object'
 const PARKED_OBJECT_EXISTS = 'a parked notification waits for an object that exists'
 const PARKED_BUT_APPLICABLE = 'a parked notification can be applied now but is not resumed'
 const OVERDUE = 'a notification waits although it is due'
-/** Problems of parked and waiting notifications: every audit reports them, whatever period it covers. */
+/**
+ * Problems of parked and waiting notifications: every audit reports them, even if the notifications are older than the
+ * audited period.
+ */
 export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
   GIVEN_UP,
   DUPLICATE,
@@ -18,8 +21,8 @@ export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
 
 /**
  * An unfinished notification has an open job or waits, and a notification whose job has finished was applied or
- * ignored. No notification was given up, and none stays parked although its object exists here by now or its change
- * is possible by now.
+ * ignored. No notification is parked after repeated failures or because of a duplicate. None stays parked after its
+ * object was created here or its change became possible.
  */
 export function notifications(
   sql: Sql | Tx,

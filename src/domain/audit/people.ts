@@ -3,9 +3,9 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noFigures, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
- * No entry was changed, left out or cut off. A writer who can change the head as well can rewrite the end: therefore
- * a copy of the head is stored elsewhere. Within a period the check covers the period's entries and the entry before
- * each.
+ * No entry was changed, left out or cut off. The head has the number and hash of the last entry. A writer who can also
+ * change the head can rewrite the end of the log undetected: therefore a copy of the head is stored elsewhere. Within a
+ * period the check covers the period's entries and the entry before each.
  */
 export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   return sql`

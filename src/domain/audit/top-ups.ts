@@ -1,4 +1,4 @@
-// The invariants of top-ups: received and reversed amounts match the postings, and each step has one event.
+// The invariants of top-ups: received and reversed amounts match the postings, and each change of status has one event.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 import { announcedOnce } from './events.ts'

@@ -1,5 +1,5 @@
-// The invariants of verifications: the verified party exists and shows the status of its latest verification,
-// no other party shows a status, and each step has its event.
+// The invariants of verifications: the verified party exists and shows the status of its latest verification, no other
+// party shows a status, and each change of status has its event.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { verificationSubjectType } from '../verifications/verification.ts'
 import { noFigures, noResource, type AuditScope, type Checks } from './checks.ts'
@@ -28,7 +28,7 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
   return unionAll(sql, parts)
 }
 
-/** A party that shows a status has a verification with that status, whichever process wrote it. */
+/** A party that shows a status has a verification with that status, regardless of the process that wrote the status. */
 function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): Fragment {
   const parts = verificationSubjectType.options.map((type) => {
     const { table } = resources.find(({ resource }) => resource === type)!

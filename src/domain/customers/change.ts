@@ -81,8 +81,8 @@ export async function updateCustomer(
 }
 
 /**
- * Deletes a customer: erases personal data, keeps the row and cancels an open verification. `eraseNextEvents` erases
- * earlier events later. Idempotent. Undefined when there is no such customer.
+ * Deletes a customer: erases personal data, keeps the row and cancels an open verification. `eraseNextEvents` later
+ * erases the personal data in the customer's earlier events. Idempotent. Undefined when there is no such customer.
  */
 export async function deleteCustomer(
   sql: Sql,

@@ -32,7 +32,7 @@ export const customerSchema = z
 
 export type Customer = z.output<typeof customerSchema>
 
-/** A customer in events. Personal data is erased from them when the customer is deleted. */
+/** A customer in events. Personal data is erased from the events when the customer is deleted. */
 export const customerEventSchema = customerSchema
   .partial({ name: true, email: true, phone: true, metadata: true })
   .meta({

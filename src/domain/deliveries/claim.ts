@@ -17,8 +17,8 @@ import {
 /** The sends of a rate-limited endpoint are scheduled up to this far ahead. */
 const SEND_AHEAD_MS = 200
 /**
- * Up to this rate each send is scheduled separately. Above it the sends of a step begin together, so they are
- * read and settled in batches.
+ * Up to this rate each send is scheduled separately. Above this rate the sends within `RATE_STEP_MS` begin together, so
+ * that they are read and settled in batches.
  */
 const MAX_SINGLE_RATE_PER_S = 100
 const RATE_STEP_MS = 50
@@ -86,8 +86,8 @@ export async function claimDeliveries(
     const { jobs, scanned } =
       open.length === 0 ? { jobs: [], scanned: [] } : await claimFrom(tx, open, options)
     for (const backlog of busy) scanned.push({ backlog, next_scan: { in_ms: BUSY_RETRY_DELAY_MS } })
-    // A due delivery that was not claimed, although no limit applies, is unwanted: it was queued after the backlog
-    // was cleaned.
+    // A due delivery that was not claimed, although no limit applies, is unwanted: it was queued after the unwanted
+    // deliveries were removed from the backlog.
     const useful = new Set(jobs.map(({ backlog }) => backlog.endpoint_id))
     for (const { backlog, next_scan } of scanned) if (next_scan !== null) useful.add(backlog.endpoint_id)
     const useless = open.filter(({ endpoint_id }) => !useful.has(endpoint_id))

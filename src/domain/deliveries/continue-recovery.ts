@@ -27,8 +27,8 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
       return true
     })
   } catch (error) {
-    // The rollback also undid the move behind the other recoveries. If this move fails too, the first error is
-    // reported.
+    // The rollback also undid the move of this recovery behind the others, so the move is repeated. If that fails too,
+    // the first error is reported.
     if (recovery !== undefined) await moveToEnd(sql, recovery).catch(() => undefined)
     throw error
   }

@@ -5,7 +5,7 @@ import { backlogsOf, type DueBacklog } from './backlogs.ts'
 
 /** The number of deliveries removed at once, from all backlogs together. */
 const DROP_BATCH_SIZE = 1_000
-/** The number of deliveries scanned in a backlog that was cleaned before. */
+/** The maximum number of due deliveries scanned in a backlog that is not stale. */
 const MAX_SCANNED = 1_000
 
 /**

@@ -3,7 +3,7 @@ import type { Fragment, Sql } from '#core/db.ts'
 import type { EventType } from '../events.ts'
 
 /**
- * A statement that erases the response excerpts for the events of type `type` about `rows`, a part with the columns
+ * A statement that erases the response excerpts for the events of type `type` about `rows`, a CTE with the columns
  * `tenant_id, id`.
  */
 export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Fragment {

@@ -4,9 +4,9 @@
 const JITTER = 0.2
 
 /**
- * The delay after failure number `step`, counted from 1; null after the last attempt. `schedule_s`: the seconds
- * before each attempt. A receiver's `Retry-After` is honored without jitter, from the scheduled delay up to twice
- * that.
+ * The delay after failure number `step`, counted from 1; null after the last attempt. `schedule_s`: the seconds before
+ * each attempt. A receiver's `Retry-After` is used without jitter, but at least the scheduled delay and at most twice
+ * the scheduled delay.
  */
 export function retryDelayMs(
   schedule_s: number[],

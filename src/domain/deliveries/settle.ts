@@ -36,8 +36,8 @@ export type DeliveryChange = {
 }
 
 /**
- * Writes the outcomes of attempts. A delivered delivery stays delivered, whatever a concurrent attempt reports.
- * An endpoint that answered 410, or whose attempts have all failed for five days, is disabled with an event.
+ * Writes the outcomes of attempts. A delivered delivery stays delivered, even if a concurrent attempt reports another
+ * outcome. An endpoint that answered 410, or whose attempts have all failed for five days, is disabled with an event.
  * Returns the ids of the jobs whose lease was still held.
  */
 export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {

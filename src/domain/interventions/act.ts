@@ -1,5 +1,5 @@
-// The acts of operators on jobs. Each depends on the job's state and is recorded with the operator and the
-// reason.
+// The acts of operators on jobs. Each act is allowed only in some states of the job, and is recorded with the operator
+// and the reason.
 import { newId } from '#core/ids.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { sendDelivery, testDelivery } from '#jobs/deliveries.ts'
@@ -22,9 +22,9 @@ export type Act = { job_id: string; who: string; reason: string; only?: JobCondi
 export type ActResult = { before: string; after: string; lookup_only: boolean } | undefined
 
 /**
- * Makes an open job due, with its full number of attempts; also a discarded job without a provider call. The
- * call is sent again with the same key, or only looked up if the key is too old. Refused for a scheduled job
- * before its first attempt, and for a discarded attempt of a delivery, which is already final.
+ * Makes an open job due and restores its full number of attempts. Also reopens a discarded job without a provider call.
+ * The call is sent again with the same key, or only looked up if the key is too old. Refused for a scheduled job before
+ * its first attempt, and for a discarded attempt of a delivery, which is already final.
  */
 export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
@@ -86,7 +86,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   return done
 }
 
-/** Makes a scheduled job due. Its attempts still count. Parked and unknown jobs do not change. */
+/** Makes a scheduled job due. Its previous attempts still count. Parked and unknown jobs do not change. */
 async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
@@ -212,11 +212,11 @@ type FencedJob = {
 function callRow(sql: Sql | Tx): Fragment {
   const rows = CALLS.flatMap(({ job, status, makes }) => {
     const resource = resourceNameOf(job)
-    // A call without a status is in progress for as long as its job is open.
+    // If the row's status does not depend on the call, the call is in progress for as long as its job is open.
     const shows_status = status === null ? sql`true` : sql`p.status = any(${[status].flat()}::text[])`
     if (resource === undefined) return []
     const { table, reserves } = resourceOf(resource)
-    // A reserved amount waits for the call that moves it, even if its row is final.
+    // A row with a reserved amount waits for the call that moves the amount, even if the row is final.
     const waits = makes !== null && reserves !== undefined ? reserves(sql) : sql`false`
     return [
       sql`

@@ -242,7 +242,7 @@ export async function findTenantOfFilter(
   return tenant?.id ?? null
 }
 
-/** The properties of a job's provider call that resolving it depends on. */
+/** The properties of a job's provider call that are needed to resolve the call. */
 export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
   /** Whether this version or a newer one can read the call's stored request. If not, no worker can look the call up. */
   readable: boolean
@@ -266,8 +266,8 @@ export function resourceOfJob(name: string): ResourceName | null {
 }
 
 /**
- * The columns of the job `j`, or of its row in the history, that `listedColumns`, the filters and the page of a
- * job read.
+ * The columns that `listedColumns`, the filters and the page of a job read, from the job `j` or from its row in the
+ * history.
  */
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`

@@ -19,7 +19,7 @@ export const JOB_FILTERS = [
 ] as const
 type JobFilter = (typeof JOB_FILTERS)[number]
 
-/** The conditions of a job filter. Times are inclusive from, exclusive to. */
+/** The conditions of a job filter. The start of a period is inclusive, its end exclusive. */
 export type JobConditions = {
   state: JobFilter
   queue?: string | undefined

@@ -11,9 +11,9 @@ const MAX_NAMED_ROWS = 50
 const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
 
 /**
- * The jobs that `text` names: by job id, by the key of the provider call, by the id of their row, by the
- * provider's reference of that row or of a part of it, or by an idempotency key. With `resource_id`: the jobs of
- * that row. Undefined if the text names nothing.
+ * The jobs that `text` names: by job id, by the key of the provider call, by the id of their row, by the provider's
+ * reference of that row or of a child row, or by an idempotency key. With `resource_id`: the jobs of that row.
+ * Undefined if the text names nothing.
  */
 export async function findNamedJobs(
   sql: Tx,

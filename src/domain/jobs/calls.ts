@@ -31,8 +31,8 @@ export type SendHistory = {
   /** Fingerprints of the credentials, separated by spaces; null if not recorded. */
   credentials: string | null
   /**
-   * The time since the provider's complete list first showed no effect, long enough after the last send; null if the
-   * list has not shown this.
+   * The time since the provider's complete list was first read without the call's object in it, long enough after the
+   * last send; null if that has not happened.
    */
   absent_ms: number | null
 }

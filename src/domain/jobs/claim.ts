@@ -97,7 +97,7 @@ export async function claimJobs(
         sent_with = case when ${sends} and not coalesce(position(${sent_with} in j.sent_with) > 0, false)
           then nullif(concat_ws(' ', j.sent_with, ${sent_with}), '') else j.sent_with end,
         absent_since = case when not ${sends} then j.absent_since end,
-        -- Reset after an attempt that did not end, and when the job was due for more than an hour: then the job was
+        -- Null after an attempt that did not end, and if the job was due for more than an hour: then the job was
         -- paused, not refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
@@ -127,8 +127,8 @@ function claimedColumns(sql: Sql): Fragment {
 }
 
 /**
- * Renews the leases that are still held and returns the ids of their jobs. A locked row is skipped and keeps
- * its lease: its own settlement holds the lock, and waiting for it could cost all other leases.
+ * Renews the leases that are still held and returns the ids of their jobs. A locked row is skipped and keeps its lease:
+ * its own settlement holds the lock, and during a wait for it all other leases could lapse.
  */
 export async function renewLeases(
   sql: Sql,

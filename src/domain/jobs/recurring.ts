@@ -93,8 +93,8 @@ export async function endRun(
 }
 
 /**
- * Ends the run as failed; the next is due in `next_s` seconds, from `position` if given. The result and time of
- * the last successful run stay. Does nothing if the lease was lost.
+ * Ends the run as failed. The next run is due in `next_s` seconds and starts at `position`, if given. The result and
+ * time of the last successful run remain. Does nothing if the lease was lost.
  */
 export async function failRun(
   sql: Sql,

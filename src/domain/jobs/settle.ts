@@ -74,9 +74,9 @@ export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
 }
 
 /**
- * The last parts of a settling statement: they update the `fenced` jobs and record the attempts that did not
- * finish their job (after a rotation with the retired key). The part `job` has `id, state`. `delay_ms`: the
- * delay until the next attempt, if the statement computes it.
+ * The last parts of a settling statement: they update the `fenced` jobs and record the attempts that did not finish
+ * their job. If the call gets a new key, the attempt is recorded with the previous key. The part `job` has `id, state`.
+ * `delay_ms`: the delay until the next attempt, if the statement computes it.
  */
 export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_ms`): Fragment {
   return sql`

@@ -20,7 +20,7 @@ export type MessageState = {
 
 /** A message with everything that its job needs to send it or look it up. */
 export type MessageToSend = MessageState & {
-  /** Whether the job may send the message now, once. If not, the status shows the reason. */
+  /** Whether the job may send the message in this attempt. If not, the status shows the reason. */
   may_send: boolean
   /** Sealed. */
   envelope: string

@@ -63,8 +63,8 @@ export async function findTextingTenants(
 }
 
 /**
- * A search also finds messages that were sent up to this time before the message. Their texts are retained longer:
- * `TEXT_COMPARISON_PERIOD`.
+ * A search for a message compares it with messages that were sent up to this long before it. Their texts are retained
+ * longer: `TEXT_COMPARISON_PERIOD`.
  */
 const SEARCH_MARGIN = '1 day'
 

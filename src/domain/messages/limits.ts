@@ -13,10 +13,10 @@ export type MessageLimit = keyof typeof MESSAGE_WINDOWS
 export type MessageLimits = Readonly<Record<MessageLimit, number>>
 
 /**
- * Parts of a statement that count requests. `requested` selects `tenant_id`, `scope`, `nth` (the order of the
- * requests) and any other columns. The part `<limit>_counted` has these columns with `within_limit` and
- * `retry_after_s`, the time until the window ends. Rows are written in a fixed order, so statements cannot deadlock.
- * Refused requests do not increase a count.
+ * Parts of a statement that count requests. `requested` selects `tenant_id`, `scope`, `nth` (the order of the requests)
+ * and any other columns. The part `<limit>_counted` has the columns of `requested`, `within_limit` and `retry_after_s`,
+ * the time until the window ends. Rows are written in a fixed order, so statements cannot deadlock. Refused requests do
+ * not increase a count.
  */
 export function countingMessages(
   sql: Sql | Tx,

@@ -10,7 +10,9 @@ const PARKED_REASONS = [
   'not_ours',
   /** The processor does not know the notification's object. */
   'not_at_processor',
-  /** A refund that exceeds the captured amount not yet reserved here, or a dispute of an uncaptured payment. */
+  /**
+   * A refund that exceeds the captured amount not yet reserved for refunds here, or a dispute of an uncaptured payment.
+   */
   'does_not_fit',
   /** The notification's object is a duplicate, at the processor, of the object of one of our rows. */
   'duplicate',

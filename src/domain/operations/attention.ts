@@ -130,10 +130,11 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
 const countLimit = (sql: Sql) => sql`limit ${MAX_COUNTED + 1}`
 
 /**
- * The query of each kind. It selects `id, since, weight`; `weight` is the number of problems that the row stands for.
+ * The query of each kind of problem. It selects `id, since, weight`; `weight` is the number of problems that the row
+ * stands for.
  */
 const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
-  // Found by the events that warn of their expiry, because the index of holds spans all tenants.
+  // Expiring holds are found by the events that warn of the expiry, because the index of holds spans all tenants.
   hold_lapses: (sql, tenant_id) => sql`
     select p.id, p.capture_before as since, 1 as weight
     from (
@@ -164,7 +165,8 @@ const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
     select id, failing_since as since, 1 as weight from webhook_endpoints
     where tenant_id = ${tenant_id} and deleted_at is null and status = 'enabled'
       and failing_since is not null`,
-  // Verifications without a failure wait for the person or the provider.
+  // Only verifications whose last check failed: the others wait for the person or the provider and need no act of the
+  // tenant.
   verification_open: (sql, tenant_id) => sql`
     select id, updated_at as since, 1 as weight from verifications
     where tenant_id = ${tenant_id} and status = 'requires_input' and failure is not null

@@ -5,8 +5,8 @@ import { LOWEST_ID } from '#core/ids.ts'
 import { openStage } from '../jobs/states.ts'
 
 /**
- * Queues without due jobs are omitted; paused jobs count as due. Steps from tenant to tenant in the index of
- * open jobs.
+ * The age in seconds of the oldest due job of each queue. Queues without due jobs are omitted; paused jobs count as
+ * due. The query steps from tenant to tenant in the index of open jobs.
  */
 export async function findOldestDueAges(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
   const rows = await sql<{ queue: string; age_s: number }[]>`

@@ -105,7 +105,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   return { queues, as_of: counted.open, counting: counted.counting }
 }
 
-/** A time, split into the start of its minute (`end_ms`) and the seconds since then (`begun_s`). */
+/** A time as the end of the last whole minute (`end_ms`) and the seconds since then (`begun_s`). */
 type Span = { end_ms: number; begun_s: number }
 
 function spanUpTo(time: string | null): Span {

@@ -66,7 +66,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
   }
 }
 
-/** Finds the jobs of the act. Later jobs do not belong to it. */
+/** Finds the jobs of the act. Jobs that match the filter later do not belong to the act. */
 async function findJobs(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
   const jobs =
     job_id === null

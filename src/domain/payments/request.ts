@@ -61,7 +61,8 @@ export async function createPayments(
         merchant_id uuid, description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), accepted as (
       select * from requests a
-      -- Each offset forces a lookup for the payments with such an id: a plan for a small table would scan it forever.
+      -- The offsets force a lookup of each named customer and merchant by id: a plan that was made for a small table
+      -- would always scan the table.
       where not key_used
         and (a.customer_id is null or exists (
           select from customers c

@@ -53,8 +53,8 @@ const UNSENT_REPORTS: PayoutUpdate['reported'][] = ['refused', 'unsent', 'absent
 
 /**
  * Settles jobs with updates of payouts, in one statement. The settlements of one call must be of different payouts.
- * Transfers follow the processor's movements of money, but a payout that operators failed, or that was canceled
- * before it was sent, keeps its status. If both contradict each other, a lookup is requested, which opens a drift.
+ * Transfers follow the processor's movements of money, but a payout that operators failed, or that was canceled before
+ * it was sent, keeps its status. If its status contradicts the processor's, a lookup is requested, which opens a drift.
  * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
@@ -85,7 +85,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
       p.status_before = 'failed' and p.not_sent and p.processor_reference is null as never_created
     from job left join p on p.job_id = job.id`
   for (const { never_created, ...row } of rows) {
-    // Operators failed this payout while its call could still take effect.
+    // Operators failed this payout while its call could still take effect. Now no call can: the drift is closed.
     if (never_created === true) await closeDrift(sql, { ...row, resource: 'payout' })
   }
   return new Set(rows.map(({ id }) => id))

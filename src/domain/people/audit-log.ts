@@ -52,7 +52,10 @@ export function appending(sql: Sql | Tx, by: Actor, { expects_outcome = false, .
   return sql`append_audit_entry(${sql.json({ ...by, ...act, ...(details && { details }) })}::jsonb)`
 }
 
-/** The last entry: with a copy that is stored elsewhere, a rewritten log is recognized. Null: the head is deleted. */
+/**
+ * The number and hash of the last entry. A rewritten log is recognized by a copy that is stored elsewhere. Null: the
+ * head was deleted.
+ */
 export async function findAuditHead(sql: Sql): Promise<{ seq: number; hash: string } | null> {
   const [head] = await sql<
     { seq: number; hash: string }[]

@@ -71,7 +71,7 @@ export type Member = {
   user_id: string
   name: string
   email: string
-  /** Whether the member has proved to read email at this address. */
+  /** Whether the member has proved that they receive email at this address. */
   email_verified: boolean
   role: MemberRole
   two_factor_enabled: boolean

@@ -54,7 +54,7 @@ export async function invite(
     const [id, token] = [newId(), randomBytes(32).toString('base64url')]
     const details = { email, role }
     const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details } as const
-    // The entry is appended first, because concurrent invitations wait for it: so the limits are checked one
+    // The entry is appended first: concurrent invitations wait until it is committed, so the limits are checked one
     // invitation after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
     if (actor_id !== null) await assertWithinLimits(tx, tenant_id, email)
@@ -110,7 +110,9 @@ export type OpenInvitation = {
   role: MemberRole
   /** Whether a user with this address exists: this user must sign in to accept. */
   has_user: boolean
-  /** Whether the link was emailed: then whoever opens the link reads email at this address. */
+  /**
+   * Whether the link was emailed. If so, a user who opens the link has proved that they receive email at this address.
+   */
   mailed: boolean
 }
 

@@ -38,7 +38,7 @@ export async function findOperator(sql: Sql, email: string): Promise<string | un
   return user?.id
 }
 
-/** `email`: the user. Each act returns false if the user does not exist. */
+/** `email`: the address of the user. Each act returns false if the user does not exist. */
 type UserAct = { email: string; by: Actor }
 
 /** The invitations that created a user with an unverified address. `invited_by` is null for a command. */

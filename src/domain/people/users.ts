@@ -13,7 +13,7 @@ export const personName = z
 
 /**
  * `password_hash`: made by the sign-in library. `email`: in lower case. `email_verified`: whether the user has proved
- * to read email at this address.
+ * that they receive email at this address.
  */
 export type NewUser = {
   name: string

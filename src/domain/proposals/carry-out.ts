@@ -106,7 +106,7 @@ async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_ref
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
   const processor_state = reference === null ? 'may still pay it' : 'is paying it'
   const detail = `the payout has failed here, but the processor ${processor_state}`
-  // The drift does not show an answer of the processor, so no stored answer prevents it.
+  // The latest possible time: the drift shows no answer of the processor, and no stored answer may prevent it.
   const as_of = 'infinity'
   await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })
   // The lookup adds the processor's present state.

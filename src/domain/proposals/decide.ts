@@ -53,7 +53,10 @@ async function checkPayout(tx: Tx, tenant_id: string, payout_id: string): Promis
         and (p.decision = 'confirmed' or (p.decision is null and p.expires_at > now()))) as proposed
     from payouts o where o.tenant_id = ${tenant_id} and o.id = ${payout_id}`
   if (payout === undefined) throw new AppError('not_found', { message: 'There is no such payout.' })
-  if (!payout.open) throw new AppError('conflict', { message: `The payout is ${payout.status}.` })
+  if (!payout.open)
+    throw new AppError('conflict', {
+      message: `The failure of the payout cannot be proposed: the payout is ${payout.status}.`,
+    })
   if (payout.proposed)
     throw new AppError('conflict', { message: 'The failure of this payout is already proposed.' })
 }

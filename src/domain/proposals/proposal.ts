@@ -20,7 +20,10 @@ const amount = z
   .max(MAX_AMOUNT_MINOR)
   .refine((minor) => minor !== 0, { message: 'The amount of a correction must not be 0.' })
 
-/** The contents of a proposal: to correct a balance by an amount, or to fail a payout whatever the processor does. */
+/**
+ * The contents of a proposal: to correct a balance by an amount, or to fail a payout regardless of its state at the
+ * processor.
+ */
 export const proposedSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('correction'),

@@ -191,7 +191,10 @@ export type RowSnapshot = {
   read_at: string
   has_open_drift: boolean
   has_open_job: boolean
-  /** The row's notifications that wait for an operator, or that have not fitted for more than `PROVIDER_LEAD_MS`. */
+  /**
+   * The row's parked notifications that need an operator, or that have been parked as `does_not_fit` for longer than
+   * `PROVIDER_LEAD_MS`.
+   */
   parked: ParkedEvent[]
 }
 
@@ -228,7 +231,7 @@ export async function findRowSnapshot(
   return row
 }
 
-/** The parked notifications of the row `p` that do not fit our books, except `ignored`. */
+/** The parked notifications of the row `p` that cannot be applied to our rows, except `ignored`. */
 export function parkedEvents(
   sql: Sql | Tx,
   resource: ProviderResourceName,

@@ -1,5 +1,5 @@
-// Duplicates at a provider: the object of a call that seemed to have had no effect, next to the object of its
-// repetition with a new key. A duplicate that can be undone is canceled.
+// Duplicates at a provider: a call seemed to have no effect and was repeated with a new key, and both calls created an
+// object. A duplicate that can be undone is canceled.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'

@@ -40,7 +40,7 @@ type StaleRow = {
 /** The position in the rows of all tenants; null at the beginning. */
 export type Cursor = { tenant_id: string; created_at: string } | null
 
-/** The stale rows of one stage, and the next position; null after the last stage. */
+/** The stale rows in one batch of a scan, and the position of the next batch; null after the last batch. */
 export type Stage = { stale: StaleRow[]; cursor: Cursor }
 
 /**
@@ -92,8 +92,8 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
 }
 
 /**
- * The next stage of rows with an index by tenant and creation time. `rows`: their source and condition, with
- * the alias `p`.
+ * The next batch of rows with an index by tenant and creation time. `rows`: their source and condition, with the alias
+ * `p`.
  */
 export async function findStage(
   sql: Sql,

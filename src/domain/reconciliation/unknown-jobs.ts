@@ -24,7 +24,7 @@ export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
       from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.resource_id
       where u.resource = ${resource}`
   })
-  // The jobs of a part belong to its root row.
+  // The jobs of a child row, such as a refund, have the id of its root row, such as the payment.
   const parent_ids = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {
     const { table, parent } = providerResourceOf(resource)
     if (parent === undefined) return []

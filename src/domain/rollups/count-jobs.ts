@@ -97,8 +97,8 @@ type FinishedGroup = Record<Exclude<Counter, 'arrived'>, number> & {
 }
 
 /**
- * The next finished jobs, grouped by minute, name, outcome and bucket; also adds them to their tenants.
- * `reached`: the last job; null if no more follow before `to`.
+ * The next finished jobs, grouped by minute, name, outcome and bucket. Also adds these jobs to the roll-ups of their
+ * tenants. `reached`: the last job; null if no more follow before `to`.
  */
 async function findFinished(
   tx: Tx,

@@ -3,13 +3,17 @@ import type { Sql } from '#core/db.ts'
 
 export const MINUTE_RETENTION_H = 48
 const HOUR_RETENTION_DAYS = 90
-/** The hours for which the minutes of tenants are retained. They are many, and are summed into hours. */
+/**
+ * The hours for which the per-minute rows of tenants are retained. There are many of these rows, and their sums per
+ * hour are retained longer.
+ */
 const TENANT_MINUTE_RETENTION_H = 3
 const PAYMENT_RETENTION_DAYS = 400
 
 /**
- * Deletes at most `limit` rows of each kind and returns the largest number of deleted rows. `counted_until`:
- * the minutes of tenants are retained until their hour is summed.
+ * Deletes at most `limit` rows of each kind and returns the largest number of deleted rows. `counted_until`: the time
+ * up to which jobs are counted. The per-minute rows of tenants from its hour on are retained, because they are not
+ * summed yet.
  */
 export async function deleteOldRollups(sql: Sql, counted_until: string, limit: number): Promise<number> {
   const jobs = await sql`

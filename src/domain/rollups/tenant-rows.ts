@@ -7,7 +7,7 @@ const MAX_PER_MINUTE = 20
 const MAX_PER_HOUR = 50
 
 /**
- * The parts of a statement that add the jobs of `picked` to the minutes of their tenants. Tenants with a row
+ * The parts of a statement that add the jobs of `picked` to the per-minute rows of their tenants. Tenants with a row
  * keep it; the others get one in the order of their job counts, up to the limit.
  */
 export function addTenants(tx: Tx): Fragment {
@@ -40,7 +40,7 @@ export function addTenants(tx: Tx): Fragment {
     )`
 }
 
-/** Sums the minutes of the hours that ended between two count positions. */
+/** For the hours that ended between two count positions, sums the per-minute rows of tenants into rows per hour. */
 export async function closeTenantHours(tx: Tx, from: string, to: string): Promise<void> {
   if (from.slice(0, 13) === to.slice(0, 13)) return
   await tx`

@@ -62,7 +62,7 @@ export const suppressionResource = {
   },
   events: {
     created: 'An address or number no longer gets messages.',
-    deleted: 'It gets messages again.',
+    deleted: 'The address or number gets messages again.',
   },
   checks_by_tenant: checksOfSuppressions,
 } as const satisfies Resource

@@ -4,7 +4,7 @@ import { decimalText, DECIMALS, moneyText } from '#core/money.ts'
 /** The default locale of LiquidJS. */
 const STANDARD_LOCALE = 'en-US'
 const MAX_FORMATS = 100
-const CONDITION_HINT = 'Write it only if it is there: {% if it %}...{% endif %}'
+const CONDITION_HINT = 'Use it only if the value is present: {% if value %}...{% endif %}'
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 
 /**
@@ -14,7 +14,7 @@ const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 export function money(amount_minor: unknown, currency: unknown, locale?: unknown): string {
   const code = typeof currency === 'string' ? currency.toUpperCase() : ''
   const decimals = Object.hasOwn(DECIMALS, code) ? DECIMALS[code] : undefined
-  if (decimals === undefined) throw new Error('money needs a currency: money: "USD"')
+  if (decimals === undefined) throw new Error('money needs a currency, for example money: "USD"')
   if (amount_minor === null) throw new Error(`money needs an amount: it got null. ${CONDITION_HINT}`)
   const minor = typeof amount_minor === 'string' && amount_minor !== '' ? Number(amount_minor) : amount_minor
   if (typeof minor !== 'number' || !Number.isSafeInteger(minor))
@@ -98,7 +98,7 @@ function zoneOf(zone: unknown): string {
   } catch {
     // Intl rejects the name: the time zone does not exist.
   }
-  throw new Error('date_in needs a time zone: date_in: "Europe/Berlin"')
+  throw new Error('date_in needs a time zone, for example date_in: "Europe/Berlin"')
 }
 
 function styleOf(style: unknown): (typeof STYLES)[number] {

@@ -34,9 +34,7 @@ const GLOBAL_GATE = {
 }
 /** The CPU time for all parts of a template. */
 const MAX_CPU_MS = 1_000
-/**
- * The time for a thread to start. On a busy machine it is long for reasons that have nothing to do with the template.
- */
+/** The maximum time for a thread to start. On a busy machine the start is slow even for a harmless template. */
 const START_TIMEOUT_MS = 15_000
 const RESOURCE_LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./render-thread.ts', import.meta.url)
@@ -113,7 +111,8 @@ async function renderQueued(
       message: 'Templates cannot be rendered now. Nothing was accepted: retry later.',
     })
   if (outcome === 'used_up') throw invalid(null, faultWithoutLine('it takes too long'))
-  // When a template is only checked (`variables` null), its parts are fields of the request.
+  // If a template is only checked (`variables` null), its parts are fields of the request, so the error names the
+  // field.
   if ('fault' in outcome)
     throw invalid(outcome.part, outcome.fault, variables === null ? outcome.part : undefined)
   return outcome.rendered

@@ -53,8 +53,8 @@ export const verificationResource = {
 const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
 /**
- * The difference of two decisions: a decision that is not manual must be the provider's decision. This includes
- * rejections after the provider refused the call.
+ * The difference of two decisions. A decision that is not manual must be the decision of the provider, even a rejection
+ * that was settled because the provider refused the call.
  */
 function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'

@@ -44,7 +44,7 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
     '',
     `1. Enable the endpoint: PATCH /v1/webhook_endpoints/${id}`,
     '   { "status": "enabled" }',
-    '2. Ask for what it missed, with the time from which events are missing:',
+    '2. Request a recovery of the missed events, with the time from which events are missing:',
     `   POST /v1/webhook_endpoints/${id}/recover`,
     `   { "since": "${missing_since ?? '<time>'}" }`,
     '',

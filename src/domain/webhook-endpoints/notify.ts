@@ -12,7 +12,10 @@ import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
  * again.
  */
 const MAX_EMAILS_PER_HOUR = 60
-/** The scope of this limit among the counted limits. The tenant's own messages use the scopes `minute` and hashes. */
+/**
+ * The `scope` of this limit in the table of counts. The limits on the tenant's own messages have the scope `minute` or
+ * the hash of an address.
+ */
 const SCOPE = 'contact'
 
 /**

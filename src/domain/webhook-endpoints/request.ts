@@ -27,8 +27,9 @@ export type CreateEndpoint = EndpointFields &
 const MAX_PREVIOUS_SECRETS = 10
 
 /**
- * Creates an endpoint in a free slot; `key_used` if its key was used before. Throws `too_many_webhook_endpoints`,
- * and a unique violation if a concurrent request uses the key; then nothing was written.
+ * Creates an endpoint in a free slot. Returns `key_used` if the idempotency key was used before. Throws
+ * `too_many_webhook_endpoints` if no slot is free, and a unique violation if a concurrent request uses the same key. In
+ * both cases nothing is written.
  */
 export async function createEndpoint(
   sql: Sql,

@@ -5,7 +5,7 @@ import { button, cell, choice, document, escape, section, sendPage, type Cell } 
 import { send } from './http.ts'
 import type { LoggedRequest } from './requests.ts'
 
-/** Lists the faults, with a form that adds a fault. `places`: choices for the requests that the new fault matches. */
+/** Lists the faults, with a form that adds a fault. `places`: labels of the requests to which it can apply. */
 export function faultSection({ list }: Faults, places: readonly string[]): string {
   const set = `<form method="post" action="/_emulator/page/fault">${choice('value', 'Fault', FAULT_NAMES)} ${choice('place', 'at', places)}
     <label>times <input type="number" name="times" value="1" min="1" max="1000"></label> <button>Set</button></form>`
@@ -47,7 +47,7 @@ export function buttonFields(body: Record<string, unknown>): ButtonFields {
   return Object.fromEntries(FIELDS.map((field) => [field, textOf(body, field) ?? ''])) as ButtonFields
 }
 
-/** The actions of the buttons of `faultSection`. `places`: the `match` of each choice. */
+/** The actions of the buttons of `faultSection`. `places`: the `match` for each label. */
 export function faultButtons(
   addFault: (faults: Faults, script: unknown) => Fault,
   places: Record<string, object>,
@@ -65,7 +65,7 @@ export function faultButtons(
   }
 }
 
-/** The control for the buttons of a page by name. Each runs its action and redirects to the page. */
+/** The control for a pressed button: runs the action with the button's name and redirects to the page. */
 export function buttonControl<Emulator>(
   buttons: Record<
     string,

@@ -126,7 +126,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
   return added
 }
 
-/** The first fault that matches this request; uses up one of its times. `text`: path and body. */
+/** Returns the first fault that matches this request, and decrements its `left`. `text`: path and body. */
 export function nextFault(faults: Faults, method: string, path: string, text: string): Fault | null {
   for (const fault of faults.list) {
     const { match } = fault

@@ -83,7 +83,7 @@ export function sendPage(
   back?: string | null,
   has_frames = false,
 ): void {
-  // A form's redirect counts as its action. The URL of a mobile app has a scheme but no origin.
+  // `form-action` also applies to the redirect after a form. The URL of a mobile app has a scheme but no origin.
   const leads = back ? ` ${/^https?:/.test(back) ? new URL(back).origin : new URL(back).protocol}` : ''
   const policy = `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; ${has_frames ? "frame-src 'self'; " : ''}form-action 'self'${leads}; base-uri 'none'; frame-ancestors 'none'`
   send(response, status, { 'content-security-policy': policy }, page, 'text/html; charset=utf-8')

@@ -172,7 +172,7 @@ async function receive(
     answer(await acceptMessage(emulator, client, stream, session))
   } catch {
     // The client closed the connection.
-    answer(new Error('The text did not arrive'))
+    answer(new Error('The text of the email did not arrive'))
   }
 }
 
@@ -203,7 +203,7 @@ async function acceptMessage(
   const problem = problemOfText(raw, envelope)
   if (problem !== null) return problem
   if (domains.includes(REFUSED_AT_DOT))
-    return Object.assign(new Error('Refused for its content'), { responseCode: 554 })
+    return Object.assign(new Error('The message was refused because of its content'), { responseCode: 554 })
   const store = () => void storeMessage(emulator, sender, to, raw)
   const fault =
     emulator.faults.list.length === 0 ? null : faultAt(emulator, client, 'DOT', raw.toString('latin1'))

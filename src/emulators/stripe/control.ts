@@ -107,7 +107,7 @@ export async function answerControl(emulator: Emulator, exchange: Exchange): Pro
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: STRIPE_ERRORS })
 }
 
-/** Answers a challenge that was sent as JSON or as a form. A form redirects to the `return_url`, if there is one. */
+/** Applies the result of a challenge, which is JSON or a form. A form redirects to the `return_url` if there is one. */
 function answerChallenge(
   emulator: Emulator,
   id: string,

@@ -131,7 +131,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
     return_url: stringOf(params, 'return_url') ?? intent.return_url,
     error: null,
   }
-  // The browser of the buyer has a return URL of its own.
+  // Only API requests must have a `return_url`: the browser of the buyer has its own.
   if (call.source === 'api') checkReturnUrl(confirmed)
 
   const test = findMethod(method.token)!

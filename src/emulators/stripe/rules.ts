@@ -65,7 +65,7 @@ const emptyable =
     if (value !== '') rule(value, name)
   }
 
-/** A list of which each item follows the rule; a single item counts as a list. */
+/** A list whose items all follow the rule. A single item counts as a list. */
 const listOf =
   (rule: Rule): Rule =>
   (value, name) => {

@@ -20,7 +20,8 @@ export function classifyAiError(error: unknown): UnsuccessfulOutcome<AiFailure> 
   const { status, code, headers } = error as APIError & { status: number | undefined }
   if (status === undefined || status < 400)
     return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
-  if (code === CONTENT_FILTER) return declined('ai_refused', "The provider's content filter refused.")
+  if (code === CONTENT_FILTER)
+    return declined('ai_refused', "The provider's content filter refused the request.")
   if (isFinal(status)) return refused(status, errorCodeOf(code))
   return {
     kind: 'retry',

@@ -77,7 +77,11 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     } catch (error) {
       if (stop_signal.aborted && error === stop_signal.reason)
         return {
-          outcome: { kind: 'ambiguous', reason: 'the answer was not checked', replayed: false },
+          outcome: {
+            kind: 'ambiguous',
+            reason: 'the call was stopped before the answer was checked',
+            replayed: false,
+          },
           ...NO_USAGE,
         }
       return { outcome: classifyAiError(error), ...NO_USAGE }

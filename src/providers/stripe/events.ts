@@ -83,7 +83,10 @@ const IRRELEVANT_TYPES: ReadonlySet<string> = new Set([
   'topup.created',
 ])
 
-/** The creation events of objects that may be unused duplicates: no later event may report such an object. */
+/**
+ * The creation events of objects that may be unused duplicates: the creation event may be the only event about such a
+ * duplicate.
+ */
 const CREATION_TYPES: ReadonlySet<string> = new Set([
   'identity.verification_session.created',
   'payment_intent.created',

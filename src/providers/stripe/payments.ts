@@ -180,7 +180,8 @@ async function readListing(
 function createEventList({ stripe, call }: StripeClient): PaymentProcessor['listEvents'] {
   return ({ from_s, to_s, after }) =>
     call('list_events', async () => {
-      // All types are listed: Stripe accepts at most 20 `types`, and the order of several lists could not be merged.
+      // Events of all types are requested: Stripe accepts at most 20 `types` in a request, and the pages of several
+      // requests could not be merged in order.
       const page = await stripe.events.list({
         created: { gte: from_s, lte: to_s },
         limit: 100,
@@ -203,8 +204,8 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
 }
 
 /**
- * The limit of a list of all payments in a time range. Two minutes with 100 payments a second are 120 pages. A day with
- * 600,000 payments would be 6,000 pages, which is too many.
+ * The time limit for reading the list of all payments in a time range. At 100 payments a second, two minutes have 120
+ * pages. A day with 600,000 payments would have 6,000 pages, which is too many.
  */
 const LIST_TIMEOUT_MS = 60_000
 

@@ -11,7 +11,7 @@ export type TwilioPost = { account: string; sid: string } & (
       kind: 'status'
       /** The status; null for a status that Sluice does not recognize. */
       status: SmsStatus | null
-      /** The own status as Twilio names it. */
+      /** The status as Twilio names it. */
       provider_status: string
       failure: MessageFailure | null
     }

@@ -1,5 +1,6 @@
-// Decides what an absence proves: that a provider's complete list shows no effect of a call. Lists are consistent,
-// searches are not: an object that a list does not show, long enough after the call was last sent, was never created.
+// Decides what follows from an absence: a provider's complete list shows no effect of a call. Lists are consistent,
+// but searches are not. If a list does not show an object long enough after the call was last sent, the object was
+// never created.
 import { isOneAccount } from '#domain/jobs/accounts.ts'
 import { findLastSend, type SendHistory } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
@@ -37,16 +38,16 @@ export const IRREVERSIBLE: AbsenceRule = {
 /** The minimum time between two lookups that must both show an absence. */
 const MIN_LOOKUP_GAP_MS = 60_000
 /**
- * The margin of the list of all payments: before the call was first sent, and after it was last sent. The clocks of the
- * provider and the database differ by less, which each list shows (`assertClockInSync`), and a call is sent within this
- * time after its claim. If the database's clock was wrong when the call was sent and is right now, a second hold is
- * created, and one of the two holds is canceled.
+ * The margin of the list of all payments: the list begins this long before the call was first sent, and ends this long
+ * after it was last sent. Each list proves that the clocks of the provider and the database differ by less
+ * (`assertClockInSync`), and a call is sent within this time after its claim. If the database's clock was wrong when
+ * the call was sent and is right now, a second hold is created, and one of the two holds is canceled.
  */
 const MARGIN_S = 60
 /**
- * The margin of filtered lists: before the creation of the job, and after the call was last sent. It is larger, because
- * these lists are short and a payout that they miss would be paid twice. Clocks that agree now may have differed when
- * the call was sent.
+ * The margin of filtered lists: they begin this long before the creation of the job, and end this long after the call
+ * was last sent. The margin is large, because clocks that agree now may have differed when the call was sent, and a
+ * payout that a list misses would be paid twice. These lists are short, so the margin costs little.
  */
 const FILTERED_MARGIN_S = 24 * 3600
 

@@ -94,8 +94,8 @@ async function lookUpUnreported(
   const failed_lookups = answers.filter(({ answer }) => answer.kind !== 'done')
   const waits_ms = failed_lookups.map(({ answer }) => (answer.kind === 'retry' ? (answer.after_ms ?? 0) : 0))
   const wait_ms = Math.max(PROVIDER_PAUSE_MS, ...waits_ms)
-  // Whether the provider limits or refuses us: then further lookups wait. A failure of a single lookup does not stop
-  // the others.
+  // Whether the provider limits or refuses our lookups: then further lookups wait. A failure of a single lookup does
+  // not stop the others.
   const refuses =
     failed_lookups.some(({ answer }) => answer.kind !== 'ambiguous') ||
     (failed_lookups.length > 1 && failed_lookups.length === to_look_up.length)
@@ -149,7 +149,8 @@ function lookupNotification(
   return {
     ...notificationOf(SMS.provider, {
       account,
-      // Not the id of a callback: the callback may have arrived before the message was known, and have been ignored.
+      // Differs from the id of a callback: the callback may have been ignored, because it arrived before the message
+      // was known.
       event_id: `${reference}:${provider_status}:lookup`,
       kind: `sms.${provider_status}`,
       object_id: reference,

@@ -1,4 +1,4 @@
-// Examples of AI tasks by status: the differences from the examples of the fields.
+// Example AI tasks by status: only the fields in which they differ from the examples of the schema.
 
 const UNFINISHED = { output: null, usage: null, finished_at: null }
 

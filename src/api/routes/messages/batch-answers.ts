@@ -79,7 +79,7 @@ export function createAnswerBatch(context: RouteContext, requesterOf: RequesterO
     const answerItem = async (body: z.output<typeof schema>, reserve: ReserveBytes): Promise<BatchItem> => {
       const key = body.idempotency_key ?? null
       const request_key = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
-      // The memory of the body was reserved with the request, and the body includes these texts.
+      // The memory for these texts is already reserved, because the body of the request contains them.
       let reserved = bytesOf(body)
       const reserveMore = (bytes: number): void => {
         reserve(bytes)

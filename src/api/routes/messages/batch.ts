@@ -30,7 +30,7 @@ const batchOf = (id: string, item: string, example: object) =>
 const emailBatch = batchOf('SendEmailBatch', 'SendEmail', EMAIL_REQUESTS.email.value)
 const smsBatch = batchOf('SendSmsBatch', 'SendSms', SMS_REQUESTS.sms.value)
 
-/** The differences of an answer from the examples of its fields. */
+/** The fields in which an example item of an answer differs from the examples of its schema. */
 const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 
 const DESCRIPTION =

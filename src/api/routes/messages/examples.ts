@@ -1,4 +1,4 @@
-// Examples of messages: the differences from the examples of the fields.
+// Example messages: only the fields in which they differ from the examples of the schema.
 import { SMS } from '#core/config/providers.ts'
 
 /** A recipient with this outcome. */

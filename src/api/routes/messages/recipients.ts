@@ -36,7 +36,10 @@ const E164 = /^\+[1-9]\d{6,14}$/
 /** A number that is valid in the numbering plan of its country. */
 export const phoneNumber = z
   .string()
-  .regex(E164, { error: 'must be a number with + and its country code, e.g. +4915112345678', abort: true })
+  .regex(E164, {
+    error: 'must be a phone number with + and the country code, e.g. +4915112345678',
+    abort: true,
+  })
   .refine((text) => parsePhoneNumberFromString(text)?.isValid() === true, {
     error: 'is not a valid number in the numbering plan of its country',
   })
@@ -58,7 +61,7 @@ export const smsSender = z
   .string()
   .refine(isSmsSender, {
     error:
-      'must be a number, a messaging service (MG...), or a name of up to 11 letters, digits, blanks, &, _ and - that has a letter and begins and ends with a letter or digit',
+      'must be a phone number, a messaging service (MG...), or a name. A name has at most 11 characters: letters, digits, blanks, &, _ and -; it contains a letter, and begins and ends with a letter or digit',
   })
   .meta({
     description:

@@ -119,7 +119,7 @@ function createMessageWork<Body extends AnyBody>(
           const { envelope, content, files, ...columns } = await compose(context, requester, body)
           composed = { envelope, addresses: columns.addresses }
           const text = JSON.stringify(content)
-          // The memory of the body, with the texts of the request, was reserved before.
+          // The memory for the texts of the request is already reserved with its body. Rendered texts need more.
           if (body.template != null) reserve(Buffer.byteLength(text))
           const message_request: MessageRequest = {
             ...requested,

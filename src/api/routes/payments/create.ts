@@ -149,7 +149,7 @@ async function findRefusal(
   const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
   if (merchant !== undefined && merchant.archived_at !== null)
     return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
-  // A merchant that exists now, in a request without a customer, was created after the statement ran.
+  // Without a customer, only the merchant can be the cause. If it exists now, it was created after the statement ran.
   if (merchant === undefined || customer_id === null)
     return new AppError('merchant_not_found', { param: 'merchant_id' })
   return no_customer

@@ -1,4 +1,4 @@
-// Examples of payments: the differences from the examples of the fields.
+// Example payments: only the fields in which they differ from the examples of the schema.
 import { PAYMENTS } from '#core/config/providers.ts'
 
 const LATER = '2026-11-20T10:17:02.654321Z'

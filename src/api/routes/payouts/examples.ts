@@ -1,4 +1,4 @@
-// Examples of payouts: the differences from the examples of the fields.
+// Example payouts: only the fields in which they differ from the examples of the schema.
 import { EXAMPLE_ID } from '../../route.ts'
 
 const LATER = '2026-11-20T10:17:02.654321Z'
@@ -15,7 +15,7 @@ export const PROCESSING_PAYOUT = OPEN
 export const CANCELED_PAYOUT = { ...OPEN, status: 'canceled', canceled_at: LATER, updated_at: LATER }
 const MANUAL_FAILURE = {
   code: 'failed_manually',
-  message: 'The bank says that it never arrived.',
+  message: 'The bank reports that the payout never arrived.',
   manual: true,
 }
 export const FAILED_MANUALLY = {

@@ -14,7 +14,7 @@ const failBody = z
   .strictObject({
     reason: z.string().min(1).max(1000).meta({
       description: "The reason; shown as the payout's failure.",
-      example: 'The bank says that it never arrived.',
+      example: 'The bank reports that the payout never arrived.',
     }),
     idempotency_key: idempotencyKey.meta({ example: 'payout-17-fail' }).optional(),
   })
@@ -39,7 +39,10 @@ export function failPayoutRoute(app: RouteApp, context: RouteContext, reader: Re
       key: 'optional',
       examples: {
         requests: {
-          reason: { summary: 'With a reason', value: { reason: 'The bank says that it never arrived.' } },
+          reason: {
+            summary: 'With a reason',
+            value: { reason: 'The bank reports that the payout never arrived.' },
+          },
         },
         answer: FAILED_MANUALLY,
         unfinished: FAIL_REQUESTED,

@@ -1,4 +1,4 @@
-// Examples of top-ups: the differences from the examples of the fields.
+// Example top-ups: only the fields in which they differ from the examples of the schema.
 import { TOP_UPS } from '#core/config/providers.ts'
 
 export const TOP_UP_PENDING = { status: 'pending', processor_reference: null, succeeded_at: null } as const

@@ -1,4 +1,4 @@
-// Reads verifications in batches. The link that a job has requested is in one answer only.
+// Reads verifications in batches. Only one answer contains the link that a job has requested.
 import { SealError } from '#core/secrets.ts'
 import { findVerifications } from '#domain/verifications/find.ts'
 import { consumeVerificationLink } from '#domain/verifications/links.ts'

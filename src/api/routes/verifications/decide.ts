@@ -16,11 +16,10 @@ import { DECIDED_VERIFICATION } from './examples.ts'
 const decideBody = z
   .strictObject({
     decision: verificationDecision,
-    reason: z
-      .string()
-      .min(1)
-      .max(1000)
-      .meta({ description: 'The reason; shown as `decision_reason`.', example: 'Seen in person.' }),
+    reason: z.string().min(1).max(1000).meta({
+      description: 'The reason; shown as `decision_reason`.',
+      example: 'The document was seen in person.',
+    }),
     idempotency_key: idempotencyKey.meta({ example: 'kyc-17-decide' }).optional(),
   })
   .meta({ id: 'DecideVerification', description: 'The decision and its reason.' })
@@ -44,7 +43,10 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
       key: 'optional',
       examples: {
         requests: {
-          approve: { summary: 'Approve', value: { decision: 'approved', reason: 'Seen in person.' } },
+          approve: {
+            summary: 'Approve',
+            value: { decision: 'approved', reason: 'The document was seen in person.' },
+          },
           reject: {
             summary: 'Reject',
             value: { decision: 'rejected', reason: 'The document is a copy.' },

@@ -1,4 +1,4 @@
-// Examples of verifications: the differences from the examples of the fields.
+// Example verifications: only the fields in which they differ from the examples of the schema.
 
 const UPDATED_AT = '2026-11-20T10:17:02.654321Z'
 
@@ -9,7 +9,7 @@ export const DECIDED_VERIFICATION = {
   status: 'approved',
   url: null,
   decision: 'approved',
-  decision_reason: 'Seen in person.',
+  decision_reason: 'The document was seen in person.',
   decided_by: 'manual',
   decided_by_key_id: '0198f6ef-c0de-7000-8000-123456789abc',
   decided_at: UPDATED_AT,

@@ -3,7 +3,10 @@ import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { problemOfTenantUrl, tenantUrlRules } from '#core/tenant-urls.ts'
 
-/** Throws `invalid_request` for an unsupported URL or a URL that leads to a forbidden address. */
+/**
+ * Throws `invalid_request` if a URL is not supported, or if its host resolves to an address to which nothing may be
+ * sent.
+ */
 export type UrlCheck = (url: string) => Promise<void>
 
 export function createUrlCheck(config: Config): UrlCheck {

@@ -64,7 +64,7 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
   function schedule(): void {
     timer ??= setTimeout(() => {
       void send()
-        .catch((err: unknown) => log.debug({ err }, 'Could not read the events of the operations stream'))
+        .catch((err: unknown) => log.debug({ err }, 'the events of the operations stream could not be read'))
         .finally(() => {
           timer = undefined
           if (streams.size > 0 && !closing) schedule()
@@ -93,7 +93,7 @@ function createBroadcast({ operatorSql, log }: Pick<DashboardContext, 'operatorS
       stream.write(
         `retry: 2000\n\n${Array.from(last_sent, ([name, data]) => messageOf(name, data)).join('')}`,
       )
-      stream.on('error', (err) => log.debug({ err }, 'An operations stream was disconnected'))
+      stream.on('error', (err) => log.debug({ err }, 'an operations stream was disconnected'))
       stream.on('close', () => streams.delete(stream))
       streams.set(stream, user_id)
       schedule()

@@ -9,7 +9,7 @@ type Outcome = { outcome: Record<string, unknown> | null; expects_outcome: boole
  */
 export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome }) {
   if (outcome === null) {
-    // Old entries do not record whether an outcome follows.
+    // The entry does not record whether an outcome follows.
     if (expects_outcome === null) return <span className="dim">–</span>
     return expects_outcome ? <Status status="unknown" label="Not on record" /> : <Status status="done" />
   }

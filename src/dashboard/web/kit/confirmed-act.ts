@@ -13,7 +13,7 @@ import {
 } from '../outcomes.ts'
 import { useSession } from '../session.tsx'
 
-/** The properties of `ConfirmDialog`. `onBusy` gets whether the dialog must stay open. */
+/** The properties of `ConfirmDialog`. `onBusy` reports whether the dialog must stay open. */
 type ConfirmedAct<T> = {
   title: string
   act: (idempotency_key: string) => Promise<T>

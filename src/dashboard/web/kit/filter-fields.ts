@@ -61,7 +61,7 @@ type NamedFor<Path, Kind> =
 
 /**
  * A filter of the list at `Path`. `choice`: an enum of the API; `labels` are its labels. `select`: a text with a list
- * of options. `flag`: a boolean that is set or not.
+ * of options. `flag`: a boolean parameter that is true or absent; `set` is the label of the option for true.
  */
 export type FilterOf<Path> = Field &
   (

@@ -1,4 +1,4 @@
-// Reads a list of the API: filters and page come from the address.
+// Reads a list of the API. The address determines the filters and the cursor.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { readPage, type ApiQuery, type PageOfRows, type PathTo } from '../api.ts'
@@ -32,7 +32,7 @@ export type TableList<T> = Pick<
   as_of?: string | null | undefined
 }
 
-/** A list that comes in one response, for `DataTable`. */
+/** A list that is read with one request, for `DataTable`. */
 export function singlePageList<T>(
   query: TableList<T>['query'],
   rows: T[] | undefined,
@@ -84,7 +84,7 @@ export function useList<T>(
     queryKey,
     queryFn: async ({ signal }) => {
       if (cursorOf === undefined) return await readPage<T>(path, parameters, signal)
-      // One extra row tells whether there is a next page.
+      // One extra row is read: if it exists, there is a next page.
       const { rows } = await readPage<T>(path, { ...parameters, limit: limit + 1 }, signal)
       const page_rows = rows.slice(0, limit)
       return { rows: page_rows, next: rows.length > limit ? { before: cursorOf(page_rows.at(-1)!) } : null }

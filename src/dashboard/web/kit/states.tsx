@@ -59,7 +59,7 @@ export function ErrorState({
   const { status, request_id } = error instanceof SluiceError ? error : { status: null, request_id: null }
   const { icon: Icon, title } = ERROR_KINDS[status ?? 0] ?? {
     icon: CircleAlert,
-    title: 'This could not be loaded',
+    title: 'The data could not be loaded',
   }
   return (
     <div className="state" role="alert">

@@ -32,7 +32,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   const [took_effect, setTookEffect] = useState<boolean>()
   /** Whether the response was lost. */
   const [outcome_unknown, setLost] = useState(false)
-  /** The number when the act was accepted: afterwards, the filters match fewer jobs. */
+  /** The number of matching jobs when the act was accepted: afterwards, the filters match fewer jobs. */
   const [accepted_count, setAcceptedCount] = useState<JobCount>()
   const { title, effect, title_for_all, note_for_all }: JobActTexts = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined

@@ -42,7 +42,7 @@ export function JobResource({ job }: { job: JobDetails | undefined }) {
   )
 }
 
-/** Postings of the resource: amounts added to or taken from the balance. */
+/** Postings of the resource: amounts that were credited to the balance or debited from it. */
 function Postings({ postings }: Pick<JobDetails, 'postings'>) {
   return postings.map(({ kind, at, added, amount_minor, currency }) => (
     <div key={kind}>

@@ -1,4 +1,4 @@
-// The field for whether a call took effect at the provider.
+// The field in which an operator states whether a call took effect at the provider.
 import { Radio, Stack } from '@mantine/core'
 
 export function TookEffect({

@@ -1,4 +1,4 @@
-// Reads the list of jobs: filters and page come from the address, with pages in both directions.
+// Reads the list of jobs, with paging in both directions. The address determines the filters and the cursor.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'

@@ -93,7 +93,7 @@ export function ForceFailDialog({
       }
       outcome={({ audit_seq }) => (
         <>
-          Proposed. Another operator confirms it under Proposals.{' '}
+          The failure is proposed. Another operator must confirm it under Proposals.{' '}
           <AuditLink of="installation" seq={audit_seq} />
         </>
       )}

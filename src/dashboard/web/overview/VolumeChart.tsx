@@ -8,7 +8,7 @@ type Currency = Answers['GET /overview']['currencies'][number]
 /** The response has twice as many days: this period and the one before. */
 const PERIOD_DAYS = 30
 
-/** `of` undefined: no captures in this currency. `loading`: not known yet. */
+/** `of` undefined: there are no captures in this currency, or the response is still `loading`. */
 export function VolumeChart({
   of,
   currency,

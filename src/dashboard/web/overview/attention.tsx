@@ -243,7 +243,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
 
 const hasOutage = (item: AttentionItem): item is OutageItem => item.outage !== null
 
-/** An outage of a provider: what waits for it, and since when. */
+/** An outage of a provider: the resources that wait for its end, and the time since when they wait. */
 function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem }) {
   const { is_operator } = useSession()
   const waiting = outage.waiting.map(({ resource, count }) => resourceCount(count, resource))

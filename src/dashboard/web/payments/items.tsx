@@ -201,7 +201,7 @@ function jobItem(
         ? 'then waited for a worker'
         : job.name,
     outcome: waits ? 'queued' : null,
-    // Other jobs have an event for their request.
+    // The request of any other job already has an entry: the event.
     is_major: waits || context,
     links: is_operator && (
       <Link to="/ops/jobs/$id" params={{ id: job.id }}>

@@ -108,7 +108,7 @@ async function readTimelinePage(
   return { page, children }
 }
 
-/** Merges the pages, of which the first is the latest. A job can be in several pages. */
+/** Merges the pages. The first page has the latest entries. A job can be in several pages. */
 function mergePages({ pages }: InfiniteData<PaymentTimelinePage>): PaymentTimelineData {
   const all = pages.map(({ page }) => page).toReversed()
   const jobs = new Map(all.flatMap((page) => page.jobs).map((job) => [job.id, job]))

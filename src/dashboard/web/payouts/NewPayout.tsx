@@ -12,7 +12,7 @@ import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { BalanceChange } from '../wallet/BalanceChange.tsx'
 
-/** A payout that the processor refused exists, with status `failed`. */
+/** The result of a request. A payout that the processor refused is stored with the status `failed` and has an id. */
 type PayoutResult = { accepted: ActResponse<Payout> } | { refused: SluiceError; payout_id: string }
 
 /** Without `recipient`, the dialog has a field for it. The currency is the recipient's. */

@@ -36,13 +36,13 @@ export const REPLACED_TEXT = 'It failed, and another call was made under a new k
 /** The notification that Sluice creates from a lookup at the provider. */
 const LOOKUP_KIND = 'reconciliation.lookup'
 
-/** Converts an entry. Minor entries: successful calls, which repeat their attempt, and entries without a change. */
+/** Converts an entry. Successful calls, which repeat their attempt, and entries without a change are minor entries. */
 export function entryItem(entry: TimelineEntry): TimelineItem {
   const { at, kind, name, outcome, details } = entry
   return {
     id: idOf(entry),
     at,
-    // A call has only the time of its request. Its response arrived when the attempt ended.
+    // Of a call, only the time of the request is stored, so the entry of a call has no end.
     ended_at: textOf(details['ended_at'] ?? details['applied_at']),
     icon: KIND_ICONS[kind],
     name: nameOf(entry),

@@ -71,8 +71,8 @@ export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
 export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
 
 /**
- * Sentences about an attempt, by outcome. Each sentence also says what happens next. `at`: the provider's name. `done`, `to_do`,
- * `resource`: the job in the needed forms. `next`: the time of the next attempt.
+ * Sentences about an attempt, by outcome. Each sentence also says what happens next. `at`: the provider's name. `done`,
+ * `to_do`, `resource`: the texts of the job in these forms. `next`: the time of the next attempt.
  */
 export function attemptSentences(
   { at, done, to_do, resource }: Record<'at' | 'done' | 'to_do' | 'resource', string>,

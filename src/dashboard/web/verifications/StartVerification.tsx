@@ -15,7 +15,7 @@ const TYPES = [
   { value: 'merchant', label: 'Merchant' },
 ]
 
-/** A verification that the provider refused exists, with status `rejected`. */
+/** The result of a request. A verification that the provider refused is stored as `rejected` and has an id. */
 type VerificationResult = { started: ActResponse<Verification> } | { refused: SluiceError; kyc_id: string }
 
 /** Without `subject`, the dialog has fields for it. */

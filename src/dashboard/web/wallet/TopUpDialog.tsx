@@ -14,7 +14,7 @@ import { useSession } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import { BalanceChange } from './BalanceChange.tsx'
 
-/** A top-up that the processor refused exists, with status `failed`. */
+/** The result of a request. A top-up that the processor refused is stored with the status `failed` and has an id. */
 type TopUpResult = { accepted: ActResponse<TopUp> } | { refused: SluiceError; top_up_id: string }
 
 export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {

@@ -3,7 +3,10 @@ import { settleMessages, type MessageSettlement } from '#domain/messages/settle.
 import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 
-/** Sent messages are settled in batches: the statement costs far more than one more message in it. */
+/**
+ * How long the settlements of messages are gathered for one statement, because one more message in a statement costs
+ * far less than one more statement.
+ */
 const GATHER_MS = 20
 
 export const settlingMessage = createSettlingStep<SettlementDetails<MessageSettlement>>(

@@ -73,7 +73,7 @@ export async function applyMessageEvent(
     if (event.about === 'email') return await applyEmail(context, notification, event)
     return await applyInboundSms(context, notification, event)
   } catch (error) {
-    // The content would have to be sealed again, and the key for that is missing.
+    // A key for the sealed texts of the message is missing: the job waits for the configuration.
     if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
     throw error
   }

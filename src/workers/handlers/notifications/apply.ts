@@ -56,11 +56,11 @@ async function findByOwnIds<Row>(
 }
 
 /**
- * Finds the provider's record of the object of an event, and our row of the record. Returns the decision if one of them
- * is missing. For resources without a parent. `park_duplicates`: a record that names a row with another reference is a
- * duplicate, and its notification is parked. `decideDuplicate` may decide about the duplicate first.
- * `isPossibleDuplicate`: whether the record may be a duplicate although the row has no reference yet: then the
- * notification waits.
+ * Finds the provider's record of the object of an event, and our row of the record. Returns the decision if one of
+ * them is missing. For resources without a parent. `park_duplicates`: whether the notification of a duplicate is
+ * parked. A duplicate is a record whose metadata has the ids of a row with another reference. `decideDuplicate` may
+ * decide about the duplicate first. `isPossibleDuplicate`: whether the record may be a duplicate although the row has
+ * no reference yet: then the notification waits.
  */
 export async function findRowAndRecord<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
@@ -126,9 +126,9 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
 const STATUSES_WITHOUT_MONEY = ['requires_action', 'failed', 'canceled', 'reversed']
 
 /**
- * Parks the notification of an object that names a row with another reference: the provider created a duplicate, or
- * another program uses our ids. Nothing is posted for the object. If the object moves money, the notification stays
- * parked and the row has a drift until an operator resolves it.
+ * Parks the notification of an object whose metadata has the ids of a row with another reference: the provider created
+ * a duplicate, or another program uses our ids. Nothing is posted for the object. If the object moves money, the
+ * notification stays parked and the row has a drift until an operator resolves it.
  */
 async function parkDuplicate(
   context: WorkerContext,
@@ -166,7 +166,8 @@ async function parkDuplicate(
 
 /**
  * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts_attempt`:
- * if the comparison gets no answer, the attempt counts, so that the next attempt only compares.
+ * whether an attempt counts if the provider does not answer the comparison: then the next attempt does not run the
+ * handler again, and only compares.
  */
 export function parkAsDrift(
   context: WorkerContext,

@@ -26,10 +26,10 @@ const LOOKUP_DELAYS_BY_REASON_MS: { [Reason in ScheduledReason]?: number[] } = {
   not_ours: [5 * 60_000],
 }
 const REASONS: Record<ScheduledReason, string> = {
-  not_known_here: 'its object is not known here',
-  not_ours: 'its object has no Sluice metadata and is not known here',
-  not_at_processor: 'the processor does not know its object',
-  does_not_fit: 'its amount does not fit the captured and reserved amounts yet',
+  not_known_here: 'the object of the notification is not known here',
+  not_ours: 'the object of the notification has no Sluice metadata and is not known here',
+  not_at_processor: 'the processor does not know the object of the notification',
+  does_not_fit: 'the reported amount does not fit the captured and reserved amounts yet',
   refunds_differ: 'the refunded amount at the processor differs from ours',
 }
 
@@ -92,7 +92,10 @@ export function parkFor(
     metrics.notificationsIgnored.inc({ reason })
     const { id, kind, object_id } = notification
     if (reason !== 'not_ours')
-      log.warn({ notification_id: id, kind, object_id, reason }, 'a parked notification was given up')
+      log.warn(
+        { notification_id: id, kind, object_id, reason },
+        'a parked notification is ignored: its last lookup did not resolve it',
+      )
   })
   return done({ effects })
 }

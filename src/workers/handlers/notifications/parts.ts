@@ -40,9 +40,9 @@ export async function findParentPayment(
 }
 
 /**
- * Parks the notification of a refund or dispute that does not fit the payment yet: its capture is not known here, or
- * our own refunds have reserved the amount and the processor will refuse them. Either change resumes the notification.
- * If no change happens for a while, a drift is opened.
+ * Parks the notification of a refund or dispute whose amount does not fit the payment yet: the capture is not known
+ * here, or our own refunds have reserved the amount and the processor will refuse them. The notification is resumed
+ * when the capture is known here or the refunds are refused. If neither happens for a while, a drift is opened.
  */
 export async function parkUntilAmountFits(
   context: WorkerContext,

@@ -65,7 +65,7 @@ export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentUpd
   return { code: 'payment_declined', message, decline_code: decline_code ?? code }
 }
 
-/** The payment with this reference at the processor, to be compared. */
+/** Finds our payment by its reference at the processor, together with its comparison (`compared`). */
 export async function findRow({ sql, processor }: WorkerContext, reference: string) {
   const payment = await findPaymentByReference(sql, processor.name, reference)
   return payment && { ...payment, compared: comparedPayment }

@@ -56,8 +56,8 @@ async function applyPayment(
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
-  // The first call took effect after all: its second call was refused, or was not sent because the payment was
-  // canceled.
+  // The first call of the payment took effect after all: the second call was refused, or was not sent because the
+  // payment was canceled.
   const has_no_object =
     payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
   const duplicate_decision = has_no_object ? await decideDuplicate(payment, record) : undefined
@@ -73,8 +73,8 @@ async function applyPayment(
   const effects = update && settlingPayment({ update, notification_id: notification.id })
   if (!is_lookup && differs === null && !wasDrift(notification))
     return await endApplied(notification, paymentKey(ids), { effects })
-  // A payment that is final here may differ at the provider, and then no notification changes our row: so it is
-  // compared.
+  // A payment that is final here may have another state at the provider, and then no notification changes our row. So
+  // the row is compared with the provider's record.
   const compareAfter = async () => {
     const options = { patient, reference, except_id: notification.id }
     const compared = await compare(context, comparedPayment, payment, theirs, options)

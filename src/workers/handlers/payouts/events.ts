@@ -45,8 +45,8 @@ async function applyPayout(
   const key: ResourceKey = { tenant_id, resource: 'payout', resource_id: id }
   addLogFacts(ids)
   const effects = settlingPayout({ update: payoutUpdate(ids, theirs), notification_id: notification.id })
-  // A payout that is final here may differ at the processor, and its amount may differ. Then no notification changes
-  // our row: so it is compared.
+  // A payout that is final here may have another status at the provider, or its amount may differ. Then no
+  // notification changes our row, so the row is compared with the provider's record.
   const is_final = payout.status === 'failed' || payout.status === 'canceled'
   const differs = hasDifferentMoney(payout, sideOfPayout(theirs))
   if (!isLookup(notification) && !is_final && !differs && !wasDrift(notification))

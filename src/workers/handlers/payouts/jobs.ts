@@ -141,7 +141,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
   const payout = await findPayoutByIds(sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
   // The payout is already final, for example because an operator decided: no call is needed.
   if ((payout?.status === 'failed' || payout?.status === 'paid') && !call.in_doubt)
-    return failed(notCancelable(`The payout is ${payout.status}.`), { unsent: true })
+    return failed(notCancelable(`The payout cannot be canceled: it is ${payout.status}.`), { unsent: true })
   return await changeAtProvider<ProcessorPayout>(job, {
     reference,
     max_generations: MAX_GENERATIONS,
@@ -150,7 +150,7 @@ async function cancel(context: WorkerContext, job: CancelJob): Promise<Decision>
     changed: (found) => (found.status === 'canceled' ? decideByReport(job, found) : null),
     otherwise: (found) => {
       if (found.status === 'processing') return null
-      const failure = notCancelable(`The payout is ${found.status}.`)
+      const failure = notCancelable(`The payout cannot be canceled: it is ${found.status} at the processor.`)
       return { ...decideByReport(job, found), kind: 'failed', failure }
     },
     unchanged: (_found, refusal) => {

@@ -64,7 +64,8 @@ async function applyRefund(
   addLogFacts(ids)
   const update = refundUpdate(ids, refund)
   const theirs = sideOfRefund(refund)
-  // The refund's amount or currency does not match the request, although it carries our ids: nothing is posted for it.
+  // Whether the amount or currency of the refund differs from the request, although the refund carries our ids: then
+  // nothing is posted for it.
   const other = ours !== undefined && hasDifferentMoney(ours, theirs)
   const effects = other ? undefined : settlingRefund({ update, notification_id: notification.id })
   const may_differ = is_lookup || other || ours?.status === 'failed'

@@ -46,7 +46,8 @@ async function applyTopUp(
   // it, and its reference is not stored.
   const theirs = sideOfTopUp(record)
   const differs = hasDifferentMoney(top_up, theirs)
-  // Our top-up may have another final status, and then no notification changes our row: so it is compared.
+  // Our top-up may have another final status, and then no notification changes our row. So the row is compared with
+  // the provider's record.
   const compareAfter = () =>
     compare(context, comparedTopUp, top_up, theirs, { reference, except_id: notification.id })
   return await endApplied(notification, key, { ...(!differs && { effects }), compareAfter })

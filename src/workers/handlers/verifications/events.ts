@@ -55,7 +55,7 @@ async function applySession(
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
   const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
-  // The first call took effect after all: its second call was refused.
+  // The first call of the verification took effect after all: the second call was refused.
   const has_no_object = status === 'rejected' && provider_reference === null
   const duplicate_decision = has_no_object ? await decideDuplicate(verification, session) : undefined
   if (duplicate_decision !== undefined) return duplicate_decision
@@ -68,8 +68,8 @@ async function applySession(
   const differs = disagreement('kyc', { ours, has_open_job: true, parked: [] }, theirs)
   if (!isLookup(notification) && differs === null && !wasDrift(notification))
     return await endApplied(notification, key, { effects })
-  // A verification that is decided here may differ at the provider, and then no notification changes our row: so it is
-  // compared.
+  // A verification that is decided here may have another status at the provider, and then no notification changes our
+  // row. So the row is compared with the provider's record.
   const compareAfter = () =>
     compare(context, comparedVerification, verification, theirs, { reference, except_id: notification.id })
   return await endApplied(notification, key, { effects, compareAfter })

@@ -45,8 +45,8 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
     return failed(decided('The verification was decided before the call to the provider.'), { unsent: true })
   return await createAtProvider<DatedSession>(context, job, {
     provider: identity,
-    // The first lookup proves an absence, because the person waits. If a session appears later, its link was never
-    // given out.
+    // One lookup without the session proves that the call had no effect, because the person waits. A session that
+    // appears later is harmless: its link was never given out.
     absence: HARMLESS,
     // A new session has its initial state, so no time is needed to order this answer.
     send: async (key) => withAsOf(await identity.openSession(call.request, key), null),
