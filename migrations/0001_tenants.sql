@@ -21,8 +21,8 @@ create table tenants (
   contact_email text check (length(contact_email) between 3 and 320),
   -- The domains from which the tenant may send email; null: those of the installation.
   email_domains text[] check (cardinality(email_domains) <= 100),
-  -- The numbers, messaging services and names from which the tenant may send SMS; the first is the default. Null: any,
-  -- and the installation's default.
+  -- The numbers, messaging services and names from which the tenant may send SMS; the first is the default. Null: the
+  -- tenant may use any sender, and the installation's default is used.
   sms_senders text[] check (cardinality(sms_senders) <= 100),
   created_at timestamptz not null default now()
 );

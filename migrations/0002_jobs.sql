@@ -21,8 +21,8 @@ create table jobs (
   dedupe_key text,
   request_id text,
   created_at timestamptz not null default now(),
-  -- `worker` and `started_at` belong to the running attempt, or to the attempt that finished the job; `outcome`
-  -- is its outcome.
+  -- `worker` and `started_at` belong to the running attempt, or to the attempt that finished the job. `outcome` is the
+  -- outcome of the attempt that finished the job.
   started_at timestamptz,
   finished_at timestamptz,
   worker text,
@@ -32,7 +32,8 @@ create table jobs (
   -- Since when all attempts have failed; null if the last one did not fail. Neither a claim nor a success at the first
   -- attempt changes this column.
   failing_since timestamptz,
-  -- The provider call. `key` belongs to this generation; a rotation stores the previous key in its attempt.
+  -- The provider call. `key` is the key of the present generation. A rotation stores the previous key with the attempt
+  -- that rotated.
   operation text,
   generation integer,
   key text,

@@ -129,8 +129,8 @@ create table refunds (
   status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
   processor text not null,
   processor_reference text,
-  -- The furthest state that the processor has reported: the processor may have made a refund that an operator resolved
-  -- as failed.
+  -- The furthest state that the processor has reported. It can differ from `status`: the processor may have made a
+  -- refund that an operator resolved as failed.
   processor_status text check (processor_status in ('pending', 'succeeded', 'failed')),
   -- The amount posted and not returned.
   out_minor bigint not null default 0,

@@ -48,7 +48,8 @@ create table payouts (
   description text check (length(description) <= 1000),
   processor text not null,
   processor_reference text,
-  -- The furthest state that the processor has reported: the processor may pay a payout that was failed manually.
+  -- The furthest state that the processor has reported. It can differ from `status`: the processor may pay a payout
+  -- that was failed manually.
   processor_status text check (processor_status in ('processing', 'paid', 'failed', 'canceled')),
   -- When the attempt began that reported the last arrival date, or when the date was received. A later answer
   -- of an earlier attempt changes nothing.

@@ -89,8 +89,8 @@ create index drifts_of_all on drifts (created_at, id) where resolved_at is null;
 -- Finds out whether a drift of a row was closed recently.
 create index drifts_of_row on drifts (tenant_id, subject, subject_id);
 
--- The account to which a provider's credentials belong. Another key of the same account sees the calls sent with the
--- first.
+-- The account to which a provider's credentials belong. A call that was sent with one key can be looked up with any
+-- other key of the same account.
 create table provider_accounts (
   provider text not null,
   -- A fingerprint of the credentials.

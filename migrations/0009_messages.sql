@@ -9,7 +9,7 @@ create table messages (
   channel text not null check (channel in ('email', 'sms')),
   status text not null check (status in ('scheduled', 'queued', 'sending', 'unknown',
     'sent', 'delivered', 'undelivered', 'failed', 'canceled', 'suppressed', 'received')),
-  -- Indexes use these and not the status, so that a step between open states writes no index.
+  -- Indexes use the following columns and not the status, so that a step between open states writes no index.
   open boolean not null generated always as (status in ('scheduled', 'queued', 'sending', 'unknown')) stored,
   ended_badly boolean not null generated always as
     (status in ('undelivered', 'failed', 'canceled', 'suppressed')) stored,

@@ -265,8 +265,8 @@ create index webhook_stats_hour on webhook_stats (hour);
 -- an event otherwise.
 --
 -- A separate statement takes the lock, so that the next statement sees what the previous holder wrote. An event is
--- delivered to the endpoints that subscribed when it was created. `queued_at` is that time too, so nothing is sent to
--- an endpoint that was disabled and enabled again in the meantime.
+-- delivered to the endpoints that subscribed when it was created. `queued_at` is also the time at which the event was
+-- created, so nothing is sent to an endpoint that was disabled and enabled again in the meantime.
 --
 -- Events are moved without a join. A join that was planned while no event waited read all waiting events again for each
 -- event: one second of processor time for two hundred events. Without sequential scans, ids are looked up by their

@@ -17,8 +17,8 @@ create table operator_acts (
   matched integer not null check (matched >= 0),
   created_at timestamptz not null default now(),
   state text not null default 'requested' check (state in ('requested', 'running', 'done', 'canceled', 'failed')),
-  -- The number of jobs that the act found when it began, and of their outcomes. `more`: more jobs matched than the
-  -- limit of an act.
+  -- The number of jobs that the act found when it began, and how many of them were done or refused. `more`: more jobs
+  -- matched than the limit of an act.
   found integer not null default 0,
   done integer not null default 0,
   refused integer not null default 0,

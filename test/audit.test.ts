@@ -389,7 +389,7 @@ describe('the audit reports the row until the correction', () => {
         `update jobs set state = 'discarded', finished_at = now() where name = 'notification.apply' and finished_at is null`,
       () =>
         `update jobs set state = 'ready', finished_at = null where name = 'notification.apply' and state = 'discarded'`,
-      () => ({ problem: 'the job of a notification ended and it was neither applied nor ignored' }),
+      () => ({ problem: 'a notification whose job ended was neither applied nor ignored' }),
     ],
     [
       'an applied notification with an open job',

@@ -84,7 +84,7 @@ test('the refusal of a key over its rate limit states when to retry, and other k
   const refused = await untilRefused(() => greedy.get(`/v1/customers/${id}`))
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
-    message: expect.stringContaining('1 a second, 3 at once'),
+    message: expect.stringContaining('1 a second and 3 at once'),
   })
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
   expect(refused.headers.get('ratelimit')).toMatch(/^"default";r=0;t=[1-9]/)
@@ -113,7 +113,7 @@ test("all keys of a tenant share a rate limit; the tenant's people and other ten
   expect(refused.body.error).toMatchObject({
     code: 'rate_limited',
     message:
-      'Too many requests of all keys of the tenant: 4 a second, 12 at once. Large requests and answers count as several.',
+      'Too many requests of all keys of the tenant: at most 4 a second and 12 at once are allowed. Large requests and answers count as several.',
   })
   expect(refused.headers.get('retry-after')).toBe('1')
   expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3, "tenant";q=12;w=3')

@@ -188,7 +188,7 @@ test('the act "run now" makes a scheduled job due, and refuses other jobs with a
   expect(await awaitAct(id, { state: 'done' })).toMatchObject({ found: 4, done: 1, refused: 3 })
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 10 })
   expect(Object.fromEntries(refused.map((item) => [item.job_id, item.refused]))).toEqual({
-    [is_parked!]: 'The job is parked: retry performs it again.',
+    [is_parked!]: 'The job is parked: retry the job instead.',
     [due!]: 'The job is already due.',
     [running!]: 'The job is running: try again later.',
   })
@@ -230,7 +230,7 @@ test('a retry refuses scheduled jobs and the jobs of canceled deliveries', async
   const act_id = await request({ act: 'retry', job_id: ended!, reason: 'it was wanted' })
   await awaitAct(act_id, { state: 'done', refused: 1 })
   expect(await findActItems(dashboard, act_id, { limit: 1 })).toMatchObject([
-    { before: 'discarded', refused: 'The discard of the job ended its delivery: replay the delivery.' },
+    { before: 'discarded', refused: 'The delivery failed when its job was discarded: replay the delivery.' },
   ])
 })
 

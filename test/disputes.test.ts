@@ -408,7 +408,7 @@ test('the audit finds missing postings and events, and wrong statuses, of disput
   await sql`update disputes set announced = '{disputed}', status = 'under_review' ${condition}`
   expect(await problems()).toEqual(['disputes: the payment does not show its latest dispute'])
   await sql`update disputes set status = 'won', closed_at = now() - interval '2 days' ${condition}`
-  const won = 'won_disputes: a dispute is won and not reinstated'
+  const won = 'won_disputes: a dispute is won and its amount is not reinstated'
   expect(await problems()).toContain(won)
   // An audit of changes reports the dispute even if the payment has not changed in the audited period.
   const changes = await auditChanges(sql, new Date(Date.now() + 86_400_000).toISOString(), [])

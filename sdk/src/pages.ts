@@ -13,8 +13,8 @@ export interface Page<T> extends Array<T> {
 const DEFAULT_LIMIT = 25
 
 /**
- * A list. `await` requests the first page. `for await` iterates over the items of all pages and requests each page when
- * it is needed. Nothing is requested before.
+ * A list. Nothing is requested before the list is awaited or iterated. `await` requests the first page. `for await`
+ * iterates over the items of all pages and requests each page when it is needed.
  */
 export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
   readonly [Symbol.toStringTag] = 'Pages'

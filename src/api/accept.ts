@@ -68,7 +68,7 @@ export type WorkRequest<T> = {
   /** Whether the resource has the requested state. A notification can settle the resource before its job does. */
   isFulfilled: (resource: T) => boolean
   /**
-   * Whether a request that was recorded without a job can no longer be fulfilled: then it is answered with the error
+   * Whether a request that was recorded without a job can no longer be fulfilled. If so, it is answered with the error
    * of `explainRefusal`.
    */
   isDropped?: (resource: T) => Promise<boolean>
@@ -82,9 +82,12 @@ export type WorkRequest<T> = {
    * `explainRefusal`.
    */
   can_succeed_unfulfilled?: boolean
-  /** The error for a request that was refused, dropped or not fulfilled. It explains the current rows. */
+  /** The error for a request that was refused, dropped or not fulfilled. It is derived from the current rows. */
   explainRefusal?: ExplainRefusal
-  /** Whether the resource shows the failure of its job. Then the answer is a success. */
+  /**
+   * Whether the resource shows the failure of its job. If so, the request is answered with the resource and not with an
+   * error.
+   */
   showsFailure?: (resource: T) => boolean
   /** The error code of a discarded job. Default: `processor_error`. */
   failure_code?: ErrorCode

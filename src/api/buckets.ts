@@ -121,8 +121,8 @@ function createLevels({
   }
 
   /**
-   * How many milliseconds a bucket takes to refill from `full_in_ms` to `target_ms` while its payers repay. Both are
-   * times until the bucket is full without repayments.
+   * The time in milliseconds in which a bucket refills while its payers repay: from the level that would be full in
+   * `full_in_ms` to the level that would be full in `target_ms`, both without repayments.
    */
   function refilledIn(id: string, now: number, full_in_ms: number, target_ms: number): number {
     let [rest_ms, at, paying] = [full_in_ms - target_ms, now, payers.get(id)?.ends.size ?? 0]

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { EVENTS, unknownTypeMessage, EVENT_TYPE_PATTERNS, type EventType } from '#domain/events.ts'
 
 /**
- * The number of items of a list that are compared with the catalogue, so that their error messages can suggest a type.
- * No more errors are reported.
+ * Only the first items of a list are compared with the catalogue, so that their error messages can suggest a type. An
+ * answer reports no more errors than this number.
  */
 const MAX_COMPARED_TYPES = 20
 const REFERENCE_HINT = 'The reference at /docs lists all types'

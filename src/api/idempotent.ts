@@ -30,9 +30,10 @@ type AcceptOutcome<T, R> =
 
 /**
  * Runs the accepting step of a request once for each key. A key that this process used recently is looked up before the
- * step, because the request is probably a replay. Any other key is looked up after the step if the step returned
- * `key_used`, returned undefined (its guard refused) or threw a refusal: if an earlier request with the key was accepted,
- * its outcome is the answer, not the refusal. Throws `idempotency_key_reused` if the key was used with other content.
+ * step, because the request is probably a replay. Any other key is looked up after the step, if the step returned
+ * `key_used`, returned undefined (its guard refused) or threw a refusal. If an earlier request with the key was
+ * accepted, its outcome is the answer, not the refusal. Throws `idempotency_key_reused` if the key was used with other
+ * content.
  */
 export async function acceptOnce<T extends object | string, R extends { fingerprint: string }>(
   { recent_keys }: Pick<ApiContext, 'recent_keys'>,

@@ -61,8 +61,8 @@ export function createCallerLimit({
         const before_ms = debt_ms()
         keys.consumeOnCredit(key_id, requests)
         const after_ms = debt_ms()
-        // The other keys of a tenant must not wait for the debt of one key. So the bucket of the tenant loses the debt
-        // over time, at the rate at which the key repays it.
+        // The other keys of a tenant must not wait for the debt of one key. So the bucket of the tenant is not charged
+        // for the debt at once, but gradually, at the rate at which the key repays it.
         tenants.consumeOnCredit(tenant_id, requests - ((after_ms - before_ms) * rps) / 1000)
         if (after_ms > 0) tenants.repay(tenant_id, key_id, after_ms)
       },
@@ -95,6 +95,6 @@ function consumeFromAll(
   const { enough_in_ms, budget, of } = slowest
   throw new AppError('rate_limited', {
     retry_after_s: Math.ceil(enough_in_ms / 1000),
-    message: `Too many requests${of}: ${budget.rps} a second, ${budget.burst} at once. Large requests and answers count as several.`,
+    message: `Too many requests${of}: at most ${budget.rps} a second and ${budget.burst} at once are allowed. Large requests and answers count as several.`,
   })
 }

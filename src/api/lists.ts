@@ -30,8 +30,8 @@ const MAX_QUICK_STATEMENTS = 2_000
 const LONG_LANE_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
- * The database time of a list counts towards the rate limit in the long lane, and for each repeated read of a waiting
- * request. The first `UNCHARGED_MS` are free; then every `MS_PER_REQUEST` counts as one request.
+ * The database time of a list counts towards the rate limit if the list runs in the long lane, or if it is a repeated
+ * read of a waiting request. The first `UNCHARGED_MS` are free; then every `MS_PER_REQUEST` counts as one request.
  */
 const UNCHARGED_MS = 20
 const MS_PER_REQUEST = 5
@@ -96,8 +96,8 @@ export function createListRunner(
         limit(credentials, reply, 0)
         const result = read(credentials, socket, query, is_repeat)
         result.then(resolve, reject)
-        // A statement continues after its caller has disconnected, and an answer occupies memory until it is sent: the
-        // list counts as in progress until then.
+        // The list counts as in progress until its statement has ended and its answer is sent: a statement continues
+        // after its caller has disconnected, and an answer occupies memory until it is sent.
         const found = await Promise.allSettled([result])
         if (found[0].status === 'rejected' || !willRepeat(found[0].value)) await answerSent(reply, socket)
       }).catch(reject)

@@ -177,8 +177,8 @@ async function showOrSetDomains(
 }
 
 /**
- * Describes the allowed sender domains of a tenant without a list of its own. The API may run with another value of
- * EMAIL_FROM_DOMAINS than this command.
+ * Describes the allowed sender domains of a tenant without a list of its own. The text names EMAIL_FROM_DOMAINS,
+ * because the API may run with another value of this variable than this command.
  */
 function defaultDomains(domains: string[]): string {
   return domains.length === 0

@@ -5,7 +5,7 @@ import { domainToASCII } from 'node:url'
 export const CHANNELS = ['email', 'sms'] as const
 export type Channel = (typeof CHANNELS)[number]
 
-/** The hash of an email address or phone number under ADDRESS_KEY, the same for each notation. */
+/** The hash of an email address or phone number, keyed with ADDRESS_KEY. All notations of one address have one hash. */
 export type AddressHash = (channel: Channel, address: string) => string
 
 /** `key`: ADDRESS_KEY. Throws if the key is not 32 bytes in base64. */
@@ -20,8 +20,8 @@ export function createAddressHash(key: string): AddressHash {
 }
 
 /**
- * `Ada <ADA@Example.com>` and `ada@example.com` are one address, and so are the Unicode and the `xn--...` form of a
- * domain.
+ * The notation that is hashed. For an email address: without the name, in lower case, the domain in its DNS form. So
+ * `Ada <ADA@Example.com>` and `ada@example.com` are one address. A phone number is not changed.
  */
 function canonical(channel: Channel, address: string): string {
   if (channel === 'sms') return address
@@ -39,7 +39,7 @@ const ASCII = /^[\x21-\x7e]*$/
 
 /** A domain in its DNS form (punycode), in lower case; empty if it is not valid. */
 export function asciiDomain(domain: string): string {
-  // `domainToASCII` parses ASCII as the host of a URL, which turns `0x7f.1` into an address.
+  // ASCII is not passed to `domainToASCII`, which parses it as the host of a URL: `0x7f.1` would become an IP address.
   return ASCII.test(domain) ? domain.toLowerCase() : domainToASCII(domain)
 }
 

@@ -125,7 +125,7 @@ async function runOrHalve<I, O>(
   }
 }
 
-/** A batcher for statements with the pool as an argument: each pool has its own batcher. */
+/** Like `createBatcher`, for a `run` that gets the pool as an argument. Items of different pools never share a run. */
 export function createBatcherPerPool<I, O>(
   step: string,
   run: (sql: Sql, items: I[]) => Promise<O[]>,

@@ -45,7 +45,7 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
     const tooLarge = () =>
       new AppError('payload_too_large', { message: `The body exceeds ${bodyLimit} bytes.` })
     const max_length = Number(headers['content-length'] ?? bodyLimit)
-    // This form also refuses NaN.
+    // Not `max_length > bodyLimit`, which would accept NaN.
     if (!(max_length <= bodyLimit)) throw tooLarge()
     if (raw.destroyed) throw new AppError('request_timeout')
     return await new Promise<Buffer>((resolve, reject) => {

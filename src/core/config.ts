@@ -101,8 +101,8 @@ function missingVariable(name: VariableName): string {
 }
 
 /**
- * Whether BullMQ runs on Redis: if REDIS_URL is set or in production, otherwise on PostgreSQL; `QUEUE` overrides this
- * rule.
+ * Whether BullMQ runs on Redis; otherwise it runs on PostgreSQL. `QUEUE` decides. If `QUEUE` is unset, BullMQ runs on
+ * Redis in production, or if REDIS_URL is set.
  */
 export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
   return QUEUE === 'redis' || (QUEUE === undefined && (NODE_ENV === 'production' || REDIS_URL !== undefined))

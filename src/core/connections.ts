@@ -5,7 +5,7 @@ import { ERRORS, type ErrorCode } from './errors.ts'
 import { newId } from './ids.ts'
 import { networkOf } from './network.ts'
 
-/** The maximum connections of a listener, and of one network. */
+/** The maximum numbers of connections: of a listener, and of one network. */
 export type ConnectionLimits = { total: number; per_network: number }
 
 /** Creates the body of an error response. */

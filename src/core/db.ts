@@ -22,7 +22,10 @@ export function columnList(sql: Sql | Tx, names: readonly string[]): Fragment {
   return sql`${sql([...names])}`
 }
 
-/** A timestamptz as text in the format of the API, for JSON that Postgres builds: its own format differs. */
+/**
+ * A timestamptz as text in the format of the API. For JSON that Postgres builds: by default Postgres writes another
+ * format.
+ */
 export function isoText(sql: Sql | Tx, at: Fragment): Fragment {
   return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 }
@@ -37,7 +40,7 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
 }
 
-/** Whether a write failed because another row already has the same id of the provider. */
+/** Whether a write failed because another row already has this object's id at the provider. */
 export function isDuplicateReference(error: unknown): boolean {
   return violatedConstraint(error)?.endsWith('_reference') === true
 }

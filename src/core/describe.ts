@@ -53,7 +53,7 @@ export function oneOf(values: readonly unknown[]): string {
     : `must be one of ${values.map(String).join(', ')}`
 }
 
-/** `1 job`, `2 jobs`. */
+/** A number with its noun, in the plural unless the number is 1: `1 job`, `2 jobs`. */
 export function quantity(number: number | bigint, noun: string): string {
   return `${number} ${noun}${Number(number) === 1 ? '' : 's'}`
 }

@@ -36,7 +36,7 @@ export const ERRORS = {
   payout_not_failable: [409, 'The payout cannot be failed in its present state.'],
   kyc_open: [409, 'A verification of this subject is still open.'],
   kyc_already_decided: [409, 'The verification is already decided.'],
-  kyc_not_linkable: [409, 'The provider gives no link in the present state.'],
+  kyc_not_linkable: [409, 'The provider returns no link to the verification in its present state.'],
   ai_task_not_cancelable: [409, 'The AI task cannot be canceled in its present state.'],
   message_not_cancelable: [409, 'The message cannot be canceled in its present state.'],
   template_exists: [409, 'A template with this name already exists.'],

@@ -7,10 +7,16 @@
  */
 export type Gate = <T>(work: () => Promise<T>, waiter?: Waiter) => Promise<T>
 
-/** A waiting caller. If `signal` aborts, the caller leaves the queue and is rejected with the reason of `signal`. */
+/**
+ * A waiting caller. If `signal` aborts, the caller leaves the queue and is rejected with the reason of `signal`.
+ * `bytes`: the bytes that count against the limit of the queue while the caller waits.
+ */
 type Waiter = { signal?: AbortSignal | undefined; bytes?: number }
 
-/** The maximum running and waiting callers, and the maximum time and bytes of waiting. */
+/**
+ * `running`: the maximum number of running callers. `queue`: the maximum number of waiting callers, and the maximum
+ * time and total bytes of their wait.
+ */
 export type GateLimits = {
   running: number
   queue: { waiting: number; wait_ms: number; bytes?: number; refuse: () => Error }
@@ -157,8 +163,8 @@ export type ByteReservation = { resize(bytes: number): void; release(): void }
 type ByteLimits = { bytes: number; queue: Omit<GateLimits['queue'], 'bytes'> }
 
 /**
- * Limits the bytes in use for each id, first come first served. `resize` may exceed the limit: other callers wait
- * until they fit. Rejects like a gate.
+ * Limits the bytes in use for each id, first come first served. A caller waits until its bytes fit the limit. `resize`
+ * never waits and may exceed the limit. Rejects like a gate.
  */
 export function createByteLimiters({
   bytes: limit,

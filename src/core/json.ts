@@ -15,12 +15,15 @@ export const metadataJson = anyJson.meta({
   example: { order: 'A-17' },
 })
 
-/** Postgres stores numbers in full: 5e-324 takes 327 characters. From this magnitude on, a number takes at most 34. */
+/**
+ * The smallest accepted magnitude of a number other than 0. Postgres stores numbers in full: 5e-324 takes 327
+ * characters, but numbers from this magnitude on take at most 34.
+ */
 const MIN_MAGNITUDE = 1e-15
 
 /** Why this number from JSON is not accepted, or null. */
 export function problemOfNumber(value: number): string | null {
-  // Beyond 2^53 - 1 adjacent integers become equal; beyond 1e308 they become infinite, which JSON cannot express.
+  // Beyond 2^53 - 1, adjacent integers become equal. Beyond 1e308, numbers become infinite, which JSON cannot express.
   if (Number.isInteger(value) ? !Number.isSafeInteger(value) : !Number.isFinite(value))
     return 'Numbers beyond 2^53 - 1 lose digits in JSON: send them as text.'
   return value !== 0 && Math.abs(value) < MIN_MAGNITUDE

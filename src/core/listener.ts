@@ -41,7 +41,7 @@ declare module 'fastify' {
   }
 }
 
-/** The default maximum of connections. */
+/** The default maximum number of connections. */
 const MAX_CONNECTIONS = 10_000
 
 /**
@@ -141,7 +141,10 @@ function listenerOptions(
   }
 }
 
-/** Returns a function that warns of an untrusted proxy: all its callers count as one. */
+/**
+ * Returns a function that warns if a request comes through a proxy that is not trusted: all callers behind such a proxy
+ * count as one.
+ */
 function proxyWarning(log: Log): (request: FastifyRequest) => void {
   const warn = throttle(
     (suppressed, peer: string | undefined) =>

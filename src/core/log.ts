@@ -90,7 +90,8 @@ function writerOf(fd: number, name: string): LineWriter {
   return writer
 }
 
-// Errors of the database and the processor contain query parameters or the request, so only these fields are logged.
+// The fields of an error that are logged. All other fields are omitted: errors of the database and the processor have
+// fields with query parameters or the request.
 function serializeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error
   const code = 'code' in error ? error.code : undefined

@@ -8,7 +8,7 @@ export type Lookup = (name: string) => Promise<string[]>
 
 /** The timeout of a query. It is sent twice, the second time with twice the timeout. */
 const DNS_TIMEOUT_MS = 1_000
-/** The maximum of concurrent lookups. */
+/** The maximum number of concurrent lookups. */
 const MAX_CONCURRENT_NAMES = 5_000
 const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
@@ -40,7 +40,7 @@ export function createLookup({
   hosts: boolean
   /** Name servers, `address:port`, instead of those of this machine. */
   servers?: string[]
-  /** Replaces `getaddrinfo`. */
+  /** The system resolver. Default: `getaddrinfo`. */
   system?: Lookup
 }): Lookup {
   const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: 2 })

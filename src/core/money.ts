@@ -53,8 +53,8 @@ export function settlesExactly(amount_minor: number, currency: string, use: Amou
 }
 
 /**
- * Adds the currencies, in upper case, in which the processor cannot settle the amount exactly. An amount of null
- * means the whole amount, which is always exact.
+ * Adds `inexact_currencies` to a request: the currencies, in upper case, in which the processor cannot settle the
+ * amount exactly. An amount of null means the whole amount, which is always exact.
  */
 export function withInexactCurrencies<T extends { amount_minor: number | null }>(
   request: T,

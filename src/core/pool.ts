@@ -17,7 +17,7 @@ type PoolOptions = DriverOptions & {
 
 /** The time in seconds that a replaced pool has to finish its statements. */
 const DRAIN_TIMEOUT_S = 2
-/** The maximum of running and waiting statements for each connection; further requests are refused. */
+/** The maximum number of running and waiting statements for each connection; further requests are refused. */
 export const STATEMENTS_PER_CONNECTION = 500
 
 const pending = new WeakMap<Sql, () => number>()

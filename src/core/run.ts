@@ -15,7 +15,7 @@ export type StartedProcess = Stoppable & { log?: Log; addresses?: Addresses }
 const SHUTDOWN_TIMEOUT_MS = 25_000
 /** Equal signals within this time count as one: Ctrl-C arrives from the terminal, and again from npm. */
 const DUPLICATE_SIGNAL_MS = 1_000
-/** The maximum of buffered output for a console that does not read. */
+/** The maximum number of buffered characters for a console that does not read. */
 const MAX_UNREAD_CHARACTERS = 1024 * 1024
 
 /** Runs a process without options except `--help`, which prints `help`: see `runUntilStopped`. */

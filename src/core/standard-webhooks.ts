@@ -16,7 +16,7 @@ export function newWebhookSecret(): string {
   return webhookSecretOf(randomBytes(SECRET_BYTES.new))
 }
 
-/** The secret of a key with 24 to 64 bytes. */
+/** Encodes a key of 24 to 64 bytes as a secret. */
 export function webhookSecretOf(key: Buffer): string {
   return `${PREFIX}${key.toString('base64')}`
 }

@@ -13,9 +13,9 @@ export function threadStart(): ThreadStart {
 const MAX_WAIT_FACTOR = 30
 
 /**
- * Calls `end` with `used_up` once the thread has used `limit_ms` of processor time since it began, and with `starved`
- * if the thread did not get this processor time within `MAX_WAIT_FACTOR` times `limit_ms`. Returns a function that
- * stops the check.
+ * Limits the work of a thread that began with this report. Calls `end` with `used_up` when the thread has used
+ * `limit_ms` of processor time, or with `starved` when `MAX_WAIT_FACTOR` times `limit_ms` have passed and the thread
+ * did not get that much processor time. Returns a function that stops the check.
  */
 export function limitCpuTime(
   thread: Worker,

@@ -16,7 +16,10 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024
 /** An item that waited for longer is refused: its caller has given up. */
 const MAX_WAIT_MS = 10_000
 
-/** The lanes in use by a run. Each has the functions that start the items of other batchers that wait for the lane. */
+/**
+ * The lanes that runs are using. The value of a lane: functions of other batchers that start the items waiting for the
+ * lane.
+ */
 export type Lanes = Map<string, Set<() => void>>
 
 export type ItemOptions<I> = {
@@ -43,7 +46,6 @@ export type WaitingItem<I, O> = {
   resolve: (value: O) => void
   reject: (error: unknown) => void
 }
-/** One run. */
 type BatchRun<I, O> = { items: WaitingItem<I, O>[]; keys: string[]; lanes: Set<string> }
 
 export type WaitingItems<I, O> = {

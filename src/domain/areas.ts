@@ -10,7 +10,7 @@ type AreaDefinition<Scope extends string> = {
   paths: readonly string[]
   /** The provider that performs the area's jobs. Absent when the area needs none. */
   provider?: string
-  /** The provider's credentials, if processes also start without them. */
+  /** The variables with the provider's credentials. Absent if a process does not start without these variables. */
   credentials?: readonly VariableName[]
   /** The scopes of API keys, each with a description. */
   scopes: Readonly<Record<string, string>>
@@ -151,9 +151,9 @@ export const CHANNEL_CREDENTIALS: Readonly<Record<Channel, readonly VariableName
 }
 
 /**
- * The areas by state: available, switched off by name, not built yet, and without the credentials of their provider.
- * For messages, missing credentials are listed by channel: the area stays available, because messages remain
- * readable.
+ * The areas by state: available (`deployed`), listed in DISABLED_AREAS, not built yet, and without the credentials of
+ * their provider. For messages, missing credentials are listed by channel: the area stays available, because messages
+ * remain readable.
  */
 export type AreaStates = {
   deployed: Area[]

@@ -16,7 +16,7 @@ export const HISTORY_START: MovePosition = {
 
 /**
  * Moves jobs that finished more than an hour ago, with their attempts and notification, from the working tables into
- * the history, oldest first. Scans `limit` jobs; `next` is null when there were fewer.
+ * the history, oldest first. Scans at most `limit` jobs; `next` is null if fewer were found.
  */
 export async function moveFinishedJobs(sql: Sql, position: MovePosition, limit: number): Promise<MoveResult> {
   return await move(sql, 'move_finished_jobs', position, limit)

@@ -127,7 +127,7 @@ export function openProviders(
       : unavailableProvider(role)
   }
   ROLES.forEach((role) => add(role, providers))
-  assert(isComplete(providers), 'no provider was opened for a provider role')
+  assert(isComplete(providers), 'openProviders created no client for one of the provider roles')
   const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []
@@ -153,8 +153,8 @@ function unavailableProvider<Each extends Role>(role: Each): Providers[Each] {
 }
 
 /**
- * By provider name: returns the target of a stored provider event, or null if the event is about an object that is not
- * stored here.
+ * The readers of stored provider events, by provider name. A reader returns the target of an event, or null if the
+ * event is about an object that is not stored here.
  */
 export const EVENT_READERS: Readonly<Record<string, (payload: Json) => ProviderEventTarget | null>> = {
   stripe: eventTargetOf,

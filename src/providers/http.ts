@@ -64,7 +64,8 @@ export class NoAnswer extends Error {
 /**
  * A finished call to a provider, for metrics and logs. `reported`: a text for operators only. `health`: what the call
  * shows about the provider, if its outcome does not show it. `answers`: the provider answered. `unknown`: the caller
- * did not wait for the answer. `late`: the deadline passed, but the job is not retried for that.
+ * did not wait for the answer. `late`: the deadline passed, which counts as a failure of the provider only if the
+ * provider has answered no call since this call began.
  */
 export type FinishedCall = {
   operation: string
@@ -257,7 +258,7 @@ export function parseRetryAfter(value: string | null | undefined): { after_ms?: 
   return Number.isFinite(after_ms) ? { after_ms: Math.min(Math.max(0, after_ms), MAX_RETRY_AFTER_MS) } : {}
 }
 
-/** The entries that have a value, as strings. */
+/** The entries that have a value. Values are converted to strings. */
 export function stringEntries(headers: object): Record<string, string> {
   const flattened: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {
@@ -266,7 +267,8 @@ export function stringEntries(headers: object): Record<string, string> {
   return flattened
 }
 
-// Removes the characters that PostgreSQL cannot store, because texts of the answer may be stored.
+// The JSON object in a body; null if the body contains anything else. Characters that PostgreSQL cannot store are
+// removed, because texts of the answer may be stored.
 function parse(chunks: Buffer[]): Record<string, unknown> | null {
   try {
     const text = (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString('utf8')

@@ -67,14 +67,14 @@ export function hasSluiceIds(metadata: Record<string, unknown>): boolean {
   return Object.keys(metadata).some((name) => name.startsWith('sluice_'))
 }
 
-/** Unix seconds, both inclusive. `after`: `last` of the previous page; null for the first page. */
+/** A time range in Unix seconds, both ends inclusive. `after`: `last` of the previous page; null for the first page. */
 type EventRange = { from_s: number; to_s: number; after: string | null }
 type EventPage = {
   /** The events in the form in which notifications are stored. */
   events: ProviderEvent[]
-  /** Creation time of the first event in unix seconds; null on an empty page. */
+  /** The creation time of the first event in Unix seconds; null on an empty page. */
   newest_s: number | null
-  /** Id of the last event; null on the last page. */
+  /** The id of the last event, after which the next page begins; null if there is no next page. */
   last: string | null
 }
 

@@ -14,8 +14,9 @@ export type OutgoingSms = {
 }
 
 /**
- * The delivery status of an accepted SMS. The status only moves forward in this order. The exception is `failed`: any
- * status except `sending` replaces it, because a late callback with `sending` may be older.
+ * The delivery status of an accepted SMS. A status replaces only the statuses before it in this order. The exception is
+ * `failed`, which `sent` also replaces. `sending` does not replace it, because a late callback with `sending` may be
+ * older.
  */
 export type SmsStatus = 'sending' | 'sent' | 'failed' | 'undelivered' | 'delivered'
 

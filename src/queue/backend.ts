@@ -15,7 +15,7 @@ export type Backend = {
   /** Publishes to every listener of every process. A message has at most `max_message_bytes`. */
   publish(messages: string[]): Promise<void>
   readonly max_message_bytes: number
-  /** A small write: it also fails if the backend answers but refuses writes. */
+  /** Probes the backend with a small write, which also fails if the backend answers but refuses writes. */
   probe(): Promise<void>
   /** Replaces connections that no longer answer. */
   reconnect(): void

@@ -19,8 +19,9 @@ export type QueueHooks = {
 }
 
 /**
- * The intervals at which the backend is probed with a write: while the backend is used, after `idle_after_ms` without
- * messages, and while it is down. A message that fails causes a probe at once.
+ * The intervals at which the backend is probed with a write: `probe_interval_ms` while the backend is used,
+ * `idle_probe_interval_ms` after `idle_after_ms` without messages, and `down_probe_interval_ms` while it is down. If a
+ * message fails, the backend is probed at once.
  */
 export const probe_interval_ms = 1_000
 export const idle_probe_interval_ms = 5_000

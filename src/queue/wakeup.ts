@@ -17,8 +17,8 @@ const EXPIRY_MS = 10_000
 const MAX_PENDING = 50_000
 
 /**
- * `window`: the maximum number of a tenant's jobs in a queue with a wake-up. It is counted per process: each process
- * gives a tenant a window of its own.
+ * `window`: the maximum number of jobs with a wake-up that a tenant may have in a queue. Each process counts only its
+ * own wake-ups, so each process gives a tenant a window of its own.
  */
 export function createWakeUps(queue: Queue, window: number): WakeUps {
   const pending = new Map<string, { share: string; at: number }>()

@@ -68,7 +68,7 @@ export function createWorker<B extends IQueueBackend, C>(
 ): WakeUpWorker<B, C> {
   const limited = createGate({
     running: concurrency,
-    // There is room for all wake-ups that BullMQ may deliver at once. A wake-up that waits too long is dropped, and
+    // The gate has room for all wake-ups that BullMQ may deliver at once. A wake-up that waits too long is dropped, and
     // the sweep finds its job.
     queue: {
       waiting: concurrency * wakeups_per_job,
@@ -78,7 +78,7 @@ export function createWorker<B extends IQueueBackend, C>(
   })
   const worker = new WakeUpWorker<B, C>(
     queue,
-    // The processor returns nothing: BullMQ runs a job again if its result cannot be serialised.
+    // The processor returns nothing: BullMQ runs a job again if its result cannot be serialized.
     async (job: Job<WakeUpData, void>, _token?: string, signal?: AbortSignal) => {
       await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal)).catch(ignoreRefused)))
     },

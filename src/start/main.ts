@@ -246,8 +246,8 @@ function refuseInProduction(config: Config): void {
 }
 
 /**
- * Ensures the demo tenant, a key with every scope and a user of the dashboard; the same at every start of this
- * folder. `contact`: the tenant's contact, which is set only if the tenant has none.
+ * Creates the demo tenant, a key with every scope and a user of the dashboard, unless an earlier start of this folder
+ * has created them. `contact`: the contact of the tenant, which is set only if the tenant has none.
  */
 async function seed(
   database_url: string,

@@ -1,4 +1,4 @@
-// The embedded PostgreSQL for development, tests and demos, used if DATABASE_URL is unset.
+// Runs the embedded PostgreSQL for development, tests and demos if DATABASE_URL is unset.
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'

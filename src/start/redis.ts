@@ -1,4 +1,4 @@
-// Runs the machine's redis-server or valkey-server for development, tests and demos, used if REDIS_URL is unset.
+// Runs the machine's redis-server or valkey-server for development, tests and demos if REDIS_URL is unset.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -27,7 +27,7 @@ const BODY_LIMIT_BYTES = 1024 * 1024
  * one payment arrive close together.
  */
 const GATHER_MS = 15
-/** The limit of all bodies whose notifications wait to be stored. */
+/** The maximum total size of the bodies whose notifications wait to be stored. */
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
 /**
  * The time limit for storing a notification, because a stalled database connection raises no error. Providers wait

@@ -9,7 +9,7 @@ import type { WakeUps } from '#queue/wakeup.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The fields of the request's notification for the log line, after they are known. */
+    /** The fields of the notification for the log line; undefined until they are known. */
     facts?: Record<string, unknown>
   }
 }

@@ -35,7 +35,7 @@ const MIN_TOKEN_LENGTH = 12
 const MAX_FORM_BYTES = 64 * 1024
 /** The maximum number of parameters of a form. An SMS has about 30, and an SMS with ten pictures about 50. */
 const MAX_PARAMETERS = 300
-/** The answer to Twilio, which sends no reply to the person. */
+/** The answer to Twilio. It is empty, so Twilio sends no reply to the person. */
 const EMPTY_TWIML = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
 

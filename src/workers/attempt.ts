@@ -64,7 +64,9 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       : retry(reason, { outcome: 'ambiguous', counts_attempt: true })
 }
 
-/** The decision of the handler's `giveUp`. `decision` if the handler has no `giveUp`, or if it returns nothing. */
+/**
+ * The decision of the handler's `giveUp`; `decision` if the handler has no `giveUp`, or if `giveUp` returns nothing.
+ */
 async function giveUp(
   context: WorkerContext,
   job: ClaimedJob,
@@ -84,8 +86,9 @@ async function giveUp(
   }
 }
 
-// Decides for a job whose attempts are used up: only attempts that died or threw count. The call becomes unknown and is
-// only looked up. After one lookup that died, the job is parked.
+// Decides for a job whose attempts are used up; undefined for other jobs. Only attempts that died or threw count. A job
+// without a call is discarded. A call becomes unknown: from then on it is only looked up. If a lookup dies or throws
+// too, the job is parked.
 function decideExhausted({ attempt, max_attempts, call }: ClaimedJob): Decision | undefined {
   const is_lookup = call?.lookup_only === true
   if (attempt <= max_attempts + (is_lookup ? 1 : 0)) return undefined

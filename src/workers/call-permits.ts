@@ -37,7 +37,7 @@ export function createCallPermits(
   provider_watch: ProviderWatch,
   isClosing: () => boolean,
 ): CallPermits {
-  /** The time at which the database was queried; undefined if the job's calls may not start. */
+  /** Queries the database for pauses. Returns the time of the query, or undefined if the job's calls may not start. */
   const checkQueue = createBatcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
     const requested_at = performance.now()
     const startable = await findStartable(urgent_sql, jobs)

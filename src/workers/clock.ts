@@ -52,7 +52,7 @@ export function repeat(
   schedule()
   return {
     runNow() {
-      // While the work runs, the next run is not scheduled yet.
+      // While the work runs, no timer is set: the next run is scheduled when the work ends.
       if (timer === undefined || due_at - performance.now() <= interval_ms()) return
       clearTimeout(timer)
       schedule()

@@ -49,7 +49,10 @@ type RetryOptions = {
   reported?: NonNullable<Settlement['error']>
   /** Whether the state is published although the job continues, because a request may wait for these effects. */
   publish_state?: boolean
-  /** Whether the attempt counts towards `max_attempts`, so that a job that always throws is not retried for ever. */
+  /**
+   * Whether the attempt counts towards `max_attempts`. If the attempt of a handler that threw did not count, a job that
+   * always throws would be retried for ever.
+   */
   counts_attempt?: boolean
   /** Whether the provider answered but has not decided yet: then the attempt did not fail. */
   answered?: boolean

@@ -17,9 +17,9 @@ import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
 import { createSequencer } from './sequencer.ts'
 
-/** The interval while no backlog has changed, and between the pages of a scan. */
+/** The interval between two claims while no backlog has changed, and between two pages of a scan. */
 const IDLE_INTERVAL_MS = 50
-/** The interval while there is more work than one statement does. */
+/** The interval between two claims while there is more work than one statement does. */
 const BUSY_INTERVAL_MS = 1
 /** The pause between two scans of all backlogs. */
 const SCAN_INTERVAL_MS = 200
@@ -102,7 +102,7 @@ type Backlogs = {
 }
 
 function createBacklogs(wake: () => void): Backlogs {
-  /** By endpoint. */
+  /** The backlogs to scan, by endpoint id. */
   const backlogs = new Map<string, BacklogPosition>()
   const tenants = new Set<string>()
   /** The endpoints whose backlog has a scheduled scan: after the end of an attempt, or by a timer. */

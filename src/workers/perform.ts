@@ -137,7 +137,7 @@ async function runClaimed(
   await context.job_log.of(job, async () => {
     try {
       const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (reason, unsent) =>
-        // `unsent` false: an earlier call of this attempt may have had an effect that is not written.
+        // `unsent` is false if an earlier call of this attempt may have had an effect that is not written.
         settle(giveBack(reason, { unsent })),
       )
       reportEnd(context, queue, job, { settlement, run_ms: performance.now() - claimed_at })

@@ -7,16 +7,16 @@ const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
 const MIN_LOGGED_OUTAGE_MS = 5_000
 /**
- * A call that takes longer counts as unanswered before it ends, unless any call was answered after it began. If the
- * deadline of a call is above one minute, the deadline counts instead.
+ * A call that takes longer than this counts as unanswered while it still runs, unless another call was answered after
+ * it began. A deadline above one minute replaces this time.
  */
 const LATE_MS = 40_000
 const lateAfter = (deadline_ms: number) => (deadline_ms > 60_000 ? deadline_ms : LATE_MS)
 /** An outage ends this long after its last failed call. */
 const OUTAGE_EXPIRY_MS = 15 * 60_000
 /**
- * The same for calls that exceeded their deadlines. The time is shorter, because another worker may retry their jobs
- * and get the answers.
+ * An outage whose calls exceeded their deadlines ends this long after its last failed call. The time is shorter,
+ * because another worker may retry the jobs of these calls and get the answers.
  */
 const LATE_OUTAGE_EXPIRY_MS = 2 * 60_000
 const PROBLEM_TEXTS = { credentials: 'refuses our credentials', no_answer: 'does not answer' }

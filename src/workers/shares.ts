@@ -4,8 +4,8 @@ import type { TenantShare } from '#domain/jobs/claim.ts'
 
 /**
  * The share of a queue's slots that one tenant may use, even while no other tenant has jobs: otherwise no slot would be
- * free when another tenant's job arrives. It is less than the share for scans, so that scans find slots for other
- * tenants. With fewer than four slots the quota is all of them.
+ * free when another tenant's job arrives. The share is smaller than the share of the slots that scans may use, so that
+ * scans find slots for other tenants. With fewer than four slots, a tenant may use all of them.
  */
 const MAX_TENANT_SHARE = 0.75
 

@@ -13,9 +13,9 @@ import { repeat, type Loop } from './clock.ts'
 const OVERDUE_MS = 1000
 const SWEEP_INTERVAL_MS = 50
 /**
- * A worker that has had no jobs for `IDLE_AFTER_MS` scans less often. It counts wake-ups as lost earlier by the same
- * time, so that the job of a lost wake-up does not wait longer. An idle worker receives wake-ups at once, so it does
- * not take late wake-ups for lost ones.
+ * A worker that has had no jobs for `IDLE_AFTER_MS` scans less often. In return, it treats a wake-up as lost that much
+ * sooner, so that the job of a lost wake-up does not wait longer. A late wake-up is not mistaken for a lost one,
+ * because an idle worker receives wake-ups at once.
  */
 const IDLE_AFTER_MS = 2000
 const IDLE_SWEEP_INTERVAL_MS = 500
@@ -55,8 +55,8 @@ export function startSweep(
   let busy = false
   let swept_at = 0
 
-  // Whether the next scan may be late. Set once per scan: only if this scan already counts wake-ups as lost that
-  // become overdue before the next scan.
+  // Whether the next scan may begin after the longer idle interval. Set once per scan, because such a scan must already
+  // claim the jobs whose wake-ups would count as lost before the next scan.
   let idle = false
 
   async function scan(): Promise<void> {

@@ -41,8 +41,8 @@ export type RouteDefinition = {
   /** Whether the idempotency key is required. Undefined: the route accepts none. */
   key?: 'required' | 'optional'
   /**
-   * Whether the route waits: for a job by default, for a job if requested, or for events if requested. Undefined: the route
-   * does not wait.
+   * What the route waits for: a job by default, a job if requested, or events if requested. Undefined: the route does
+   * not wait.
    */
   waits?: 'by_default' | 'if_requested' | 'for_events'
   errors: ErrorCode[]
@@ -124,7 +124,7 @@ function parametersOf(object: JsonSchema, location: 'path' | 'query'): JsonSchem
     in: location,
     description,
     required: location === 'path' || required.includes(name),
-    // `metadata[key]=value`
+    // A parameter that is an object is sent as `metadata[key]=value`.
     ...(schema['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema,
   }))
@@ -178,7 +178,10 @@ function successesOf(definition: RouteDefinition, schemas: Schemas): JsonSchema 
   )
 }
 
-/** The differing fields of an example. A field that is an object is merged with the same field of `answer`. */
+/**
+ * Returns `differences`. Each field that is an object is completed with the other fields of the same object in
+ * `answer`.
+ */
 function mergedDifferences(answer: unknown, differences: Record<string, unknown> = {}): object {
   const base = Object(answer) as Record<string, unknown>
   const isObject = (value: unknown) =>

@@ -54,7 +54,8 @@ export function createSchemas(): Schemas {
   return { of, exampleOf, components }
 }
 
-// Serializing drops undefined values. References to definitions become references to components.
+// Returns a copy of the schema in which references to definitions are references to components. The copy has no
+// undefined values, because serializing drops them.
 function withComponentRefs(schema: object): { $defs?: Record<string, JsonSchema>; items: JsonSchema } {
   const text = JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')
   return JSON.parse(text) as { $defs?: Record<string, JsonSchema>; items: JsonSchema }

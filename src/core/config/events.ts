@@ -5,7 +5,7 @@ import { list } from './list.ts'
 import { MIN_RETENTION_DAYS } from './retention.ts'
 import { commaList, count, type VariableRow } from './row.ts'
 
-/** In seconds. The delays add up to 75.6 hours. */
+/** The default delays before each attempt, in seconds. They add up to 75.6 hours. */
 const RETRY_SCHEDULE = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
 
 const MAX_DELIVERY_ATTEMPTS = 50

@@ -15,7 +15,7 @@ function normalized(name: string): string {
   return name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '')
 }
 
-/** The Levenshtein distance: letters to insert, remove or replace. */
+/** The Levenshtein distance: the number of letters to insert, remove or replace. */
 function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, at) => at)
   for (const [index, letter] of Array.from(one).entries()) {

@@ -84,7 +84,7 @@ export const SMS = {
 type ProviderFacts = {
   /** The name of the provider in texts for people. */
   title: string
-  /** The variables to check if the provider refuses our credentials, and if the provider does not answer. */
+  /** The variables to check: `credentials` if the provider refuses our credentials, `address` if it does not answer. */
   check: Record<'credentials' | 'address', readonly string[]>
 }
 

@@ -2,7 +2,7 @@
 import type { ProcessName, VariableRow } from './row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
-/** The variables without which one of these processes does not start. */
+/** The variables without which at least one of these processes does not start. */
 export function requiredVariables(...processes: ProcessName[]): VariableName[] {
   return VARIABLE_NAMES.filter((name) => {
     const { 4: required_by = [] }: VariableRow = VARIABLES[name]

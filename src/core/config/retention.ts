@@ -9,8 +9,8 @@ export type HistoryKind = (typeof HISTORY_KINDS)[number]
 const RETENTION_DAYS = { jobs: 90, notifications: 90, ai_tasks: 90 }
 type RetentionKind = keyof typeof RETENTION_DAYS
 /**
- * Idempotency keys are retained for 30 days, and a provider may repeat a notification for as long: hence one day
- * more.
+ * The minimum retention in days. Idempotency keys are retained for 30 days, and a provider may repeat a notification
+ * for 30 days. The minimum is one day longer.
  */
 export const MIN_RETENTION_DAYS = 31
 

@@ -26,7 +26,7 @@ const anyPort = z.coerce.number().int().min(0).max(65535)
 export const port = (default_value: number) => anyPort.default(default_value)
 /** A port, or none. */
 export const optionalPort = anyPort.optional()
-/** The address of a server, without a slash at its end. */
+/** The base URL of a server. Slashes at its end are removed. */
 export const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
 /** Several values, separated by commas. */
 export const commaList = z.string().default('').transform(list)

@@ -3,7 +3,7 @@
 // transactions need no reserved connection. Patch for upstream: upstream/reserve.patch.
 import type { Sql } from '../db.ts'
 
-/** A pool for libraries that reserve a connection for each statement. They must not begin transactions. */
+/** A pool for libraries that reserve a connection for each statement. Such a library must not begin transactions. */
 export function withoutReserving(pool: Sql) {
   return {
     options: { max: pool.options.max },

@@ -6,7 +6,7 @@ import { isUnavailable } from '../db.ts'
 /** Whether an uncaught error is a lost connection of node-postgres, which is safe to ignore. */
 export function isUnhandledConnectionLoss(error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  // The stack of a socket error names no file of node-postgres, so it is not checked.
+  // The stack of a socket error names no file of node-postgres, so the stack is checked only for other errors.
   const of_socket = 'syscall' in error && error.syscall === 'read'
   if (!of_socket && !/[\\/]node_modules[\\/]pg(-protocol)?[\\/]/.test(error.stack ?? '')) return false
   return error.message === 'Connection terminated unexpectedly' || isUnavailable(error)

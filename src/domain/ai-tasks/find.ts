@@ -50,7 +50,7 @@ export async function isAiTaskCanceled(sql: Sql, tenant_id: string, id: string):
   return rows.count > 0
 }
 
-/** The milliseconds since the first attempt of a task began; 0 before it begins. */
+/** The milliseconds since the first attempt of a task began; 0 if no attempt has begun. */
 export async function findRunningMs(sql: Sql, tenant_id: string, id: string): Promise<number> {
   const [row] = await sql<{ running_ms: number }[]>`
     select extract(epoch from now() - started_at)::float8 * 1000 as running_ms from ai_tasks

@@ -34,7 +34,7 @@ const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false }
 type SchemaProblem = { path: string[]; message: string }
 type SchemaPattern = { path: string[]; text: string }
 
-/** The first problem of a schema, or null. The time depends only on the size of the schema. */
+/** The first problem of a schema, or null. The duration of the check depends only on the size of the schema. */
 export function findSchemaProblem(input: Record<string, unknown>): SchemaProblem | null {
   if (Buffer.byteLength(JSON.stringify(input)) > MAX_SCHEMA_BYTES)
     return { path: [], message: `must be at most ${MAX_SCHEMA_BYTES / 1024} KiB of JSON` }

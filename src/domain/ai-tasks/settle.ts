@@ -72,7 +72,7 @@ export async function settleAiTaskAsFailed(
   ])
 }
 
-/** The change of the task's number of attempts. */
+/** The number that an update adds to the task's number of attempts. */
 function attemptChangeOf(update: AiTaskUpdate): number {
   if (update.status === 'running') return 1
   return update.status === 'queued' && update.not_sent ? -1 : 0

@@ -78,7 +78,7 @@ export async function auditChanges(
     ...(await auditInFlight(sql, options)),
     ...(await runInSnapshots(sql, options, OPEN_CHECKS, fullScope(sql), limits)),
   ]
-  // Each problem is reported once.
+  // Rows that were audited above, or that had a problem in an earlier step, are not audited again.
   const reported = new Set<string | null>(recheck.map(({ resource_id }) => resource_id))
   const end_ms = Date.now() + 3 * MAX_CLOCK_SKEW_MS
   let step_ms = INITIAL_STEP_MS

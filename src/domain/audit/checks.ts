@@ -169,10 +169,11 @@ function minIdAt(time: string): string {
 }
 
 /**
- * Rows reference rows of their own tenant and of the resource that they name. Tables on the hot path have no
- * foreign keys, which would cost a tenth of the throughput: their statements take the tenant from the row that
- * they lock, and this check verifies the result. Idempotency keys have their own check. Within a period the
- * check covers rows by the time in their ids; notification ids carry no time, so only a full audit covers them.
+ * Each reference points to an existing row of the same tenant and of the resource that the reference names. Tables on
+ * the hot path have no foreign keys, which would cost a tenth of the throughput. Instead, their statements take the
+ * tenant from the row that they lock, and this check verifies the result. Idempotency keys have their own check. Within
+ * a period the check covers rows by the time in their ids. The ids of notifications contain no time, so only a full
+ * audit covers notifications.
  */
 export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until }: Limits): Fragment {
   const unbounded = since === null || until === null

@@ -39,7 +39,7 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
 /** The withdrawn amount is reinstated within a day after the dispute is won. */
 function won(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`
-    select 'a dispute is won and not reinstated' as problem, d.tenant_id, 'payment' as resource,
+    select 'a dispute is won and its amount is not reinstated' as problem, d.tenant_id, 'payment' as resource,
       d.payment_id as resource_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
       0::bigint as found, -d.amount_withdrawn_minor as off_by, d.currency
     from disputes d

@@ -34,8 +34,8 @@ export function announcedOnce(
 }
 
 /**
- * The row `p` has between `times` and `max_times` events of each type in `required`, rows of `(type, times,
- * max_times)`.
+ * Finds rows `p` whose number of events of a type is wrong. `required` selects `(type, times, max_times)` for a row:
+ * the row must have between `times` and `max_times` events of this type.
  */
 export function announcedTimes(
   sql: Sql | Tx,

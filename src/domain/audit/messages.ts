@@ -35,7 +35,7 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
     ) as finding(problem, violated)
     where finding.violated`
   const attachment_checks = sql`
-    select 'attachments outlived the text of their message' as problem, p.tenant_id, 'message' as resource,
+    select 'the attachments of a message with an erased text remain' as problem, p.tenant_id, 'message' as resource,
       p.id as resource_id, p.id::text as id, p.status as what, ${noFigures(sql)}
     from ${scope.rowsOf('message')} p
     where p.content is null and exists (

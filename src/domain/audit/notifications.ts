@@ -49,7 +49,7 @@ export function notifications(
       ('a notification has no job', j.id is null and not n_is.final and n.state <> 'waiting'),
       (${OVERDUE},
         n.state = 'waiting' and n.due_at < now() - ${stuck_after_s} * interval '1 second'),
-      ('the job of a notification ended and it was neither applied nor ignored',
+      ('a notification whose job ended was neither applied nor ignored',
         j.finished_at is not null and not n_is.final),
       ('a final notification has an open job', n_is.final and j.id is not null and j.finished_at is null),
       (${GIVEN_UP}, n.state = 'parked' and n.reason = 'poison' and j.finished_at is null),

@@ -19,7 +19,7 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         returned.posted),
       ('a payout is posted in another currency', upper(p.currency) <> any(array[paid.currency, returned.currency]),
         null, null),
-      ('a payout failed at the processor and was not returned',
+      ('the amount of a payout that failed at the processor is not returned',
         p.processor_status in ('failed', 'canceled') and p.returned_minor <> p.paid_minor, p.paid_minor,
         p.returned_minor),
       ('a payout is paid at the processor and not posted', p.processor_status = 'paid' and p.paid_minor = 0,

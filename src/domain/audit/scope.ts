@@ -50,9 +50,9 @@ export function inFlightScope(sql: Sql | Tx, resource: ResourceName, rows: Fragm
 }
 
 /**
- * Only the rows of a root resource that have these keys. The planner does not know how many there are and would plan
- * joins for a handful, so everything that belongs to them is looked up row by row (`lateral`, `offset 0`), here and
- * in the checks.
+ * Only the rows of a root resource that have these keys. The planner does not know the number of keys and would plan
+ * joins for a few rows. So here and in the checks, everything that belongs to the rows is looked up row by row
+ * (`lateral`, `offset 0`).
  */
 export function rowsScope(sql: Sql | Tx, root: ResourceName, keys: RowKey[]): AuditScope {
   const tenants = keys.map(({ tenant_id }) => tenant_id)

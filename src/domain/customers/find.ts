@@ -7,7 +7,7 @@ import { customerSchema, type Customer } from './customer.ts'
 
 type CustomerFilters = ListPage & { email?: string; external_id?: string; deleted: boolean }
 
-/** The customers of a tenant, newest first; with deleted customers if `deleted`. */
+/** The customers of a tenant, newest first. `deleted`: includes deleted customers. */
 export async function listCustomers(
   sql: Sql,
   tenant_id: string,

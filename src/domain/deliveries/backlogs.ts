@@ -11,8 +11,8 @@ const FAILING_AFTER_S = 60
 export type BacklogPosition = { tenant_id: string; endpoint_id: string }
 
 /**
- * The backlogs to scan. `after`: the backlogs that follow this one in the order of their endpoints. Otherwise the
- * given `backlogs`, and the backlogs of all endpoints of the given `tenants`.
+ * The backlogs to scan. With `after`: all backlogs after this position, in the order of their endpoints. Without
+ * `after`: the given `backlogs`, and the backlogs of all endpoints of the given `tenants`.
  */
 export type ScannedBacklogs = { after: BacklogPosition } | { backlogs: BacklogPosition[]; tenants: string[] }
 

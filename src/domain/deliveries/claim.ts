@@ -51,7 +51,7 @@ export type ClaimOptions = {
   worker: string
   /** The maximum number of deliveries to claim. */
   room: number
-  /** The limit for each tenant. */
+  /** The limit on each tenant's claimed deliveries. */
   share: TenantShare | undefined
   /** Whether an endpoint is known to respond quickly. */
   proven: (endpoint_id: string) => boolean
@@ -204,7 +204,10 @@ function chosenDeliveries(tx: Tx, { room, share, unproven }: ClaimOptions): Frag
     )`
 }
 
-/** A backlog with its number of due deliveries, at most `free`, and one claimed job or null. */
+/**
+ * A backlog with one of its claimed jobs; the fields of the job are null if none was claimed. `due`: the number of due
+ * deliveries of the backlog, counted up to `free`.
+ */
 type ClaimedRow = BacklogPosition & { free: number; due: number } & (
     | (ClaimedJob & { nth: number })
     | { [key in 'nth' | Exclude<keyof ClaimedJob, 'tenant_id'>]: null }
@@ -250,7 +253,10 @@ async function schedule(tx: Tx, backlogs: DueBacklog[], rows: ClaimedRow[]): Pro
   return claimed
 }
 
-/** The delay after the first send, rounded up so that the rate is never exceeded. */
+/**
+ * The delay of a send after the first one. Above `MAX_SINGLE_RATE_PER_S` sends are grouped in steps; rounding up to the
+ * next step never exceeds the rate.
+ */
 function alignedToStep(after_ms: number, rate_per_s: number | null): number {
   return (rate_per_s ?? 0) > MAX_SINGLE_RATE_PER_S
     ? Math.ceil(after_ms / RATE_STEP_MS) * RATE_STEP_MS

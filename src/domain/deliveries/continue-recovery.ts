@@ -2,7 +2,7 @@
 import type { Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 
-/** The number of deliveries that one batch scans, so that each batch ends soon. */
+/** The number of deliveries that one batch scans. It is small, so that each batch ends soon. */
 const BATCH_SIZE = 500
 
 type RecoveryPosition = { tenant_id: string; id: string }

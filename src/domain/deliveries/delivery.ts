@@ -53,7 +53,7 @@ export const deliverySchema = z
   .meta({ id: 'WebhookDelivery', description: 'The delivery of an event to an endpoint.' })
 export type Delivery = z.output<typeof deliverySchema>
 
-/** One attempt, as logged and presented. */
+/** One attempt, as the log of a delivery stores it and as answers show it. */
 const deliveryAttempt = z
   .object({
     at: timestamp.meta({ description: 'When the attempt began.' }),

@@ -2,7 +2,7 @@
 import type { Json } from '#core/db.ts'
 import { eventDataView } from '../events.ts'
 
-/** A larger payload carries only the id of its data. */
+/** If the payload is larger, its `data` has only the id of the object, and `truncated`. */
 const MAX_PAYLOAD_BYTES = 20_000
 
 /**

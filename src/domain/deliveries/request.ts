@@ -81,7 +81,10 @@ function isBelowManualLimit(sql: Sql, endpoint_id: Fragment): Fragment {
       and j.name in (${replayDelivery.name}, ${testDelivery.name}))`
 }
 
-/** The job of a manual attempt at the delivery `d`, requested by `a`. `more`: further fields of the payload. */
+/**
+ * The job of the manual attempt at the delivery `d` that the request `a` asks for. `more`: further fields of the
+ * payload.
+ */
 function manualJob(sql: Sql, more: Fragment): Fragment {
   return sql`
     select a.job_id, d.tenant_id, d.endpoint_id as resource_id, a.will_wake, null::text as dedupe_key, a.request_id,

@@ -5,8 +5,8 @@ const JITTER = 0.2
 
 /**
  * The delay after failure number `step`, counted from 1; null after the last attempt. `schedule_s`: the seconds before
- * each attempt. A receiver's `Retry-After` is used without jitter, but at least the scheduled delay and at most twice
- * the scheduled delay.
+ * each attempt. If the receiver sent `Retry-After`, its delay is used without jitter, but not less than the scheduled
+ * delay and not more than twice the scheduled delay.
  */
 export function retryDelayMs(
   schedule_s: number[],

@@ -22,9 +22,9 @@ export type Act = { job_id: string; who: string; reason: string; only?: JobCondi
 export type ActResult = { before: string; after: string; lookup_only: boolean } | undefined
 
 /**
- * Makes an open job due and restores its full number of attempts. Also reopens a discarded job without a provider call.
- * The call is sent again with the same key, or only looked up if the key is too old. Refused for a scheduled job before
- * its first attempt, and for a discarded attempt of a delivery, which is already final.
+ * Makes an open job due and restores its full number of attempts. The call of the job is sent again with the same key;
+ * if the key is too old, the call is only looked up. A discarded job is reopened if it has no provider call. Refused
+ * for a scheduled job before its first attempt, and for a discarded attempt of a delivery, which is already final.
  */
 export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`

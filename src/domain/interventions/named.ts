@@ -6,7 +6,10 @@ import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf } from '../re
 /** A condition on the named jobs `j`. */
 export type NamedJobs = (sql: Tx) => Fragment
 
-/** Further rows with the same text are ignored: many tenants may use the same idempotency key. */
+/**
+ * The maximum number of rows that a search text names; further rows are ignored. Many tenants may use the same
+ * idempotency key.
+ */
 const MAX_NAMED_ROWS = 50
 const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
 

@@ -32,7 +32,7 @@ export async function resolveJob(
   return await resolveAsDone(tx, act, reference)
 }
 
-/** The error of a reference for a call that took effect, as the end of a sentence. */
+/** Why this reference is not valid for a call that took effect, as the end of a sentence; undefined if it is valid. */
 export function referenceProblem(
   { makes }: Pick<ResolvableCall, 'makes'>,
   reference: string | null,

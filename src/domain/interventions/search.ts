@@ -111,8 +111,8 @@ export async function searchJobs(
     }
     const more = found.length > limit
     const jobs = backwards ? found.slice(0, limit).toReversed() : found.slice(0, limit)
-    // The opposite page always has at least the job of the cursor. If the current page has no jobs, the opposite page
-    // therefore begins next to the cursor.
+    // The opposite page always exists: it has at least the job of the cursor. If this page has no jobs, the opposite
+    // page begins at the position `edge`, next to the cursor.
     const edge = from && (bound ?? { ...from, id: backwards ? HIGHEST_ID : LOWEST_ID })
     const [first, last] = [jobs[0] ?? edge, jobs.at(-1) ?? edge]
     const onwards = more ? cursorOf(backwards ? first : last) : cursorOf(bound)

@@ -38,7 +38,7 @@ export async function refusalReason(
 function reasonOf(act: ActName, job: JobFacts): string {
   if (job.state === 'running') return 'The job is running: try again later.'
   if (act === 'retry' && job.ended_delivery)
-    return 'The discard of the job ended its delivery: replay the delivery.'
+    return 'The delivery failed when its job was discarded: replay the delivery.'
   if (act === 'retry' && job.state === 'discarded' && job.has_call)
     return 'The job was discarded and has a call to a provider: repeat the original request instead.'
   if (job.in_history || !['ready', 'unknown'].includes(job.state))
@@ -46,12 +46,12 @@ function reasonOf(act: ActName, job: JobFacts): string {
   if (!job.matches) return 'The job no longer matches the filter.'
   if (act === 'resolve')
     return job.has_call && !job.is_unknown
-      ? 'The outcome of the call is not unknown: retry the job instead.'
+      ? 'Only a call with an unknown effect can be resolved: retry the job instead.'
       : 'The job has no call to a provider that this version knows.'
   if (act === 'discard') return 'The resource waits for the call of the job: resolve the call instead.'
   if (act === 'retry' && job.is_scheduled) return 'The job is scheduled for later: Run now makes it due.'
-  if (act === 'run_now' && job.parked) return 'The job is parked: retry performs it again.'
+  if (act === 'run_now' && job.parked) return 'The job is parked: retry the job instead.'
   if (act === 'run_now' && job.state === 'unknown')
-    return 'The effect of the call is unknown: retry looks up the call now.'
+    return 'The effect of the call is unknown: retry the job to look up the call now.'
   return act === 'run_now' ? 'The job is already due.' : 'The state of the job has just changed: try again.'
 }

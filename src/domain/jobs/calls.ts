@@ -31,8 +31,8 @@ export type SendHistory = {
   /** Fingerprints of the credentials, separated by spaces; null if not recorded. */
   credentials: string | null
   /**
-   * The time since the provider's complete list was first read without the call's object in it, long enough after the
-   * last send; null if that has not happened.
+   * The time since a read of the provider's complete list first showed that the call created no object. Only reads long
+   * enough after the last send count. Null: there was no such read.
    */
   absent_ms: number | null
 }

@@ -31,7 +31,10 @@ export type ClaimedJob = {
   send_history: SendHistory | null
 }
 
-/** A tenant's share of a queue: each tenant may have `left` jobs, minus those already `claimed`, by tenant id. */
+/**
+ * The limit on each tenant's jobs in a queue: `left` jobs, minus the tenant's jobs in `claimed`. `claimed`: the number
+ * of claimed jobs by tenant id.
+ */
 export type TenantShare = { left: number; claimed: Record<string, number> }
 
 /**
@@ -127,8 +130,8 @@ function claimedColumns(sql: Sql): Fragment {
 }
 
 /**
- * Renews the leases that are still held and returns the ids of their jobs. A locked row is skipped and keeps its lease:
- * its own settlement holds the lock, and during a wait for it all other leases could lapse.
+ * Renews the leases that are still held and returns the ids of their jobs. A job whose row is locked is skipped: the
+ * attempt is being settled, so its lease needs no renewal. During a wait for the lock all other leases could lapse.
  */
 export async function renewLeases(
   sql: Sql,

@@ -43,10 +43,10 @@ export type FailedRow = {
 }
 
 /**
- * The fence, the first part of a settling statement: `fenced` contains the settlements whose lease is still
- * held, with their job rows locked. Every later part selects from it, so a job with a lost lease changes
- * nothing. `change` is for the parts of the resource. The rows are looked up one by one, in order (`lateral`):
- * no plan can scan the table, and no two batches can deadlock.
+ * The fence, the first part of a settling statement: `fenced` contains the settlements whose lease is still held, with
+ * their job rows locked. Every later part selects from it, so a job with a lost lease changes nothing. `change`: the
+ * update of the resource, which later parts read. The rows are looked up one by one, in order (`lateral`): no plan can
+ * scan the table, and no two batches can deadlock.
  */
 export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`

@@ -1,5 +1,5 @@
-// Texts of inbound SMS between the webhooks host and a worker. The host has no ENCRYPTION_KEY, so it seals them with
-// a key that is derived from ADDRESS_KEY. The worker seals them again as messages.
+// Seals the texts of inbound SMS on their way from the webhooks host to a worker. The host has no ENCRYPTION_KEY, so
+// the key is derived from ADDRESS_KEY. The worker seals the texts again as messages.
 import { hkdfSync } from 'node:crypto'
 import { z } from 'zod'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'

@@ -3,7 +3,10 @@ import type { Sql } from '#core/db.ts'
 import { erasingExcerpts } from '../deliveries/excerpts.ts'
 import { isOpenMessage } from './resource.ts'
 
-/** Longer than `SEARCH_MARGIN` plus the time of the last SMS lookup: until then texts are compared. */
+/**
+ * The minimum time for which texts are retained after the last change of a message. Lookups of SMS compare texts, so it
+ * is longer than `SEARCH_MARGIN` plus the time until the last lookup.
+ */
 const TEXT_COMPARISON_PERIOD = '2 days'
 
 /**

@@ -32,11 +32,14 @@ const FIRST_LOOKUP_DELAY = '1 minute'
 /**
  * Settles jobs with updates of messages, in one statement. The settlements of one call must be of different messages.
  * Updates may arrive late, twice and in any order: the result is the same. A message that its provider accepted counts
- * as sent, even after it was settled as failed. A message that was canceled or suppressed before sending stays so. If
- * an update has the provider's reference of another message: a reported reference is ignored, and the rest of the
- * update is applied; with a reference from a search, the update is refused, and the duplicate reference error is
- * thrown. If a notification settles a message, its waiting job becomes due at once, and ends. Returns the ids of the
- * jobs with a valid lease; for other jobs nothing is written.
+ * as sent, even after it was settled as failed. A message that was canceled or suppressed before sending stays so. If a
+ * notification settles a message, its waiting job becomes due at once, and ends.
+ *
+ * An update may have the provider reference of another message. If the provider reported this reference, the reference
+ * is ignored, and the rest of the update is applied. If the reference comes from a search, nothing is written, and the
+ * duplicate reference error is thrown.
+ *
+ * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   try {

@@ -54,7 +54,7 @@ export const emptyMessageUpdate: Omit<MessageUpdate, 'tenant_id' | 'message_id' 
   suppresses: [],
 }
 
-/** The meanings of inbound SMS, by keyword. */
+/** The meanings that a keyword can give an inbound SMS; `other`: the SMS has no keyword. */
 const SMS_KEYWORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
 
 const hash = z.string().max(64)

@@ -30,9 +30,10 @@ type RowKind = (typeof ROW_KINDS)[number]
 
 const outageSchema = z.object({
   provider: z.string().meta({ description: 'Its name.', example: PAYMENTS.provider }),
-  title: z
-    .string()
-    .meta({ description: 'Its display name.', example: PROVIDER_FACTS[PAYMENTS.provider]!.title }),
+  title: z.string().meta({
+    description: 'The display name of the provider.',
+    example: PROVIDER_FACTS[PAYMENTS.provider]!.title,
+  }),
   problem: outageProblem,
   waiting: z
     .array(
@@ -54,7 +55,7 @@ export const attentionSchema = z
     count: z.int().meta({ description: 'The count, at most 1,000.', example: 3 }),
     is_more: z.boolean().meta({ description: 'Whether there are more.', example: false }),
     oldest_at: timestamp.meta({
-      description: 'Since when the oldest exists; for holds, when the first lapses.',
+      description: 'The start of the oldest problem; for holds, the time at which the first hold lapses.',
     }),
     examples: z.array(z.uuid()).meta({
       description:

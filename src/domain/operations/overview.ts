@@ -10,7 +10,7 @@ import { findRetryingOfTenant } from '../jobs/retrying.ts'
 import { attentionSchema, findAttention, MAX_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
-/** The days in the overview: two months, so that they can be compared. */
+/** The number of days in the overview: two months, so that the months can be compared. */
 const DAYS = 60
 const WEEK = 7
 

@@ -50,8 +50,8 @@ export const queuesFiguresSchema = z
 export type QueuesFigures = z.output<typeof queuesFiguresSchema>
 
 /**
- * The figures of all queues. Rates and times cover whole minutes and the counted part of the present minute: finished
- * jobs are counted up to the position of the count, arrived jobs up to the last count of open jobs.
+ * The figures of all queues. Rates and times cover whole minutes and the counted part of the present minute. Finished
+ * jobs are counted up to the position of the count; arrived jobs are counted up to the last count of open jobs.
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   const [counted, oldest, found, pauses] = await Promise.all([

@@ -6,14 +6,14 @@ import { timestamp } from '#core/time.ts'
 /** Descriptions for people. Work of a newer version has none. */
 const DESCRIPTIONS: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
-  reconciling: 'Asks providers about rows that make no progress, and keeps the drifts of unknown jobs.',
+  reconciling: 'Looks up rows without progress at their providers, and updates the drifts of unknown jobs.',
   'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
   'moving finished jobs': 'Moves finished jobs into the history.',
   'moving notifications': 'Moves finished notifications into the history.',
-  'SMS lookups': 'Asks the provider about SMS whose status callback did not arrive.',
+  'SMS lookups': 'Looks up SMS at the provider if their status callback did not arrive.',
 }
 const EVENTS_PREFIX = 'events of '
-const EVENTS_DESCRIPTION = "Reads the provider's list for events that never arrived as notifications."
+const EVENTS_DESCRIPTION = "Reads the provider's list to find events that never arrived as notifications."
 
 /**
  * A kind of recurring work. `state`: `running`; `ended`: the last run succeeded; `failed`: the last run failed,

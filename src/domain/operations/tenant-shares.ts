@@ -31,9 +31,9 @@ export const tenantSharesSchema = z
 export type TenantShares = z.output<typeof tenantSharesSchema>
 
 /**
- * The tenants with the most finished jobs in the window, in one queue or in all. Each minute counts only its
- * busiest tenants by name, so a tenant with few jobs may partly count among the others. Windows of more than an
- * hour begin with a whole hour.
+ * The tenants with the most finished jobs in the window, in one queue or in all. Each minute has rows only for its
+ * busiest tenants; the jobs of all other tenants are one total. So the jobs of a small tenant may be missing from its
+ * figures and be part of the total. Windows of more than an hour begin with a whole hour.
  */
 export async function findTenantShares(
   sql: Sql,

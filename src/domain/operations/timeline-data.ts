@@ -5,7 +5,7 @@ import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { deliverySchema } from '../deliveries/delivery.ts'
 
-/** The maximum of each kind. A section of a timeline has about 100 entries. */
+/** The maximum number of items of each kind. A section of a timeline has about 100 entries. */
 const MAX_ITEMS = 1000
 
 export const timelineDataSchema = z

@@ -57,8 +57,9 @@ export const requestedActSchema = z
 export type RequestedAct = z.output<typeof requestedActSchema>
 
 /**
- * An act in responses. `matched`: the count at the request. `found`: the jobs found at the start, of which
- * `done` and `refused` are finished. `lookup_only` of an item: its call is looked up and not sent.
+ * An act in responses. `matched`: the number of matching jobs when the act was requested. `found`: the number of jobs
+ * found when the act started; `done` and `refused` of these jobs are finished. `lookup_only` of an item: its call is
+ * looked up and not sent.
  */
 export const operatorActSchema = z.object({
   id: z.uuid(),

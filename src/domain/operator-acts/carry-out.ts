@@ -38,9 +38,9 @@ type OpenAct = Pick<
 }
 
 /**
- * Performs the next step of the act that has waited longest: the first step finds the jobs, the others act on some of
- * them, the last one finishes the act. Several workers handle different acts. Returns whether there was an act.
- * Throws if the step fails: it is retried after the steps of other acts.
+ * Performs the next step of the act that has waited longest. The first step of an act finds the jobs, each further step
+ * acts on some of them, and the last step finishes the act. Several workers handle different acts. Returns whether
+ * there was an act. Throws if the step fails: it is retried after the steps of other acts.
  */
 export async function carryOutNextStep(sql: Sql): Promise<boolean> {
   let act: OpenAct | undefined

@@ -67,7 +67,7 @@ export type PaymentSettlement = Settlement & {
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from p where event is not null`
-  // A job has ended the payment without this update, after the row was read and before it was locked.
+  // The update is too late: a job ended the payment after the row was read and before it was locked.
   const too_late = sql`"to" in ('requires_action', 'authorized', 'captured')
     and status_before in ('failed', 'canceled')`
   const references = sql`select processor as provider, processor_reference as reference from p`

@@ -48,7 +48,7 @@ export type PayoutSettlement = Settlement & { update: PayoutUpdate; notification
  * status.
  */
 const PROCESSOR_STATUS_ORDER = ['processing', 'paid', 'failed', 'canceled']
-/** The reports after which possibly no call has reached the processor. */
+/** The reports that the processor has no record of a payout, at least so far. */
 const UNSENT_REPORTS: PayoutUpdate['reported'][] = ['refused', 'unsent', 'absent']
 
 /**

@@ -2,7 +2,7 @@
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { AuditSubject } from './audit-target.ts'
 
-/** The person or command that acts, and its origin. */
+/** The person or command that acts, with the request and the network address that the act came from. */
 export type Actor = {
   /** The tenant that the act affects; null if none. */
   tenant_id: string | null

@@ -1,7 +1,7 @@
 // The subjects of audit entries: the resources of the API, and objects that only people act on.
 import { RESOURCE_NAMES } from '../resources.ts'
 
-/** The names are singular. `timeline`: that of any row. */
+/** The names are singular. `timeline`: the timeline of a row of any resource. */
 export const AUDIT_SUBJECTS = [
   ...RESOURCE_NAMES,
   'act',

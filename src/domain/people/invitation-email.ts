@@ -6,7 +6,8 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
   text: string
 } {
   const [by, tenant] = [sanitizeName(invitation.by), sanitizeName(invitation.tenant)]
-  // The subject names only the slug, so the text shows which name belongs to the slug.
+  // The text names the slug with the name of the tenant, because the subject has only the slug. A name that is empty or
+  // equal to the slug is omitted.
   const of = ['', invitation.slug].includes(tenant.toLowerCase())
     ? invitation.slug
     : `${tenant} (${invitation.slug})`

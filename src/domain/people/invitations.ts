@@ -33,9 +33,9 @@ export type InviteResult =
 
 /**
  * Invites an address and revokes an earlier open invitation to it. `token` is part of the link and returned only this
- * once. `mailed`: true if the link is emailed, false if it is shown; it is also shown if the address has reached its
- * limit of emails. `writeEmail` writes the email in the same transaction. Throws `rate_limited` if the tenant invites
- * too many addresses, or one address too often. Commands, which have no `actor_id`, are not limited.
+ * once. `mailed` true: the link is emailed, unless the address has reached its limit of emails. Otherwise the link is
+ * shown. `writeEmail` writes the email in the same transaction. Throws `rate_limited` if the tenant invites too many
+ * addresses, or one address too often. Commands, which have no `actor_id`, are not limited.
  */
 export async function invite(
   sql: Sql,

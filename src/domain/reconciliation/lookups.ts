@@ -44,8 +44,7 @@ export type Cursor = { tenant_id: string; created_at: string } | null
 export type Stage = { stale: StaleRow[]; cursor: Cursor }
 
 /**
- * Rows of a resource in progress, here or at the provider, without a job: the provider is slow, or its
- * notification was lost.
+ * Rows in progress, here or at the provider, that have no open job: the provider is slow, or its notification was lost.
  */
 export async function findStale(sql: Sql, resource: ProviderResourceName, cursor: Cursor): Promise<Stage> {
   const { table, under_way, at_provider } = providerResourceOf(resource)
@@ -92,8 +91,9 @@ export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
 }
 
 /**
- * The next batch of rows with an index by tenant and creation time. `rows`: their source and condition, with the alias
- * `p`.
+ * The next batch of `rows` in the order of tenant and creation time, for which an index must exist. `rows`: a source
+ * and a condition, with the alias `p`. Returns the condition on the rows of the batch (`within`) and the position of
+ * the next batch.
  */
 export async function findStage(
   sql: Sql,

@@ -11,10 +11,12 @@ import {
 import { sideOf } from './drift.ts'
 
 /**
- * Synchronizes the drifts in state `unknown` with the jobs: opens one for each job with an unknown effect, and closes
- * it once the effect is known. (These jobs repeat their lookups by themselves.) A drift in state `differs` does not
- * change, because it may outlast the job. Returns the names of unknown jobs that cannot have a drift, because their
- * resource is not compared with a provider, and whose rows do not show the unknown effect.
+ * Synchronizes the drifts in state `unknown` with the jobs: opens a drift for each job with an unknown effect, and
+ * closes the drift once the effect is known. (These jobs repeat their lookups by themselves.) A drift in state
+ * `differs` does not change, because it may outlast the job.
+ *
+ * Returns the names of the unknown jobs that neither a drift nor their row shows. A job has no drift if its resource is
+ * not compared with a provider.
  */
 export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_RESOURCE_NAMES.map((resource) => {

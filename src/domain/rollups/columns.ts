@@ -6,8 +6,9 @@ export const COUNTERS = ['succeeded', 'failed', 'discarded', 'declined', 'attemp
 export type Counter = (typeof COUNTERS)[number]
 /** The stages of open jobs. */
 export const STAGES = ['due', 'later', 'running', 'unknown', 'parked'] as const
-/** The counts of open jobs, by stage and by state of their call, and how long the oldest has been due. */
+/** The counts of open jobs, by stage and by state of their call. */
 export const OPEN_COUNTS = [...STAGES, 'refused', 'in_doubt'] as const
+/** The counts, and for how many seconds the oldest due job has been due. */
 export const OPEN_COLUMNS = [...OPEN_COUNTS, 'oldest_due_s'] as const
 export type OpenFigures = Record<(typeof OPEN_COLUMNS)[number], number>
 

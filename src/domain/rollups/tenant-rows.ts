@@ -2,7 +2,7 @@
 import type { Fragment, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 
-/** The numbers of tenants with their own row in each queue. */
+/** The maximum numbers of tenants that have a row of their own for a queue, per minute and per hour. */
 const MAX_PER_MINUTE = 20
 const MAX_PER_HOUR = 50
 

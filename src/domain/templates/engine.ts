@@ -137,7 +137,10 @@ function createEngine(html: boolean): Liquid {
   return engine
 }
 
-/** The steps of each rendering so far, by the limiter that all its contexts share. */
+/**
+ * The number of steps of each rendering so far. The key is the limiter of a rendering, which all contexts of the
+ * rendering share.
+ */
 const steps = new WeakMap<object, number>()
 
 /** Counts steps instead of time, so that a template has the same result on any machine. */

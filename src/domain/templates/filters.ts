@@ -8,8 +8,8 @@ const CONDITION_HINT = 'Use it only if the value is present: {% if value %}...{%
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 
 /**
- * `{{ amount_minor | money: currency }}` is `USD 71.00`; with a locale, `{{ 7100 | money: "EUR", "de" }}`, it is
- * `71,00 €`.
+ * Formats an amount in minor units with its currency. `{{ 7100 | money: "USD" }}` is `USD 71.00`. With a locale the
+ * amount has the format of this locale: `{{ 7100 | money: "EUR", "de" }}` is `71,00 €`.
  */
 export function money(amount_minor: unknown, currency: unknown, locale?: unknown): string {
   const code = typeof currency === 'string' ? currency.toUpperCase() : ''
@@ -39,8 +39,9 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /**
- * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: the date in a time zone and language; with a fourth
- * argument such as `short`, also the time. A day without a time, such as a due date, is the same day in every zone.
+ * Formats a date for a time zone and language, in a style: `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`.
+ * With a fourth argument such as `short`, the time follows in this style. A day without a time, such as a due date, is
+ * the same day in every zone.
  */
 export function dateIn(
   at: unknown,

@@ -35,7 +35,7 @@ export const verificationResource = {
   events: VERIFICATION_EVENTS,
   under_way: {
     open: (sql) => sql`p.open`,
-    // The person and the provider's checks can take long in these statuses.
+    // In these statuses the person or the provider acts, which can take long.
     statuses: ['requires_input', 'processing'],
   },
   at_provider: {
@@ -53,8 +53,8 @@ export const verificationResource = {
 const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
 /**
- * The difference of two decisions. A decision that is not manual must be the decision of the provider, even a rejection
- * that was settled because the provider refused the call.
+ * The difference between our decision and the decision of the provider. Manual decisions are not compared. Every other
+ * decision must be that of the provider, even a rejection that was settled because the provider refused the call.
  */
 function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'

@@ -34,10 +34,10 @@ type UnnotifiedEndpoint = DisabledEndpoint & { contact_email: string | null; ena
 type ContactedEndpoint = UnnotifiedEndpoint & { contact_email: string }
 
 /**
- * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system tenant, and
- * marks the endpoints as notified, also those without a recipient. Skips the ids in `put_off`, endpoints locked by
- * another worker, and tenants that have reached their hourly limit, which follow in the next hour. An email that
- * cannot be written does not block others. Returns the result of each.
+ * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system tenant. Marks
+ * these endpoints as notified, even if the tenant has no contact. Skips the ids in `put_off` and endpoints that another
+ * worker has locked. Also skips tenants that have reached their hourly limit: their emails follow in the next hour. An
+ * email that cannot be written does not block others. Returns the result for each endpoint.
  */
 export async function notifyOfDisabled(
   sql: Sql,
@@ -162,7 +162,7 @@ async function findBeyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<
 function requestOf(settings: SystemEmailSettings, endpoint: ContactedEndpoint): MessageRequest {
   return systemEmailRequest(settings, {
     purpose: 'webhook-endpoint-disabled',
-    // Enabling the endpoint changes this time, so the next disabling sends another email.
+    // Enabling the endpoint changes `enabled_at` and so the key: the next disabling sends another email.
     idempotency_key: `webhook-endpoint-disabled ${endpoint.id} ${endpoint.enabled_at}`,
     email: { to: endpoint.contact_email, ...disabledEmail(endpoint) },
     metadata: { tenant_id: endpoint.tenant_id, webhook_endpoint_id: endpoint.id },

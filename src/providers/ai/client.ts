@@ -50,7 +50,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     fetch: fetchThrough(http, base_url, deadline_ms),
     timeout: deadline_ms + SDK_TIMEOUT_MARGIN_MS,
     maxRetries: 0,
-    // No log of the SDK, which would contain requests, and no values from the SDK's environment variables.
+    // The SDK writes no log, because a log would contain requests, and takes no values from its environment variables.
     logLevel: 'off',
     adminAPIKey: null,
     organization: null,
@@ -92,7 +92,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     name: 'ai',
     async complete(call, key, signal) {
       const started = performance.now()
-      // Outside of the job's permit, because the check changes nothing at the server.
+      // The check needs no permit of the job, because it changes nothing at the server.
       const check_timer = permits.exit(() => setTimeout(() => void checkServer(), server_check_delay_ms))
       const answer = await requestCompletion(call, key, signal).finally(() => clearTimeout(check_timer))
       options.onCall?.({

@@ -88,7 +88,10 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
   }
 }
 
-/** A signal that aborts with the given signal or after `deadline_ms`. `dispose` ends both. */
+/**
+ * A signal that aborts with the given signal or after `deadline_ms`. `dispose` stops the timer and removes the listener
+ * from the given signal.
+ */
 function withDeadline(signal: AbortSignal, deadline_ms: number): { abort: AbortSignal; dispose: () => void } {
   const controller = new AbortController()
   const end = () => controller.abort(signal.reason)

@@ -61,7 +61,10 @@ export function readEvent(value: unknown): ProviderEvent | undefined {
 
 const anyEvent = z.looseObject({ id: z.string().min(1).max(255), type: z.string().min(1).max(255) })
 
-/** Whether this is an event of any format, also of another format than ours, such as a thin event (`v2.core.event`). */
+/**
+ * Whether this is an event of Stripe in any format, including formats that are not stored, such as a thin event
+ * (`v2.core.event`).
+ */
 export function isEventOfAnyForm(value: unknown): boolean {
   return anyEvent.safeParse(value).success
 }

@@ -204,8 +204,8 @@ function createEventList({ stripe, call }: StripeClient): PaymentProcessor['list
 }
 
 /**
- * The time limit for reading the list of all payments in a time range. At 100 payments a second, two minutes have 120
- * pages. A day with 600,000 payments would have 6,000 pages, which is too many.
+ * The time limit for reading the list of all payments in a time range. At 100 payments a second, the list of two
+ * minutes has 120 pages. The list of a day with 600,000 payments has 6,000 pages, which is more than the limit allows.
  */
 const LIST_TIMEOUT_MS = 60_000
 

@@ -22,7 +22,7 @@ type TwilioRequest = Parameters<TwilioClient['request']>[0]
 export class TwilioRefusal extends Error {
   override name = 'TwilioRefusal'
   status: number
-  /** Null only for FINAL_STATUSES. */
+  /** Twilio's error code. Null if the answer has none: then the status is one of FINAL_STATUSES. */
   code: number | null
   retry_after: string | undefined
 

@@ -13,9 +13,9 @@ export type AbsenceRule = {
   /** The number of lookups that must show the absence. */
   lookups: 1 | 2
   /**
-   * If an earlier attempt may have reached the provider, a refusal does not end the job at once: that attempt may still
-   * be in transit. The call is sent again and looked up at these delays after the first refusal. After the last delay
-   * the refusal is final.
+   * The delays after the first refusal at which a refused call is sent again and looked up, if an earlier attempt may
+   * have reached the provider. That attempt may still be in transit, so the refusal does not end the job at once. After
+   * the last delay the refusal is final.
    */
   refusal_lookups_ms: readonly number[]
 }
@@ -39,9 +39,10 @@ export const IRREVERSIBLE: AbsenceRule = {
 const MIN_LOOKUP_GAP_MS = 60_000
 /**
  * The margin of the list of all payments: the list begins this long before the call was first sent, and ends this long
- * after it was last sent. Each list proves that the clocks of the provider and the database differ by less
- * (`assertClockInSync`), and a call is sent within this time after its claim. If the database's clock was wrong when
- * the call was sent and is right now, a second hold is created, and one of the two holds is canceled.
+ * after it was last sent. The margin suffices for two reasons: each list proves that the clocks of the provider and the
+ * database differ by less (`assertClockInSync`), and a call is sent within this time after its claim. If the database's
+ * clock was wrong when the call was sent and is right now, a second hold is created, and one of the two holds is
+ * canceled.
  */
 const MARGIN_S = 60
 /**
@@ -112,8 +113,8 @@ export async function sendingRange(
 }
 
 /**
- * Decides about a call that the provider's complete list does not show. Undefined: the call never took effect.
- * Otherwise a decision to look up again until the absence is proven.
+ * Decides about a call that the provider's complete list does not show. Returns undefined if the absence proves that
+ * the call never took effect. Otherwise returns the decision to look up the call again.
  */
 export function confirmAbsence(
   send_history: SendHistory,

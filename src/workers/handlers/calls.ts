@@ -33,9 +33,9 @@ export function neverSent(
 }
 
 /**
- * Whether the call may have taken effect despite this answer: a refusal after an earlier attempt that may have reached
- * the provider, a key that was used with other parameters (`processor_error`), or a stored error. Then only the
- * provider's records decide.
+ * Whether the call may have taken effect despite this answer, so that only the provider's records decide. True for a
+ * stored error, for a key that was used with other parameters (`processor_error`), and for a refusal if an earlier
+ * attempt may have reached the provider.
  */
 export function mayHaveTakenEffect(
   call: Pick<ProviderCall, 'in_doubt'>,

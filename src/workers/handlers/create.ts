@@ -40,9 +40,9 @@ export type Creation<Found extends { reference: string }> = {
   findReference: () => Promise<string | null>
   find: (reference: string) => Promise<Outcome<Found | null>>
   /**
-   * Searches the provider's records by our own ids. `proves`: whether an absence in a complete list can prove that the
-   * call never took effect. `decides`: whether this lookup decides about the call, so that the search must be
-   * complete.
+   * Searches the provider's records by our own ids. `proves`: whether a complete list without the record can prove that
+   * the call never took effect. `decides`: whether the result of this search ends the job or sends the call again, so
+   * that the search must read the complete list.
    */
   search: (needed: { proves: boolean; decides: boolean }) => Promise<Outcome<Found | null>>
   /** Whether the record matches the request. */

@@ -9,7 +9,8 @@ import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
 
 /**
- * The retry delay of a job that only a newer version can read. A worker of the newer version may claim the job first.
+ * The retry delay of a job that only a newer version can read. At the next attempt, a worker of the newer version may
+ * claim the job.
  */
 export const NEWER_VERSION_DELAY_MS = 60_000
 

@@ -23,10 +23,16 @@ const POLL_INTERVAL_MS = 10_000
 const CLOSE_TIMEOUT_MS = 1_000
 /** A check that takes longer is stopped and reported as unfinished: an audit must not overload the database. */
 const CHECK_TIMEOUT_MS = 60_000
-/** The maximum number of stored rows with problems. Every audit checks them again until they are in order. */
+/**
+ * The maximum number of stored rows with problems. Every audit checks the stored rows again until their problems are
+ * solved.
+ */
 const MAX_STORED_ROWS = 1000
 const MAX_LOGGED_PROBLEMS = 20
-/** Checks that cover a time range and name no row: an audit of a later range would not find their problems again. */
+/**
+ * Checks that cover a time range and whose problems name no row: an audit of a later range would not find these
+ * problems again.
+ */
 const PAST_CHECKS = new Set([...Object.keys(PERIOD_CHECKS), 'notifications'])
 
 const key = z.object({ tenant_id: z.string(), resource: z.enum(AUDITED_RESOURCES), resource_id: z.string() })

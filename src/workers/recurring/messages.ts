@@ -149,8 +149,8 @@ function lookupNotification(
   return {
     ...notificationOf(SMS.provider, {
       account,
-      // Differs from the id of a callback: the callback may have been ignored, because it arrived before the message
-      // was known.
+      // The id differs from the id of a callback with the same status: if the callback was ignored, because it arrived
+      // before the message was known, the report is still stored.
       event_id: `${reference}:${provider_status}:lookup`,
       kind: `sms.${provider_status}`,
       object_id: reference,

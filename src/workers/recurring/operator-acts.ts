@@ -8,7 +8,7 @@ import type { WorkerContext } from '../context.ts'
 /** Acts are polled without a wake-up, because the query reads an index that is usually empty. */
 const POLL_INTERVAL_MS = 500
 const DELETE_INTERVAL_MS = 3600_000
-/** One at a time, because an act may have many items. */
+/** Old acts are deleted one at a time, because an act may have many items. */
 const DELETE_BATCH_SIZE = 1
 
 /** Runs in each worker. A step is one transaction, and no two workers process the same act. */

@@ -100,7 +100,10 @@ async function lookUpStaleRows(
   await endRun(sql, run, { position, next_s: every_s })
 }
 
-/** Events until `from_s` have been read. `range`: the range that is being read page by page, newest event first. */
+/**
+ * All events up to `from_s` have been read. `range`: the range of which only some pages have been read, newest event
+ * first.
+ */
 const eventsPosition = z.object({
   from_s: z.int(),
   range: z.object({ to_s: z.int(), after: z.string(), newest_s: z.int() }).nullable(),

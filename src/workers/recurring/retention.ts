@@ -42,7 +42,10 @@ const ERASE_BATCH_SIZE = 5_000
 const RESTART_INTERVAL_MS = 24 * 3600_000
 const PARTITION_INTERVAL_MS = 60_000
 const DELETE_INTERVAL_MS = 5_000
-/** Longer than for other rows, because deleted endpoints are few and a full scan finds them. */
+/**
+ * The interval at which the rows of deleted endpoints are deleted. It is longer than for other rows, because deleted
+ * endpoints are few and a full scan finds them.
+ */
 const DELETE_ENDPOINTS_INTERVAL_MS = 3600_000
 /**
  * How much longer endpoints and recoveries are retained than their events and jobs: a partition is dropped only when

@@ -66,7 +66,7 @@ async function countDue(
 ): Promise<void> {
   const counted = await countAllJobs(sql, run, { closing, most })
   if (counted === undefined) return
-  // The next steps store this position again.
+  // The steps that count payments store the position of the run again, so it must be the new position.
   run.position = counted.position
   let more = counted.more
   for (let steps = 0; ; steps++) {

@@ -101,8 +101,8 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
 }
 
 /**
- * Creates a function that reads a page of the feed, repeatedly while the request waits. `is_repeat`: not the first read.
- * Events that the filters exclude are not read again.
+ * Creates a function that reads a page of the feed. It is called repeatedly while the request waits; `is_repeat` is
+ * false for the first call. Events that the filters exclude are not read again.
  */
 function createFeedReader(
   tenant_id: string,

@@ -11,7 +11,7 @@ import type { MessageWorks } from './send.ts'
 
 const MAX_BATCH_SIZE = 100
 
-/** Messages are validated one by one: an invalid message does not refuse the others. */
+/** Messages are validated one by one, so that an invalid message does not cause the refusal of the others. */
 const batchOf = (id: string, item: string, example: object) =>
   z
     .strictObject({

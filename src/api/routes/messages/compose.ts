@@ -90,7 +90,7 @@ export async function composeEmail(
   }
 }
 
-/** Composes an SMS. Also throws if the country of the number is not allowed. */
+/** Composes an SMS. Throws like `composeEmail`, and if the country of the phone number is not allowed. */
 export async function composeSms(
   { config, hashOf }: ApiContext,
   requester: Requester,

@@ -33,7 +33,7 @@ export function domainOf(address: string): string {
 
 const E164 = /^\+[1-9]\d{6,14}$/
 
-/** A number that is valid in the numbering plan of its country. */
+/** A phone number that is valid in the numbering plan of its country. */
 export const phoneNumber = z
   .string()
   .regex(E164, {
@@ -51,7 +51,7 @@ export const phoneNumber = z
     example: '+4915112345678',
   })
 
-/** The country of a number; undefined if it has none. */
+/** The country of a phone number; undefined if the number belongs to no country. */
 export function countryOf(number: string): string | undefined {
   return parsePhoneNumberFromString(number)?.country
 }
@@ -74,7 +74,7 @@ export const smsSender = z
 
 const RECIPIENT = /^(?=.{3,320}$)(?:[^\s\p{C}]+@[^\s\p{C}]+|\+\d+)$/u
 
-/** A filter by address or number. An unencoded `+` arrives as a blank and is refused. */
+/** A filter by email address or phone number. An unencoded `+` arrives as a blank and is refused. */
 export const recipientFilter = z
   .string()
   .regex(RECIPIENT, { error: 'must be an email address or a phone number' })

@@ -14,9 +14,12 @@ import { createMemoryBudget } from '../../memory-budget.ts'
  * memory several times: as received, sealed, and in its statement.
  */
 const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
-/** Two of the largest requests. A limit for each tenant, so that no tenant uses all memory. */
+/** The same limit for one tenant, so that no tenant uses all memory. Two of the largest requests fit into it. */
 export const MAX_BUFFERED_BYTES_PER_TENANT = MAX_BUFFERED_BYTES / 2
-/** The bytes of a request that are not counted: the number of messages that wait to be written is limited too. */
+/**
+ * A request with at most this many bytes is not counted: the limit for messages that wait to be written also limits the
+ * memory of such requests.
+ */
 const UNCOUNTED_BYTES = 8 * 1024
 
 /** Reserves more bytes. Throws `overloaded` if the tenant or the process exceeds its limit. */
@@ -39,9 +42,9 @@ export type Requester = {
     name_or_id: string,
     work: (template: Template | undefined, signal: AbortSignal) => Promise<T>,
   ) => Promise<T>
-  /** The domains from which the tenant may send; null: the domains of the installation. The answer may be a second old. */
+  /** The domains from which the tenant may send; null: those of the installation. The result may be a second old. */
   emailDomains: () => Promise<string[] | null>
-  /** The SMS senders that the tenant may use; null: any. The answer may be a second old. */
+  /** The SMS senders that the tenant may use; null: any. The result may be a second old. */
   smsSenders: () => Promise<string[] | null>
   /** Runs `work` with the memory of the request body reserved; `work` may reserve more. Throws `overloaded`. */
   withMemory: <T>(work: (reserve: ReserveBytes) => Promise<T>) => Promise<T>

@@ -176,7 +176,7 @@ function refusalOf(
     const { window, window_s } = MESSAGE_WINDOWS[result]
     const scope = result === 'tenant' ? '' : ' to one destination'
     return new AppError('rate_limited', {
-      message: `Too many messages: ${limits[result]}${scope} in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
+      message: `Too many messages: at most ${limits[result]}${scope} are allowed in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
       retry_after_s,
       context: {
         limit: { of: result, messages: limits[result], window_s },

@@ -70,7 +70,9 @@ const createBody = z
   })
   .meta({ id: 'CreatePayment', description: 'The payment to create.' })
 
-/** Whether the authorization has ended without a refusal. The job has the error of a refusal. */
+/**
+ * Whether the authorization has ended without a refusal. A refused authorization is answered with the error of its job.
+ */
 const isFulfilled = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
 export function createPaymentRoute(app: RouteApp, context: RouteContext, reader: PaymentReader): void {

@@ -144,7 +144,7 @@ interface AttentionShape {
   count: number
   /** Whether there are more. */
   is_more: boolean
-  /** Since when the oldest exists; for holds, when the first lapses. */
+  /** The start of the oldest problem; for holds, the time at which the first hold lapses. */
   oldest_at: string
   /** The ids of up to three, oldest first: payments, jobs, drifts, endpoints, verifications or disputes. */
   examples: string[]
@@ -152,7 +152,7 @@ interface AttentionShape {
   outage: {
     /** Its name. */
     provider: string
-    /** Its display name. */
+    /** The display name of the provider. */
     title: string
     /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
     problem: 'credentials' | 'no_answer'

@@ -40,7 +40,8 @@ function attemptAs(how: AttemptKind) {
     // Retention has deleted the delivery.
     if (delivery === undefined) return done()
     const recovers = 'recovery_id' in payload && payload.recovery_id !== null
-    // Another job has settled the delivery since. A recovery sends the delivery again unless it was delivered.
+    // A scheduled attempt ends here if another job has settled the delivery in the meantime. For a recovery, only a
+    // delivery that was delivered counts as settled.
     const settled = recovers ? delivery.status === 'delivered' : delivery.status !== 'pending'
     if (how === 'scheduled' && settled) return done()
     if (delivery.deleted) return endUnsent(delivery, how, 'skipped')

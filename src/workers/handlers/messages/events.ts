@@ -86,7 +86,7 @@ async function applySms(
 ): Promise<Decision> {
   const { provider } = notification
   const message = await findReportedMessage(sql, { message_id, provider, reference })
-  // The message is not ours, because another application may use the same account; or the provider knows our message by
+  // Either the message is not ours (another application may use the same account), or the provider knows our message by
   // another id.
   if (message === undefined || (message.provider_reference ?? reference) !== reference)
     return finish(notification, 'ignored')

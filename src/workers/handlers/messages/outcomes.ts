@@ -36,8 +36,9 @@ export type SentMessage = Pick<
 type RefusedMessage = { refusals: StoredRecipient[]; suppresses: NewSuppression[] }
 
 /**
- * The delays of retries after an attempt that did not send the message, if no request waits for it; the fifth attempt
- * is the last. Retries for deferred recipients have the same delays, counted from the first deferral.
+ * The delays before the second to the fifth attempt at a message that was not sent. The fifth attempt is the last. A
+ * message is retried only if no request waits for it. Retries for deferred recipients have the same delays, counted
+ * from the first deferral.
  */
 const RETRY_DELAYS_MS = [5_000, 30_000, 120_000, 600_000]
 /** The retry delay while the provider refuses our credentials or configuration. */
@@ -54,7 +55,7 @@ export function finalDecision(channel: Channel, ids: MessageIds, message: Messag
     case 'sent':
     case 'delivered':
     case 'undelivered':
-      // A worker was lost while it retried some of the recipients.
+      // The recipients in `lost` belong to a retry whose worker was lost: they become unknown.
       return lost.length === 0
         ? done({ reference })
         : done({ reference, effects: messageEffects(ids, { reported: 'sent', ...recipientsUpdate(lost) }) })

@@ -56,11 +56,13 @@ async function findByOwnIds<Row>(
 }
 
 /**
- * Finds the provider's record of the object of an event, and our row of the record. Returns the decision if one of
- * them is missing. For resources without a parent. `park_duplicates`: whether the notification of a duplicate is
- * parked. A duplicate is a record whose metadata has the ids of a row with another reference. `decideDuplicate` may
- * decide about the duplicate first. `isPossibleDuplicate`: whether the record may be a duplicate although the row has
- * no reference yet: then the notification waits.
+ * Finds the provider's record of the object of an event, and our row of the record. Returns the decision if one of them
+ * is missing. For resources without a parent.
+ *
+ * A duplicate is a record whose metadata has the ids of a row with another reference. `decideDuplicate` may decide
+ * about a duplicate; otherwise `park_duplicates` says whether its notification is parked until an operator acts.
+ * `isPossibleDuplicate`: whether the record may be a duplicate although the row has no reference yet. Such a
+ * notification waits for the reference.
  */
 export async function findRowAndRecord<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
@@ -85,7 +87,7 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
   const { reference, has_sluice_ids } = target
   const is_lookup = isLookup(notification)
   const find = () => rows.byReference(context, reference)
-  // The object belongs to another application, because it has no Sluice ids and no row here: it is not fetched.
+  // An object without Sluice ids and without a row here belongs to another application: it is not fetched.
   if (!is_lookup && !has_sluice_ids && (await find()) === undefined)
     return { decision: parkFor(context, notification, 'not_ours', { waits_for: reference }) }
   const lookup = await query()
@@ -166,8 +168,8 @@ async function parkDuplicate(
 
 /**
  * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts_attempt`:
- * whether an attempt counts if the provider does not answer the comparison: then the next attempt does not run the
- * handler again, and only compares.
+ * whether an attempt counts although the provider did not answer the comparison. If it counts, the attempts of the job
+ * stay used up: the next attempt only compares, and does not run the handler.
  */
 export function parkAsDrift(
   context: WorkerContext,

@@ -11,7 +11,10 @@ const MAX_TRIES = 3
 /** The outcome of a comparison whose result is written. */
 export const COMPARED = { kind: 'done', value: null } as const
 
-/** A resource that is compared. `query` looks up the provider's side of a row; null if the provider has no record. */
+/**
+ * A resource that is compared. `query` looks up the provider's side of a row; its value is null if the provider has no
+ * record.
+ */
 export type ComparedResource = {
   resource: ProviderResourceName
   query: (context: WorkerContext, reference: string) => Promise<Outcome<Side | null>>
@@ -23,14 +26,16 @@ export function toSide<T>(lookup: Outcome<T | null>, sideOf: (record: T) => Side
 }
 
 /**
- * Compares a row with the provider's record, and opens, updates or closes its drift. `reported` is the provider's side,
- * which was already applied to the row. It may be older than the row, or than the answer that opened a drift. So before
- * a drift is opened or closed, the provider is queried again, until the row has not changed during a query; the latest
- * query counts. Returns `done` when the result is written; after any other outcome the comparison must be repeated.
+ * Compares a row with the provider's record, and opens, updates or closes the row's drift. `reported` is the provider's
+ * side that was already applied to the row. It may be older than the row, or than the answer that opened a drift. So a
+ * drift is opened or closed only after another query of the provider, which is repeated if the row has changed during
+ * it; the last query counts. Returns `done` when the result is written; after any other outcome the comparison must be
+ * repeated.
  *
- * `patient`: if the difference may disappear by itself, no drift is opened, and `since` of the result is the time since
- * which the row is unchanged, so that the caller can compare later. `reference`: the provider's id, for a row that has
- * not stored it. `except_id`: the id of the notification that is being applied; it does not count as parked.
+ * `patient`: whether no drift is opened for a difference that may disappear by itself. Then the result has `since`, the
+ * time since which the row is unchanged, so that the caller can compare later. `reference`: the provider's id, for a
+ * row that has not stored it. `except_id`: the id of the notification that is being applied; it does not count as
+ * parked.
  */
 export async function compare(
   context: WorkerContext,

@@ -59,14 +59,14 @@ export function finish(
   return done({ effects: notificationEffects(notification, becomes, about) })
 }
 
-/** Whether the notification was parked for so long that a comparison may have opened a drift. */
+/** Whether the notification has been parked for so long that a comparison may have opened a drift. */
 export function wasDrift({ parked_ms }: StoredNotification): boolean {
   return (parked_ms ?? 0) >= PROVIDER_LEAD_MS
 }
 
 /**
- * Whether the notification was parked for this reason for so long that other notifications in transit would have
- * arrived.
+ * Whether the notification has been parked for this reason for so long that other notifications in transit would have
+ * arrived by now.
  */
 export function wasParkedFor(notification: StoredNotification, reason: ParkedReason): boolean {
   return notification.reason === reason && wasDrift(notification)

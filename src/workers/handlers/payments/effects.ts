@@ -65,7 +65,9 @@ export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentUpd
   return { code: 'payment_declined', message, decline_code: decline_code ?? code }
 }
 
-/** Finds our payment by its reference at the processor, together with its comparison (`compared`). */
+/**
+ * Finds our payment by its reference at the processor. `compared`: how its row is compared with the processor's record.
+ */
 export async function findRow({ sql, processor }: WorkerContext, reference: string) {
   const payment = await findPaymentByReference(sql, processor.name, reference)
   return payment && { ...payment, compared: comparedPayment }

@@ -56,8 +56,8 @@ async function applyPayment(
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
-  // The first call of the payment took effect after all: the second call was refused, or was not sent because the
-  // payment was canceled.
+  // If our payment ended without an object at the processor, the record belongs to an earlier call that took effect
+  // after all. A later call was refused, or was not sent because the payment was canceled.
   const has_no_object =
     payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
   const duplicate_decision = has_no_object ? await decideDuplicate(payment, record) : undefined

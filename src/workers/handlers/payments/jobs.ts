@@ -20,9 +20,12 @@ type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type PaymentFailure = NonNullable<PaymentUpdate['failure']>
 
-/** After this age of the job, the payment may have been canceled before the call: the row is checked first. */
+/** If the job is older than this, the payment may have been canceled before the call, so its row is checked first. */
 const LATE_START_MS = 60_000
-/** A list of a longer time range is read only after a search has found nothing. */
+/**
+ * The longest time range whose list is read at once. The list of a longer range is read only after a search has found
+ * nothing.
+ */
 const MAX_LISTED_S = 3600
 const CANCELED = {
   code: 'payment_canceled',

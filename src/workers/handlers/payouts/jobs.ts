@@ -116,8 +116,8 @@ function matchesRequest(found: ProcessorPayout, { call, payload }: CreateJob): b
 }
 
 // Settles a payout that the processor refused. If only the platform's balance at the processor is too low, the payout
-// stays unchanged, and its job is parked until an operator has topped up the balance. The key is used up, because the
-// processor would repeat its answer.
+// stays unchanged, and its job is parked until an operator has topped up the balance and retries the job. The retry
+// needs a new key, because the processor would repeat its answer under the old one.
 function refused(
   { log }: WorkerContext,
   job: CreateJob,
@@ -127,7 +127,7 @@ function refused(
   metrics.platformLacksFunds.inc()
   log.error(
     { job_id: job.id, ...idsOf(job), currency: job.call.request.currency },
-    "a payout is parked until it is retried: the platform's balance at the processor is too low for it",
+    "a payout is parked: the platform's balance at the processor is too low for it. Add funds there, then retry the job",
   )
   const reason = "the platform's balance at the processor is too low"
   return { ...rotate(reason, { parked: true }), effects: payoutEffects(job, 'unsent') }

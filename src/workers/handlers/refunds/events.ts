@@ -64,8 +64,8 @@ async function applyRefund(
   addLogFacts(ids)
   const update = refundUpdate(ids, refund)
   const theirs = sideOfRefund(refund)
-  // Whether the amount or currency of the refund differs from the request, although the refund carries our ids: then
-  // nothing is posted for it.
+  // Whether the refund carries our ids, but differs from our request in amount or currency. Nothing is posted for such
+  // a refund.
   const other = ours !== undefined && hasDifferentMoney(ours, theirs)
   const effects = other ? undefined : settlingRefund({ update, notification_id: notification.id })
   const may_differ = is_lookup || other || ours?.status === 'failed'

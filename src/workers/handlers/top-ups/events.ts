@@ -42,8 +42,8 @@ async function applyTopUp(
   const update = topUpUpdate({ tenant_id, top_up_id }, record)
   const effects = settlingTopUp({ update, notification_id: notification.id })
   const key = { tenant_id, resource: 'top_up', resource_id: top_up_id } as const
-  // The amount or currency of the top-up does not match the request, although it carries our ids: nothing is posted for
-  // it, and its reference is not stored.
+  // If a top-up with our ids differs from our request in amount or currency, nothing is posted for it, and its
+  // reference is not stored.
   const theirs = sideOfTopUp(record)
   const differs = hasDifferentMoney(top_up, theirs)
   // Our top-up may have another final status, and then no notification changes our row. So the row is compared with

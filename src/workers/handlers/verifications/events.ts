@@ -55,7 +55,8 @@ async function applySession(
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
   const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
-  // The first call of the verification took effect after all: the second call was refused.
+  // If our verification ended without a session, the record belongs to an earlier call that took effect after all. A
+  // later call was refused.
   const has_no_object = status === 'rejected' && provider_reference === null
   const duplicate_decision = has_no_object ? await decideDuplicate(verification, session) : undefined
   if (duplicate_decision !== undefined) return duplicate_decision

@@ -45,7 +45,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
     return failed(decided('The verification was decided before the call to the provider.'), { unsent: true })
   return await createAtProvider<DatedSession>(context, job, {
     provider: identity,
-    // One lookup without the session proves that the call had no effect, because the person waits. A session that
+    // The person waits, so one lookup that does not find the session suffices to send the call again. A session that
     // appears later is harmless: its link was never given out.
     absence: HARMLESS,
     // A new session has its initial state, so no time is needed to order this answer.
