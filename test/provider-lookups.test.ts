@@ -6,6 +6,7 @@ import { freshKey, type Client } from '#test/client.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
 import {
   ASYNC,
+  authorizedPayment,
   capturedPayment,
   createPayment,
   eventually,
@@ -222,6 +223,21 @@ const findEffectCount = async (world: World, { resource, effect }: Kind, id: str
         hasSluiceId('sluice_top_up_id', id),
       ).length
     : (await effectsWithId(world, resource, id)).filter((each) => each === effect).length
+/** A change: its resource is a hold, which exists at the provider. */
+const CAPTURE: Kind = {
+  name: 'a capture',
+  job: 'payment.capture',
+  resource: 'payment',
+  request: async (world, script, times = 1) => {
+    const { id, processor_reference } = await authorizedPayment(world.client)
+    const path = `/payment_intents/${processor_reference}/capture$`
+    await injectFaults(world, { method: 'POST', path }, script, times)
+    await world.client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+    return { id, resource_id: id, owner: world.client }
+  },
+  awaitResult: (owner, id) => paymentIn(owner, id, 'captured'),
+  effect: 'capture',
+}
 /** Waits for the first effect. Returns the count of effects. */
 const awaitEffects = async (world: World, kind: Kind, id: string): Promise<number> =>
   await eventually(async () => {
@@ -427,31 +443,48 @@ describe('a refusal after an attempt that may have reached the provider', () => 
     return { ...requested, job_id }
   }
 
-  test.for([HOLD, ...MONEY])('of $name is final after five minutes of lookups', async (kind, { world }) => {
-    const { job_id } = await refuseInDoubt(world, kind)
-    for (const refused_s of [6, 61]) {
-      await eventually(async () => {
-        const moved = await world.sql`
+  test.for([HOLD, ...MONEY, CAPTURE])(
+    'of $name is final after five minutes of lookups',
+    async (kind, { world }) => {
+      const { job_id } = await refuseInDoubt(world, kind)
+      for (const refused_s of [6, 61]) {
+        await eventually(async () => {
+          const moved = await world.sql`
           update jobs set refused_since = now() - ${refused_s} * interval '1 second', run_at = now(), wakeup_sent_at = null
           where id = ${job_id} and state = 'ready' and refused_since > now() - ${refused_s} * interval '1 second'
           returning id`
-        expect(moved).toHaveLength(1)
-      })
-    }
-    await eventually(async () =>
-      expect([
-        ...(await world.sql`
+          expect(moved).toHaveLength(1)
+        })
+      }
+      await eventually(async () =>
+        expect([
+          ...(await world.sql`
           select state, refused_since < now() - interval '1 minute' as refused, run_at > now() + interval '1 minute' as waits
           from jobs where id = ${job_id}`),
-      ]).toEqual([{ state: 'ready', refused: true, waits: true }]),
-    )
-    await world.sql`
+        ]).toEqual([{ state: 'ready', refused: true, waits: true }]),
+      )
+      await world.sql`
       update jobs set refused_since = now() - interval '301 seconds', run_at = now(), wakeup_sent_at = null where id = ${job_id}`
-    await eventually(async () =>
-      expect(await world.sql`select state from jobs where id = ${job_id}`).toMatchObject([
-        { state: 'failed' },
-      ]),
-    )
+      await eventually(async () =>
+        expect(await world.sql`select state from jobs where id = ${job_id}`).toMatchObject([
+          { state: 'failed' },
+        ]),
+      )
+    },
+  )
+
+  test('of a capture is not final if the earlier attempt takes effect later', async ({ world, client }) => {
+    const { id, job_id } = await refuseInDoubt(world, CAPTURE)
+    await paymentIn(client, id, 'capturing')
+    const { processor_reference } = (await client.get(`/v1/payments/${id}`)).body
+    expect(
+      await requestStripe(world, 'POST', `/payment_intents/${processor_reference}/capture`, {}),
+    ).toMatchObject({ status: 'succeeded' })
+    await world.sql`update jobs set run_at = now(), wakeup_sent_at = null where id = ${job_id}`
+    await paymentIn(client, id, 'captured')
+    expect(
+      await world.sql`select from events where subject_id = ${id} and type = 'payment.capture_failed'`,
+    ).toEqual([])
   })
 
   test.for([HOLD, ...MONEY])(

@@ -19,7 +19,8 @@ export type AbsenceRule = {
    */
   refusal_lookups_ms: readonly number[]
 }
-const REFUSAL_LOOKUPS_MS = [5_000, 60_000, 5 * 60_000]
+/** The delays of the lookups after a refusal that follows an attempt in doubt. */
+export const REFUSAL_LOOKUPS_MS: readonly number[] = [5_000, 60_000, 5 * 60_000]
 /** For an effect without consequences. An object that appears later is canceled. */
 export const HARMLESS: AbsenceRule = { after_ms: 0, lookups: 1, refusal_lookups_ms: [] }
 /** For an effect that can be undone. An object that appears later is canceled. */

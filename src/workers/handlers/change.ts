@@ -1,8 +1,15 @@
 // Changes an object at a provider. Every change follows this rule: the call is sent under its stored key, or only
 // looked up; after a refusal, or if it may have taken effect, the provider's record of the object decides.
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
-import { isReplayedError, neverSent, sendUnlessLookupOnly, type StoredCall } from './calls.ts'
+import { retry, rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
+import { REFUSAL_LOOKUPS_MS } from './absence.ts'
+import {
+  isProviderRefusal,
+  isReplayedError,
+  neverSent,
+  sendUnlessLookupOnly,
+  type StoredCall,
+} from './calls.ts'
 
 /** The maximum number of keys for a change: each key with a stored error costs two calls. */
 export const MAX_GENERATIONS = 12
@@ -36,13 +43,19 @@ export async function changeAtProvider<Found>(
   if (sent.kind !== 'done' && sent.kind !== 'declined' && !isReplayedError(sent) && !never_sent)
     return retryUndone(sent)
 
+  // If an earlier attempt may have reached the provider, it may still be in transit, see `createAtProvider`.
+  const refusal = call.in_doubt && isProviderRefusal(sent) ? sent : undefined
   const lookup = await find()
-  if (lookup.kind !== 'done') return unanswered(lookup, { unsent: never_sent })
+  if (lookup.kind !== 'done') return unanswered(lookup, { unsent: never_sent || refusal !== undefined })
   const found = lookup.value
   if (found === null) return unknown(`the provider does not know ${reference}`)
   const decided = changed(found) ?? otherwise(found)
   if (decided !== null) return decided
   // The provider would repeat the stored error of this key, so the call gets a new key.
   if (isReplayedError(sent) && call.generation < max_generations) return rotate(sent.reason)
+  const refused_ms = call.refused_ms ?? 0
+  const next_ms = refusal && REFUSAL_LOOKUPS_MS.find((each_ms) => each_ms > refused_ms)
+  if (refusal !== undefined && next_ms !== undefined)
+    return retry(refusal.failure.message, { delay_ms: next_ms - refused_ms, unsent: true, answered: true })
   return unchanged(found, sent.kind === 'declined' ? sent.failure : null)
 }
