@@ -452,16 +452,31 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     }
   })
 
-  test('a lookup without an answer waits for as long as the provider asks', async ({ world }) => {
+  test('a lookup without an answer waits for as long as a provider asks that limits our rate', async ({
+    world,
+  }) => {
     const { sql, client } = world
     const { body } = await createPayment(client, {}, ASYNC)
     const [job] = await claimJobs(sql, [await jobOf(world, body.id, 'payment.authorize')], claimOptions('w'))
-    const after_ms = 3_600_000
-    for (const lookup of [
-      { kind: 'retry', reason: '429', after_ms },
-      { kind: 'ambiguous', reason: '409', after_ms, replayed: false },
-    ] as const)
-      expect(settlement(job!, unanswered(lookup)).delay_ms).toBe(after_ms)
+    const lookup = { kind: 'retry', reason: '429', after_ms: 3_600_000 } as const
+    expect(settlement(job!, unanswered(lookup)).delay_ms).toBe(3_600_000)
+  })
+
+  test('a lookup with an ambiguous answer waits at most until the next lookup of its schedule, or a minute', async ({
+    world,
+  }) => {
+    const { sql, client } = world
+    const { body } = await createPayment(client, {}, ASYNC)
+    const [job] = await claimJobs(sql, [await jobOf(world, body.id, 'payment.authorize')], claimOptions('w'))
+    const delayOf = (unknown_ms: number, after_ms: number) => {
+      const lookup = { kind: 'ambiguous', reason: '409', after_ms, replayed: false } as const
+      return settlement({ ...job!, unknown_ms }, unanswered(lookup)).delay_ms
+    }
+    const { lookup_delays_ms } = capturePayment.retry
+    for (const next_ms of lookup_delays_ms) {
+      expect(delayOf(next_ms - 1, 3_600_000 * 24)).toBe(Math.max(60_000, next_ms))
+      expect(delayOf(next_ms - 1, 40_000)).toBe(40_000)
+    }
   })
 
   test('a renewal skips a lease whose row is locked and renews the other leases', async ({ world }) => {

@@ -36,6 +36,8 @@ type RetryOptions = {
   outcome?: 'retry' | 'ambiguous' | 'misconfigured'
   /** The minimum delay before the next attempt. */
   after_ms?: number
+  /** Whether `after_ms` counts only up to the next delay of the lookup schedule, or up to a minute if that is longer. */
+  limits_after?: boolean
   /** Replaces the delay of the job's retry schedule. */
   delay_ms?: number
   /** Whether a lookup got no answer: an unknown call stays unknown, at the same step of its schedule. */
@@ -132,7 +134,10 @@ export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 
   return retry(outcome.reason, { outcome: 'ambiguous', after_ms: outcome.after_ms })
 }
 
-/** Retries a lookup that got no answer. Nothing has changed, so the job is soon retried, with a lookup or a call. */
+/**
+ * Retries a lookup that got no answer. Nothing has changed, so the job is soon retried, with a lookup or a call. Only a
+ * provider that limits our rate may delay that by more than the lookup schedule.
+ */
 export function unanswered(
   lookup: UnsuccessfulOutcome,
   options: Pick<RetryOptions, 'counts_attempt' | 'publish_state'> & AttemptResult = {},
@@ -140,11 +145,14 @@ export function unanswered(
   const reason = lookup.kind === 'declined' ? lookup.failure.message : lookup.reason
   const outcome = lookup.kind === 'misconfigured' ? 'misconfigured' : 'retry'
   const after_ms = 'after_ms' in lookup ? lookup.after_ms : undefined
-  return retry(reason, { outcome, after_ms, unanswered: true, ...options })
+  const limits_after = lookup.kind === 'ambiguous'
+  return retry(reason, { outcome, after_ms, limits_after, unanswered: true, ...options })
 }
 
 /** The retry delay while the provider refuses our credentials or configuration. */
 const MISCONFIGURED_DELAY_MS = 30_000
+/** A demanded delay up to this one is accepted for each lookup. */
+const ACCEPTED_LOOKUP_DELAY_MS = 60_000
 
 /**
  * The settlement of the job for a decision: its state, and the delay of its next attempt or lookup by the retry
@@ -177,6 +185,7 @@ export function settlementOf(
       const {
         outcome = 'retry',
         after_ms = 0,
+        limits_after = false,
         counts_attempt = false,
         restart_call = false,
         answered = false,
@@ -184,8 +193,13 @@ export function settlementOf(
       // A call that may only be looked up was not sent by this attempt.
       const is_lookup = job.call?.lookup_only === true && !restart_call
       if (is_lookup && decision.unanswered !== true) return settleAsUnknown(settlement, job, retry)
+      const max_after_ms = limits_after
+        ? Math.max(ACCEPTED_LOOKUP_DELAY_MS, lookupDelay(job, retry))
+        : Infinity
       const scheduled_ms =
-        outcome === 'misconfigured' ? MISCONFIGURED_DELAY_MS : retryDelay(job, retry, after_ms)
+        outcome === 'misconfigured'
+          ? MISCONFIGURED_DELAY_MS
+          : retryDelay(job, retry, Math.min(after_ms, max_after_ms))
       const delay_ms = decision.delay_ms ?? scheduled_ms
       // The statement that settles the job sets `in_doubt` by the same rule, see domain/jobs/settle.ts.
       const may_be_sent = job.call !== null && !settlement.unsent && !is_lookup && !restart_call
