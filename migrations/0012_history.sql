@@ -199,14 +199,14 @@ create table erasures (
   tenant_id uuid not null,
   customer_id uuid not null,
   -- When the next step for this customer is due: each step moves the customer behind the others.
-  turn_at timestamptz not null default clock_timestamp(),
+  due_at timestamptz not null default clock_timestamp(),
   -- The last erased event.
   after_at timestamptz not null default '-infinity',
   after_id uuid not null default '00000000-0000-0000-0000-000000000000',
   primary key (tenant_id, customer_id),
   foreign key (tenant_id, customer_id) references customers (tenant_id, id)
 );
-create index erasures_turn on erasures (turn_at);
+create index erasures_due on erasures (due_at);
 
 -- Erases the personal data of the next `most` events of a deleted customer and returns their number; null if
 -- there is nothing to erase. After all of the customer's own events, the events of their verifications follow.
@@ -215,7 +215,7 @@ create index erasures_turn on erasures (turn_at);
 create function erase_next_events(most integer) returns integer
 language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
   with erasure as materialized (
-    select * from erasures where turn_at <= clock_timestamp() order by turn_at limit 1 for update skip locked
+    select * from erasures where due_at <= clock_timestamp() order by due_at limit 1 for update skip locked
   ), step as materialized (
     select e.* from erasure cross join lateral (
       select e.tenant_id, e.id, e.created_at from events e
@@ -230,17 +230,22 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
   ), reached as (
     select created_at, id from step order by created_at desc, id desc limit 1
   ), kept as (
-    update erasures r set turn_at = clock_timestamp(), after_at = reached.created_at, after_id = reached.id
+    update erasures r set due_at = clock_timestamp(), after_at = reached.created_at, after_id = reached.id
     from erasure, reached
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
   ), waits as (
-    -- A call that may be repeated needs its request unchanged; nothing else delays the erasure.
-    update erasures r set turn_at = clock_timestamp() + interval '10 seconds' from erasure
+    -- A call that may be repeated needs its request unchanged; nothing else delays the erasure. A finished job that
+    -- still has its URL may move to the history during this step, so another step looks for it there.
+    update erasures r
+    set due_at = clock_timestamp() + case when pending.is_open then interval '10 seconds' else interval '0' end
+    from erasure cross join lateral (
+      select bool_or(j.finished_at is null) as is_open
+      from verifications v join jobs j on j.tenant_id = v.tenant_id and j.resource_id = v.id
+      where v.tenant_id = erasure.tenant_id and v.subject_id = erasure.customer_id and v.subject_type = 'customer'
+        and (j.finished_at is null or j.request ->> 'return_url' is not null)
+    ) pending
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) < most
-      and exists (
-        select from verifications v join jobs j on j.tenant_id = v.tenant_id and j.resource_id = v.id
-        where v.tenant_id = r.tenant_id and v.subject_id = r.customer_id and v.subject_type = 'customer'
-          and j.finished_at is null)
+      and pending.is_open is not null
     returning r.tenant_id
   ), done as (
     delete from erasures r using erasure

@@ -1,6 +1,7 @@
 // Tests verifications through the API: their start, links, decisions by provider or operator, and the status of the
 // persons and companies that they verify.
-import { describe, expect } from 'vitest'
+import postgres from 'postgres'
+import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Sql } from '#core/db.ts'
@@ -24,7 +25,7 @@ import {
 import { waitingForLocks } from '#test/locks.ts'
 import { ASYNC, eventually, fault } from '#test/payments.ts'
 import { fund, payOut } from '#test/payouts.ts'
-import { testIn, type World } from '#test/world.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
 
 const MISSING_ID = '0198f6f0-1234-7000-8000-123456789abc'
 const PARTIES: Party[] = ['customer', 'merchant', 'recipient']
@@ -828,14 +829,53 @@ test('the data of verifications is erased with their customer', async ({ world, 
   await client.delete(`/v1/customers/${pending.subject_id}`)
   await eventually(async () => {
     await eraseNextEvents(world.sql, 1_000)
-    expect(await world.sql`select from erasures where turn_at > clock_timestamp()`).toHaveLength(1)
+    expect(await world.sql`select from erasures where due_at > clock_timestamp()`).toHaveLength(1)
   })
   expect(await findMarkedRows()).toEqual([expect.stringMatching(/^public\.jobs /)])
   await blocked.release()
   await verificationIn(client, pending.id, 'rejected')
-  await world.sql`update erasures set turn_at = clock_timestamp()`
+  await world.sql`update erasures set due_at = clock_timestamp()`
   await eventually(async () => {
     await eraseNextEvents(world.sql, 1_000)
     expect(await findMarkedRows()).toEqual([])
   })
+})
+
+test('a job that moves to the history during the erasure of its customer is erased there, too', async () => {
+  // Without a worker, only this test moves and erases.
+  const world = await createWorld({ parts: ['api'] })
+  onTestFinished(() => world.close())
+  const { client, sql, env } = world
+  const mark = `secret-${newId()}`
+  const subject = await party(client, 'customer')
+  const details = { ...subject, return_url: `https://shop.example/${mark}` }
+  const { body } = await startVerification(client, details, ASYNC)
+  await sql`
+    update verifications set status = 'rejected', decision = 'rejected', decided_by = 'provider', decided_at = now()
+    where id = ${body.id}`
+  await sql`
+    update jobs set state = 'succeeded', outcome = 'done', attempt = 1, worker = 'w', started_at = now() - interval '2 hours',
+      finished_at = now() - interval '2 hours' where resource_id = ${body.id}`
+  await client.delete(`/v1/customers/${subject.subject_id}`)
+  const other = postgres(env['DATABASE_URL']!, { max: 1 })
+  onTestFinished(() => other.end())
+  const moved = Promise.withResolvers<void>()
+  const committed = Promise.withResolvers<void>()
+  const move = other.begin(async (tx) => {
+    await tx`select from move_finished_jobs('-infinity', '00000000-0000-0000-0000-000000000000', 1000)`
+    moved.resolve()
+    await committed.promise
+  })
+  await moved.promise
+  const first = eraseNextEvents(sql, 1_000)
+  await waitingForLocks(sql, 1)
+  committed.resolve()
+  await move
+  await first
+  await eventually(async () => {
+    await eraseNextEvents(sql, 1_000)
+    expect(await sql`select from erasures`).toEqual([])
+  })
+  expect(await sql`select from job_history where resource_id = ${body.id}`).toHaveLength(1)
+  expect((await readAllRows(sql)).split('\n').filter((row) => row.includes(mark))).toEqual([])
 })
