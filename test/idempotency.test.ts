@@ -1,7 +1,9 @@
 // Tests idempotency keys: a repeated request has one effect and the same response.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished } from 'vitest'
+import { fingerprint } from '#api/fingerprint.ts'
 import { startApi } from '#api/main.ts'
+import { createAddressHash } from '#core/addresses.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
@@ -442,6 +444,18 @@ test('a null field equals an absent field, and the order of fields does not matt
     await world.client.post(path, key),
   ]
   expect(canceled.map(({ status }) => status)).toEqual([200, 200])
+})
+
+test('the stored fingerprint of a request is keyed, so that no personal data can be guessed from it', async ({
+  world,
+}) => {
+  const key = freshKey()
+  const content = { phone: '+4915112345678' }
+  await world.client.post('/v1/customers', { ...content, idempotency_key: key })
+  const [stored] = await world.sql`select fingerprint from idempotency_keys where key = ${key}`
+  const plain = fingerprint({ ...content, metadata: {} })
+  expect(stored!['fingerprint']).not.toBe(plain)
+  expect(stored!['fingerprint']).toBe(createAddressHash(world.env['ADDRESS_KEY']!)('request', plain))
 })
 
 test('a replay does not roll back other requests that are accepted in the same batch', async ({ world }) => {

@@ -602,7 +602,7 @@ describe('readers', () => {
         and has_column_privilege('sluice_reader', c.oid, a.attnum, 'select')`
     expect(columns.length).toBeGreaterThan(100)
     const secret = columns.filter(({ name }) =>
-      /\.(.*(secret|hash|(?<!max_output_)token|password|sealed).*|request)$/.test(name),
+      /\.(.*(secret|hash|(?<!max_output_)token|password|sealed|fingerprint).*|request)$/.test(name),
     )
     expect(secret.map(({ name }) => name)).toEqual([])
     // Columns with internal notes or names of operators.

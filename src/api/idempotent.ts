@@ -36,7 +36,7 @@ type AcceptOutcome<T, R> =
  * content.
  */
 export async function acceptOnce<T extends object | string, R extends { fingerprint: string }>(
-  { recent_keys }: Pick<ApiContext, 'recent_keys'>,
+  { recent_keys, hashOf }: Pick<ApiContext, 'recent_keys' | 'hashOf'>,
   { tenant_id, key, route, request_id }: RequestKey,
   content: object,
   step: (requested: IdempotentRequest & { tenant_id: string }) => Promise<T | 'key_used' | undefined>,
@@ -46,7 +46,8 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
     tenant_id,
     idempotency_key: key,
     route,
-    fingerprint: key === null ? '' : fingerprint(content),
+    // Keyed, because personal data and short texts could be guessed from a plain hash.
+    fingerprint: key === null ? '' : hashOf('request', fingerprint(content)),
     request_id,
   }
   const name = `${tenant_id} ${route} ${key}`

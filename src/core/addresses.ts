@@ -5,16 +5,22 @@ import { domainToASCII } from 'node:url'
 export const CHANNELS = ['email', 'sms'] as const
 export type Channel = (typeof CHANNELS)[number]
 
-/** The hash of an email address or phone number, keyed with ADDRESS_KEY. All notations of one address have one hash. */
-export type AddressHash = (channel: Channel, address: string) => string
+/** What a hash is for: an email address or phone number, or the fingerprint of a request. */
+type HashPurpose = Channel | 'request'
+
+/**
+ * The hash of an email address, phone number or fingerprint, keyed with ADDRESS_KEY. All notations of one address have
+ * one hash. The hashes of two purposes differ.
+ */
+export type AddressHash = (purpose: HashPurpose, text: string) => string
 
 /** `key`: ADDRESS_KEY. Throws if the key is not 32 bytes in base64. */
 export function createAddressHash(key: string): AddressHash {
   const bytes = Buffer.from(key, 'base64')
   if (bytes.length !== 32) throw new Error('ADDRESS_KEY must be 32 bytes in base64')
-  return (channel, address) =>
+  return (purpose, text) =>
     createHmac('sha256', bytes)
-      .update(`${channel}:${canonical(channel, address)}`)
+      .update(`${purpose}:${purpose === 'request' ? text : canonical(purpose, text)}`)
       .digest('base64url')
       .slice(0, 32)
 }

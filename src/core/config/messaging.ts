@@ -13,7 +13,7 @@ export const MESSAGING_VARIABLES = {
       .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes in base64' })
       .optional(),
     '<what openssl rand -base64 32 prints>',
-    '32 bytes, base64, used to find email addresses and phone numbers without storing them in plain text. Give the same one to api, webhooks, worker and dashboard, and keep it: with another one, suppressions are no longer found',
+    '32 bytes, base64, used to find email addresses and phone numbers without storing them in plain text. Give the same one to api, webhooks, worker and dashboard, and keep it: with another one, suppressions are no longer found, and repeated requests are refused as requests with other content',
     ['api', 'webhooks', 'worker'],
     ['api', 'webhooks', 'worker'],
     [...EMAIL.queues, ...SMS.queues],

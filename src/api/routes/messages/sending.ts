@@ -87,7 +87,7 @@ function createMessageWork<Body extends AnyBody>(
   lanes: Lanes,
   { channel, job, failure_code, compose, releaseContent }: ChannelOptions<Body>,
 ): MessageWork<Body> {
-  const { sql, vault, hashOf, config } = context
+  const { sql, vault, config } = context
   const limits = { tenant: config.MESSAGES_PER_MINUTE, destination: config.MESSAGES_PER_DESTINATION_HOUR }
   const request = (requests: MessageRequest[]) => requestMessages(sql, channel, limits, requests)
   const batch_options: BatchOptions<MessageRequest> = {
@@ -111,8 +111,8 @@ function createMessageWork<Body extends AnyBody>(
       job,
       reader,
       id: message_id,
-      // A keyed hash, because the text of a short message could be guessed from a plain hash.
-      content: { keyed: hashOf('sms', fingerprint(content_fields)) },
+      // A hash, because the work of a request must not retain the content that `releaseContent` releases.
+      content: { fingerprint: fingerprint(content_fields) },
       step: (requested, waits) =>
         requester.withMemory(async (reserve) => {
           const { tenant_id } = requested
