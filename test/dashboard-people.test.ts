@@ -190,6 +190,21 @@ test('an act is in the audit log before it runs, later with its outcome, and wit
     expect(all).not.toContain(secret)
 })
 
+test('the audit log has the reason of a decision about a verification only if the reason is a code', async () => {
+  const reasonOf = async (path: string, body: object) => {
+    const { headers } = await by.owner.post(`/api/v1/${path}`, { ...body, idempotency_key: freshKey() })
+    const { body: entries } = await by.owner.get(`/api/audit?seq=${headers.get('x-audit-entry')}`)
+    return entries[0].details.reason
+  }
+  const decision = `compliance/kyc/${UNKNOWN_ID}/decide`
+  expect(await reasonOf(decision, { decision: 'rejected', reason: 'Ada, born 1815' })).toBeUndefined()
+  expect(await reasonOf(decision, { decision: 'rejected', reason: 'document_expired' })).toBe(
+    'document_expired',
+  )
+  const failure = `payouts/${UNKNOWN_ID}/fail`
+  expect(await reasonOf(failure, { reason: 'The bank says no.' })).toBe('The bank says no.')
+})
+
 test('tenants are isolated from each other', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'other' })
   const other_payment = await authorizedPayment(other)

@@ -53,8 +53,9 @@ export function auditedParameters({
   body,
 }: FastifyRequest): Omit<AuditAct, 'action'> {
   const [id] = Object.values((params ?? {}) as Record<string, string>)
+  const url = routeOptions.url ?? ''
   const fields = Object.entries(Object(body) as Record<string, unknown>).flatMap(([name, value]) =>
-    AUDITED_FIELDS.has(name) && isScalar(value)
+    AUDITED_FIELDS.has(name) && isScalar(value) && !isPersonalReason(url, name, value)
       ? [[name, truncate(String(value), MAX_LENGTH.field)] as const]
       : [],
   )
@@ -63,7 +64,7 @@ export function auditedParameters({
       [name, AUDITED_FIELDS.has(name) && [value].flat().every(isScalar) ? value : '...'] as const,
   )
   return {
-    ...(id !== undefined && subjectOfPath(routeOptions.url ?? '')),
+    ...(id !== undefined && subjectOfPath(url)),
     ...(id !== undefined && { subject_id: id }),
     details: {
       ...Object.fromEntries(fields),
@@ -82,6 +83,14 @@ export function subjectOfPath(path: string): { subject?: AuditSubject } {
   const name = path.replace(/\/:.*/, '').replaceAll('/', '_').replace(/ies$/, 'y').replace(/s$/, '')
   const subject = SUBJECTS_BY_LENGTH.find((each) => name.endsWith(`_${each}`))
   return subject === undefined ? {} : { subject }
+}
+
+/**
+ * Whether a field is the reason of a decision about a verification, in a person's words. Such a reason is erased with the
+ * customer, but the audit log is kept. All other reasons are about payments, payouts or acts of operators.
+ */
+function isPersonalReason(url: string, name: string, value: unknown): boolean {
+  return name === 'reason' && /\/compliance\/kyc\b/.test(url) && !/^[a-z_]{1,64}$/.test(String(value))
 }
 
 function isScalar(value: unknown): boolean {
