@@ -19,6 +19,7 @@ declare
     where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
       and has_function_privilege('public', p.oid, 'execute'));
   missing text[] := '{}';
+  listed text[] := '{}';
   each record;
 begin
   -- PostgreSQL grants these rights to everybody. A role that can create a table with a trigger could thereby call
@@ -77,6 +78,17 @@ begin
 
   execute format('grant usage on schema %I to sluice_service, sluice_reader', here);
   execute format('revoke all on all tables in schema %I from sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard, sluice_service, sluice_reader', here);
+  for each in
+    select format('function %s', p.oid::regprocedure) as what, a.grantee::regrole as role
+    from pg_proc p, aclexplode(p.proacl) a
+    where p.pronamespace = here::regnamespace and pg_has_role(p.proowner, 'usage') and a.grantee::regrole::text = any(roles)
+    union
+    select format('sequence %I.%I', here, c.relname), a.grantee::regrole from pg_class c, aclexplode(c.relacl) a
+    where c.relnamespace = here::regnamespace and c.relkind = 'S' and pg_has_role(c.relowner, 'usage')
+      and a.grantee::regrole::text = any(roles)
+  loop
+    execute format('revoke all on %s from %s', each.what, each.role);
+  end loop;
   grant usage on sequence created_at_microseconds to sluice_api, sluice_worker;
   grant execute on function unique_now() to sluice_api, sluice_worker;
 
@@ -319,6 +331,7 @@ begin
       c.relname = 'tenants' or exists (
         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
   loop
+    listed := listed || array[each.name || '.services', each.name || '.readers'];
     if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'services') then
       execute format('create policy services on %I.%I to sluice_service using (true) with check (true)', here, each.name);
     end if;
@@ -366,14 +379,23 @@ begin
         and state = 'ready' and resource_id is null and payload = jsonb_build_object('notification_id', id) and max_attempts <= 25
         and coalesce(length(dedupe_key), 0) <= 600 and coalesce(length(request_id), 0) <= 64)$$)
   ) as allowed(name, policy, what)
-  where not exists (
-    select from pg_policy p where p.polrelid = format('%I.%I', here, allowed.name)::regclass and p.polname = allowed.policy
-      and obj_description(p.oid, 'pg_policy') = md5(allowed.what))
   loop
+    listed := listed || format('%s.%s', each.name, each.policy);
+    continue when exists (
+      select from pg_policy p where p.polrelid = format('%I.%I', here, each.name)::regclass and p.polname = each.policy
+        and obj_description(p.oid, 'pg_policy') = md5(each.what));
     if exists (select from pg_policies p where p.schemaname = here and p.tablename = each.name and p.policyname = each.policy) then
       execute format('drop policy %I on %I.%I', each.policy, here, each.name);
     end if;
     execute format('create policy %I on %I.%I %s', each.policy, here, each.name, each.what);
     execute format('comment on policy %I on %I.%I is %L', each.policy, here, each.name, md5(each.what));
+  end loop;
+  -- Policies of earlier versions.
+  for each in
+    select p.polname as policy, c.relname as name from pg_policy p join pg_class c on c.oid = p.polrelid
+    where c.relnamespace = here::regnamespace and pg_has_role(c.relowner, 'usage')
+      and not format('%s.%s', c.relname, p.polname) = any(listed)
+  loop
+    execute format('drop policy %I on %I.%I', each.policy, here, each.name);
   end loop;
 end $roles$;

@@ -401,6 +401,42 @@ describe('no role has more rights than its process needs', () => {
       ])
   })
 
+  test('a migration removes rights and policies that it does not grant', async ({ world }) => {
+    const { sql } = world
+    await sql.unsafe(`
+      create policy webhooks_see on jobs to sluice_webhooks using (true) with check (true);
+      create policy everything on schema_migrations to sluice_service using (true);
+      grant execute on function append_audit_entry(jsonb) to sluice_api;
+      grant update on sequence created_at_microseconds to sluice_reader`)
+    await migrate(world.config.DATABASE_URL!)
+    const policies = await sql`
+      select policyname from pg_policies where schemaname = 'public' and policyname in ('webhooks_see', 'everything')`
+    expect(policies).toEqual([])
+    expect([
+      ...(await sql`
+        select has_function_privilege('sluice_api', 'append_audit_entry(jsonb)', 'execute') as execute,
+          has_sequence_privilege('sluice_reader', 'created_at_microseconds', 'update') as update`),
+    ]).toEqual([{ execute: false, update: false }])
+  })
+
+  test('a migration without changes keeps all rights and policies', async ({ world }) => {
+    const { sql } = world
+    const readRights = async () => [
+      ...(await sql`
+        select 'function' as kind, oid::regprocedure::text as name, array(select unnest(proacl)::text order by 1) as rights
+        from pg_proc where pronamespace in ('public'::regnamespace, 'bullmq'::regnamespace)
+        union all
+        select 'relation', oid::regclass::text, array(select unnest(relacl)::text order by 1) from pg_class
+        where relnamespace in ('public'::regnamespace, 'bullmq'::regnamespace)
+        union all
+        select 'policy', tablename || ' ' || policyname, roles::text[] from pg_policies
+        order by 1, 2`),
+    ]
+    const before = await readRights()
+    await migrate(world.config.DATABASE_URL!)
+    expect(await readRights()).toEqual(before)
+  })
+
   test('no role owns a table, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async ({
     world,
   }) => {
