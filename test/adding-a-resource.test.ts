@@ -1,12 +1,11 @@
 // Adding a resource: a copy of the sources receives a resource with every feature, and the checks name each omitted
 // part.
 import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished } from 'vitest'
 import { SCOPES, type Scope } from '#domain/areas.ts'
+import { startCarrier } from '#test/carrier.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand, type CommandResult } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -92,8 +91,11 @@ const ENTRIES = {
     insertAfter(
       'src/core/errors.ts',
       "  refund_not_found: [404, 'Refund not found.'],",
-      "  parcel_not_found: [404, 'Parcel not found.'],",
+      "  parcel_not_found: [404, 'Parcel not found.'],\n  parcel_refused: [422, 'The carrier refused the parcel.'],",
     ),
+  ],
+  "its provider's refusal": [
+    insertAfter('src/core/outcome.ts', "    | 'payout_refused'", "    | 'parcel_refused'"),
   ],
   'the rights on its table': [
     insertAfter(
@@ -165,30 +167,6 @@ const check = async (path: string, program: string, ...args: string[]): Promise<
 const typecheck = (path: string) => check(path, 'typescript/bin/tsc', '--noEmit', '--singleThreaded')
 
 const test = testIn({ parts: [] })
-
-/**
- * A carrier that accepts the first call under each key and then closes the connection. If `silent` is set, it answers
- * no call. It answers lookups with 404.
- */
-async function startCarrier(): Promise<{ url: string; keys: string[]; silent: boolean }> {
-  const keys: string[] = []
-  const server = createServer((request, response) => {
-    const key = String(request.headers['idempotency-key'])
-    if (request.method === 'GET') response.writeHead(404).end('{}')
-    else keys.push(key)
-    if (request.method === 'GET' || carrier.silent) return
-    if (keys.filter((each) => each === key).length === 1) request.socket.destroy()
-    else response.writeHead(200, { 'content-type': 'application/json' }).end(`{"tracking":"T-${key}"}`)
-  })
-  server.listen(0, '127.0.0.1')
-  await until('the carrier listens', () => server.listening)
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const carrier = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, keys, silent: false }
-  return carrier
-}
 
 test(
   'a resource needs only its own files and the listed changes in existing files',
@@ -281,6 +259,31 @@ test(
       },
     ])
 
+    // An attempt in doubt whose repeat is declined is not settled as never shipped: the carrier's list decides.
+    carrier.behavior = 'refuses_repeats'
+    carrier.hides_parcels = true
+    const in_doubt = (await client.post('/v1/parcels', anotherBody())).body
+    const attemptsOf = (id: string) => world.sql`
+      select j.id, j.state, a.outcome, a.error ->> 'message' as error from jobs j
+      join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id
+      where j.tenant_id = ${world.tenant_id} and j.resource_id = ${id} order by a.attempt`
+    const declined = await until('the repeat is declined', async () => {
+      const rows = await attemptsOf(in_doubt.id)
+      return rows.length >= 2 && rows
+    })
+    expect(declined).toMatchObject([
+      { state: 'ready', outcome: 'ambiguous' },
+      { outcome: 'retry', error: 'The carrier does not go there.' },
+    ])
+    const path_in_doubt = `/v1/parcels/${in_doubt.id}`
+    expect((await client.get(path_in_doubt)).body.status).toBe('pending')
+    carrier.hides_parcels = false
+    const settled = await until('the parcel is found', async () => {
+      const parcel = (await client.get(path_in_doubt)).body
+      return parcel.status !== 'pending' && parcel
+    })
+    expect([settled.status, settled.tracking]).toEqual(['shipped', `T-${carrier.keys.at(-1)}`])
+
     // A carrier without idempotency keys is called once, with the job's own deadline.
     await worker.end()
     const definition = join(path, 'src/jobs/parcels.ts')
@@ -289,20 +292,18 @@ test(
       .replace('deadline_ms: 15_000', 'deadline_ms: 300')
     await writeFile(definition, keyless)
     await start('worker')
-    carrier.silent = true
+    carrier.behavior = 'silent'
+    const calls_before = carrier.keys.length
     const lost = (await client.post('/v1/parcels', anotherBody())).body
     const attempts = await until('the outcome of the parcel is unknown', async () => {
-      const rows = await world.sql`
-        select j.id, j.state, a.outcome, a.error ->> 'message' as error from jobs j
-        join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id
-        where j.tenant_id = ${world.tenant_id} and j.resource_id = ${lost.id} order by a.attempt`
+      const rows = await attemptsOf(lost.id)
       return rows.length >= 2 && rows
     })
     expect(attempts).toMatchObject([
       { state: 'unknown', outcome: 'ambiguous', error: 'no answer within 300 ms' },
-      { outcome: 'unknown', error: 'the carrier cannot be queried for the parcel' },
+      { outcome: 'unknown', error: 'the provider does not list the object yet' },
     ])
-    expect(carrier.keys).toHaveLength(5)
+    expect(carrier.keys).toHaveLength(calls_before + 1)
     // An operator resolves the job.
     await until('the second drift is open', async () => (await drifts()).length === 2)
     const job_id = attempts[0]!['id'] as string
@@ -343,6 +344,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
       'the index of routes',
       'its resource definition, with view and events',
       'its refusals',
+      "its provider's refusal",
       'a new area',
       'a new provider',
     ),
@@ -380,6 +382,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
     ['its resource definition', types, /parcels\/request\.ts.*'"parcel"'/],
     ['its events', types, /parcels\/settle\.ts.*'"parcel\.shipped"'/],
     ['its refusals', types, /routes\/parcels\/read\.ts.*'"parcel_not_found"'/],
+    ["its provider's refusal", types, /providers\/carrier\.ts[^]*'"parcel_refused"'/],
     ['a new area', types, /routes\/parcels\/create\.ts.*'"parcels"'/],
     ['a new provider', types, /handlers\/parcels\/\w+\.ts.*'carrier'/],
     ['the variables of the new provider', types_of_second, /providers\/configured\.ts.*'"CARRIER_URL"'/],

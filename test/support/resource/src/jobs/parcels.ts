@@ -11,7 +11,7 @@ export const shipParcel = defineJob({
     operation: 'ship',
     status: 'pending',
     makes: { id: /^T-/, example: 'T-17' },
-    request: z.strictObject({ address: z.string() }),
+    request: z.strictObject({ parcel_id: z.uuid(), address: z.string() }),
     on_ambiguous: 'resend_same_key',
     deadline_ms: 15_000,
   },

@@ -4,7 +4,10 @@ import { NoAnswer, openHttp, type FinishedCall } from './http.ts'
 
 const DEADLINE_MS = 15_000
 
-/** Ships with the stored key of the call. The outcome's value is the tracking number. */
+/** A parcel that the carrier has accepted. `reference` is its tracking number. */
+export type ShippedParcel = { reference: string; parcel_id: string; address: string }
+
+/** The client of the carrier. It has no credentials: each address is one account. */
 export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
   const http = openHttp(url)
 
@@ -18,25 +21,40 @@ export function openCarrier({ url, onCall }: { url: string; onCall: (call: Finis
     return outcome
   }
 
+  /** Reads a record. The value is null if the carrier has no such parcel. */
+  const read = (operation: string, path: string) =>
+    call<ShippedParcel | null>(operation, async () => {
+      const { status, body } = await http.send({ path, method: 'GET' }, DEADLINE_MS)
+      if (status === 404) return { kind: 'done', value: null }
+      const parcel = parcelOf(body)
+      return parcel ? { kind: 'done', value: parcel } : { kind: 'retry', reason: `answered ${status}` }
+    })
+
   return {
     name: 'carrier',
-    ship: (request: { address: string }, key: string) =>
-      call<string>('ship', async () => {
+    credentials: url,
+    findAccount: async (): Promise<Outcome<string>> => ({ kind: 'done', value: url }),
+    /** Ships with the stored key of the call. */
+    ship: (request: { parcel_id: string; address: string }, key: string) =>
+      call<ShippedParcel>('ship', async () => {
         const headers = { 'content-type': 'application/json', 'idempotency-key': key }
-        const sent = { path: '/parcels', method: 'POST', headers, body: JSON.stringify(request) }
+        const sent = { path: '/parcels', method: 'POST', headers, body: JSON.stringify(request) } as const
         const { status, body } = await http.send(sent, DEADLINE_MS)
-        if (typeof body['tracking'] === 'string') return { kind: 'done', value: body['tracking'] }
+        const parcel = parcelOf(body)
+        if (parcel) return { kind: 'done', value: parcel }
         if (status !== 422) return { kind: 'ambiguous', reason: `answered ${status}`, replayed: false }
         const message = 'The carrier does not go there.'
-        return { kind: 'declined', failure: { code: 'processor_error', message } }
+        return { kind: 'declined', failure: { code: 'parcel_refused', message } }
       }),
-    /** The value is null if the carrier has no such parcel. */
-    find: (tracking: string) =>
-      call<{ status: string; tracking: string } | null>('find', async () => {
-        const sent = { path: `/parcels/${tracking}`, method: 'GET' as const }
-        const { status } = await http.send(sent, DEADLINE_MS)
-        return { kind: 'done', value: status === 404 ? null : { status: 'shipped', tracking } }
-      }),
+    find: (tracking: string) => read('find', `/parcels/${tracking}`),
+    /** Finds a parcel by our own id in the carrier's complete list. */
+    search: (parcel_id: string) => read('search', `/parcels?parcel_id=${parcel_id}`),
     close: () => http.close(),
   }
+}
+
+function parcelOf({ tracking, parcel_id, address }: Record<string, unknown>): ShippedParcel | null {
+  if (typeof tracking !== 'string' || typeof parcel_id !== 'string' || typeof address !== 'string')
+    return null
+  return { reference: tracking, parcel_id, address }
 }

@@ -22,3 +22,13 @@ export async function findParcelByTracking(
     select tenant_id, id from parcels where carrier = ${carrier} and tracking = ${tracking}`
   return row
 }
+
+/** The tracking number of the parcel; null if it is not stored. */
+export async function findTracking(
+  sql: Sql,
+  { tenant_id, parcel_id }: { tenant_id: string; parcel_id: string },
+): Promise<string | null> {
+  const [row] = await sql<{ tracking: string | null }[]>`
+    select tracking from parcels where tenant_id = ${tenant_id} and id = ${parcel_id}`
+  return row?.tracking ?? null
+}

@@ -28,7 +28,8 @@ export async function requestParcels(
       shipParcel,
       sql`
       select job_id, tenant_id, parcel_id as resource_id, jsonb_build_object('parcel_id', parcel_id) as payload, will_wake,
-        null::text as dedupe_key, request_id, ${requestJson(sql, shipParcel, { address: sql`address` })} as request
+        null::text as dedupe_key, request_id,
+        ${requestJson(sql, shipParcel, { parcel_id: sql`parcel_id`, address: sql`address` })} as request
       from requested`,
     )})
     select id, 'accepted' as result from p union all select parcel_id, 'key_used' from requests where key_used`

@@ -47,7 +47,7 @@ export function createParcelRoute(
       response: { 201: parcelSchema, 202: parcelSchema },
       waits: 'if_requested',
       key: 'required',
-      errors: ['idempotency_key_reused', 'processor_error'],
+      errors: ['idempotency_key_reused', 'processor_error', 'parcel_refused'],
     }),
     async (request, reply) => {
       const parcel_id = newId()

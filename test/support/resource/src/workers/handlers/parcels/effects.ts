@@ -11,5 +11,6 @@ export const settlingParcel = createSettlingStep<SettlementDetails<ParcelSettlem
 
 export const comparedParcel: ComparedResource = {
   resource: 'parcel',
-  query: async ({ carrier }, reference) => toSide(await carrier.find(reference), (parcel) => parcel),
+  query: async ({ carrier }, reference) =>
+    toSide(await carrier.find(reference), (parcel) => ({ status: 'shipped', tracking: parcel.reference })),
 }

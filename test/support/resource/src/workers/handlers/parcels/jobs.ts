@@ -1,26 +1,47 @@
-// Performs the jobs of parcels: one call to the carrier.
+// Performs the job of a parcel: ships it with the carrier.
+import { findTracking } from '#domain/parcels/find.ts'
 import { shipParcel } from '#jobs/parcels.ts'
+import type { ShippedParcel } from '#providers/carrier.ts'
 import type { WorkerContext } from '../../context.ts'
-import { done, failed, retryUndone, unknown, type Decision } from '../../decision.ts'
+import { done, failed, unknown, type Decision } from '../../decision.ts'
+import { IRREVERSIBLE } from '../absence.ts'
+import { createAtProvider, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
 import { settlingParcel } from './effects.ts'
+
+type ShipJob = JobOf<typeof shipParcel>
+
+const UNREACHABLE = { code: 'processor_error', message: 'The carrier could not be reached.' } as const
 
 export const parcelHandlers = {
   [shipParcel.name]: calling(shipParcel, ship),
 }
 
-async function ship({ carrier }: WorkerContext, job: JobOf<typeof shipParcel>): Promise<Decision> {
-  const { tenant_id, payload, call } = job
-  if (call.lookup_only) return unknown('the carrier cannot be queried for the parcel')
-  const ids = { tenant_id, parcel_id: payload.parcel_id }
-  const sent = await carrier.ship(call.request, call.key)
-  if (sent.kind === 'done') {
-    const effects = settlingParcel({ update: { ...ids, status: 'shipped', tracking: sent.value } })
-    return done({ reference: sent.value, effects })
-  }
-  if (sent.kind === 'declined') {
-    const effects = settlingParcel({ update: { ...ids, status: 'refused', tracking: null } })
-    return failed(sent.failure, { effects })
-  }
-  return retryUndone(sent)
+/** Ships a parcel. */
+async function ship(context: WorkerContext, job: ShipJob): Promise<Decision> {
+  const { sql, carrier } = context
+  const { request } = job.call
+  const ids = { tenant_id: job.tenant_id, parcel_id: job.payload.parcel_id }
+  return await createAtProvider<ShippedParcel>(context, job, {
+    provider: carrier,
+    absence: IRREVERSIBLE,
+    send: (key) => carrier.ship(request, key),
+    isUndecided: () => false,
+    findReference: () => findTracking(sql, ids),
+    find: (reference) => carrier.find(reference),
+    search: () => carrier.search(ids.parcel_id),
+    matchesRequest: ({ parcel_id, address }) =>
+      parcel_id === request.parcel_id && address === request.address,
+    onMismatch: async ({ reference }) => unknown(`${reference} is another parcel`),
+    created: ({ reference }) =>
+      done({
+        reference,
+        effects: settlingParcel({ update: { ...ids, status: 'shipped', tracking: reference } }),
+      }),
+    refused: (failure) =>
+      failed(failure, { effects: settlingParcel({ update: { ...ids, status: 'refused', tracking: null } }) }),
+    absent: resendUnderNewKey,
+    unreachable: UNREACHABLE,
+    unsent: null,
+  })
 }
