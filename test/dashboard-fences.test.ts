@@ -630,19 +630,13 @@ test('only operators set the sender domains of a tenant, and the audit log recor
   expect((await post(operator, '', { domain: 'a.example' })).status).toBe(409)
 })
 
-test('the audit log marks an act whose outcome is missing, and does not mark an entry of an older version', async ({
-  world,
-}) => {
+test('the audit log marks an act whose outcome is missing', async ({ world }) => {
   const person = await signedInAs(world, { role: 'owner' })
   const author = { tenant_id: world.tenant_id, actor_id: person.user_id }
-  for (const entry of [{ details: { expects_outcome: true } }, { details: { reason: 'x' } }])
-    await world.sql`
-      select append_audit_entry(${world.sql.json({ ...author, action: 'two_factor.disable', ...entry })}::jsonb)`
-  const { body } = await person.get(`/api/audit?actor=${person.email}&limit=2`)
-  expect(body).toMatchObject([
-    { outcome: null, expects_outcome: null, details: { reason: 'x' } },
-    { outcome: null, expects_outcome: true, details: {} },
-  ])
+  const entry = { ...author, action: 'two_factor.disable', details: { expects_outcome: true } }
+  await world.sql`select append_audit_entry(${world.sql.json(entry)}::jsonb)`
+  const { body } = await person.get(`/api/audit?actor=${person.email}&limit=1`)
+  expect(body).toMatchObject([{ outcome: null, expects_outcome: true, details: {} }])
 })
 
 test('the dashboard cannot record an entry in the name of another user', async ({ world }) => {

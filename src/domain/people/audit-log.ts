@@ -76,8 +76,8 @@ export type AuditEntry = {
   address: string | null
   /** The outcome of the act; null if the act was complete with its entry, or if the outcome is unknown. */
   outcome: Record<string, Json> | null
-  /** Whether an outcome follows; null for entries that do not say so. */
-  expects_outcome: boolean | null
+  /** Whether another entry records the outcome. */
+  expects_outcome: boolean
 }
 
 export type AuditFilters = {
@@ -114,7 +114,8 @@ export async function findAuditEntries(
     order by seq desc limit ${MAX_SCANNED}`
   const entries = await sql<AuditEntry[]>`
     select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id,
-      e.details - 'expects_outcome' as details, (e.details -> 'expects_outcome')::boolean as expects_outcome,
+      e.details - 'expects_outcome' as details,
+      coalesce((e.details -> 'expects_outcome')::boolean, false) as expects_outcome,
       e.request_id, e.address, (
         select o.details from audit_entries o
         where o.answers = e.seq and o.tenant_id is not distinct from e.tenant_id order by o.seq limit 1) as outcome

@@ -1,18 +1,15 @@
 // The outcome of an audit entry.
 import { Status } from '../kit/Status.tsx'
 
-type Outcome = { outcome: Record<string, unknown> | null; expects_outcome: boolean | null }
+type Outcome = { outcome: Record<string, unknown> | null; expects_outcome: boolean }
 
 /**
  * The outcome of an entry, from the HTTP status of the response. An act whose outcome is not recorded separately took
  * effect with its entry.
  */
 export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome }) {
-  if (outcome === null) {
-    // The entry does not record whether an outcome follows.
-    if (expects_outcome === null) return <span className="dim">–</span>
+  if (outcome === null)
     return expects_outcome ? <Status status="unknown" label="Not on record" /> : <Status status="done" />
-  }
   const { status, state, refused } = outcome
   // The current state of an operator's act.
   if (typeof state === 'string')

@@ -784,7 +784,7 @@ export interface Answers {
     request_id: string | null
     address: string | null
     outcome: Record<string, unknown> | null
-    expects_outcome: boolean | null
+    expects_outcome: boolean
   }[]
   'GET /overview': OverviewShape
   'GET /timelines/{id}': TimelineDataShape
@@ -1290,6 +1290,6 @@ export interface Answers {
     request_id: string | null
     address: string | null
     outcome: Record<string, unknown> | null
-    expects_outcome: boolean | null
+    expects_outcome: boolean
   }[]
 }
