@@ -22,8 +22,6 @@ create table ledger_transfers (
   -- Distinguishes transfers with the same kind and subject. For a returned payout: the amount posted before.
   -- For a dispute: the processor's id of the movement.
   reference text not null default '',
-  -- Connects the transfers of one movement; null if the movement has only one transfer.
-  group_id uuid,
   debit_account text not null check (debit_account in ('available', 'processor_clearing', 'fees')),
   credit_account text not null check (credit_account in ('available', 'processor_clearing', 'fees')),
   currency text not null check (currency ~ '^[A-Z]{3}$'),
