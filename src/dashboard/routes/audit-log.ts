@@ -24,7 +24,7 @@ const entrySchema = z.object({
   request_id: z.string().nullable(),
   address: z.string().nullable(),
   outcome: jsonObject.nullable(),
-  /** Whether another entry records the outcome: if so, and `outcome` is missing, the outcome is unknown. */
+  /** Whether another entry records the outcome: if so, and `outcome` is null, the outcome is unknown. */
   expects_outcome: z.boolean(),
 })
 type EntryView = z.output<typeof entrySchema>

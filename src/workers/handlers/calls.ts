@@ -1,5 +1,6 @@
 // Shared by creations and changes at a provider: sends a call, and judges what its answer proves.
 import type { Outcome } from '#core/outcome.ts'
+import { SealError } from '#core/secrets.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
 /** A call fails after every attempt was refused for this long, each before it took effect. */
@@ -12,8 +13,11 @@ export const UNREACHABLE = {
   message: 'The payment processor could not be reached.',
 } as const
 
-/** The stored call of a job. It has its key only if it may be sent. */
-export type StoredCall = Pick<ProviderCall, 'generation' | 'in_doubt' | 'refused_ms' | 'reference'> &
+/**
+ * The stored call of a job, without its request. It has its key only if it may be sent, so that no handler can send a
+ * call that may only be looked up.
+ */
+export type StoredCall = Omit<ProviderCall, 'request' | 'lookup_only' | 'key'> &
   ({ lookup_only: false; key: string } | { lookup_only: true; key?: never })
 
 /** Sends a call under its key. A call that may only be looked up is not sent. */
@@ -22,6 +26,15 @@ export async function sendUnlessLookupOnly<Found>(
   send: (key: string) => Promise<Outcome<Found>>,
 ): Promise<Outcome<Found>> {
   return call.lookup_only ? NOT_SENT : await send(call.key)
+}
+
+/**
+ * The outcome of an attempt that could not decrypt a stored value, so that nothing was sent: the job waits for the
+ * missing key. Rethrows every other error.
+ */
+export function outcomeOfSealError(error: unknown): { kind: 'misconfigured'; reason: string } {
+  if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
+  throw error
 }
 
 /** Whether every attempt was refused for a day, and none may have reached the provider. */

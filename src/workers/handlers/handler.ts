@@ -1,12 +1,13 @@
 // Handlers. Each handler is bound to its job definition and gets the job with its payload and request parsed.
 import type { z } from 'zod'
 import { describeIssue } from '#core/describe.ts'
-import type { ProviderCall, SendHistory } from '#domain/jobs/calls.ts'
+import type { SendHistory } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jobs/job.ts'
 import type { WorkerContext } from '../context.ts'
 import { park, retry, type Decision } from '../decision.ts'
+import type { StoredCall } from './calls.ts'
 
 /**
  * The retry delay of a job that only a newer version can read. At the next attempt, a worker of the newer version may
@@ -23,20 +24,11 @@ export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'send_history'>
 
 /** A job with a provider call, with the stored request parsed. */
 type CallingJob<Payload, Request> = Job<Payload> & {
-  call: Call<Request>
+  call: StoredCall & { request: Request }
   send_history: SendHistory
   /** When the attempt began, on the clock of `performance.now()`. */
   began_at: number
 }
-
-/**
- * The call of a job. It has its key only if it may be sent, so that no handler can send a call that may only be looked
- * up.
- */
-type Call<Request> = Omit<ProviderCall, 'request' | 'lookup_only' | 'key'> & { request: Request } & (
-    | { lookup_only: false; key: string }
-    | { lookup_only: true; key?: never }
-  )
 
 /** The job type of a definition's handler. */
 export type JobOf<Definition> =

@@ -1,6 +1,5 @@
 // Performs AI tasks: one call to the provider, which is aborted when the task is canceled.
 import type { AiFailure } from '#core/outcome.ts'
-import { SealError } from '#core/secrets.ts'
 import { isAiTaskCanceled, findRunningMs } from '#domain/ai-tasks/find.ts'
 import { aiTaskInputContext } from '#domain/ai-tasks/sealed.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -19,6 +18,7 @@ import {
   retryUndone,
   type Decision,
 } from '../../decision.ts'
+import { outcomeOfSealError } from '../calls.ts'
 import { calling, type JobOf } from '../handler.ts'
 import { settlingAiTask, settlingStep } from './effects.ts'
 
@@ -45,8 +45,7 @@ async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
   try {
     text = context.vault.open(job.call.request.sealed.input, aiTaskInputContext(job.tenant_id, job.id))
   } catch (error) {
-    if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured', unsent: true })
-    throw error
+    return retryUndone(outcomeOfSealError(error))
   }
   const input = aiTaskInput.safeParse(text)
   if (!input.success) return park('the stored input cannot be read', { unsent: true })

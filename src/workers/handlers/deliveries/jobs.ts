@@ -1,7 +1,6 @@
 // Sends deliveries: each attempt posts the signed event once, and its result is written with the delivery.
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
-import { SealError } from '#core/secrets.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { tenantHeaders } from '#core/tenant-headers.ts'
 import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/deliveries/load.ts'
@@ -15,8 +14,9 @@ import { replayDelivery, sendDelivery, testDelivery, type deliveryJobs } from '#
 import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
 import type { WorkerContext } from '../../context.ts'
-import { discard, done, failed, retry, type Decision } from '../../decision.ts'
+import { discard, done, failed, retryUndone, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
+import { outcomeOfSealError } from '../calls.ts'
 import { handling, type JobOf } from '../handler.ts'
 import { deliveryEffects } from './effects.ts'
 
@@ -51,8 +51,7 @@ function attemptAs(how: AttemptKind) {
     try {
       return decide(context, delivery, how, await post(context, delivery, signal))
     } catch (error) {
-      if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
-      throw error
+      return retryUndone(outcomeOfSealError(error))
     }
   }
 }

@@ -3,7 +3,7 @@ import { bareAddress } from '#core/addresses.ts'
 import { requireVariable } from '#core/config.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
-import { SealError, type Vault } from '#core/secrets.ts'
+import type { Vault } from '#core/secrets.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { segmentsOf } from '#core/segments.ts'
 import {
@@ -35,7 +35,8 @@ import {
 } from '#domain/messages/update.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { WorkerContext } from '../../context.ts'
-import { done, retry, type Decision } from '../../decision.ts'
+import { done, retryUndone, type Decision } from '../../decision.ts'
+import { outcomeOfSealError } from '../calls.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
 import { messageIdOf, openEnvelope, suppressionOf } from './parts.ts'
@@ -74,8 +75,7 @@ export async function applyMessageEvent(
     return await applyInboundSms(context, notification, event)
   } catch (error) {
     // A key for the sealed texts of the message is missing: the job waits for the configuration.
-    if (error instanceof SealError) return retry(error.message, { outcome: 'misconfigured' })
-    throw error
+    return retryUndone(outcomeOfSealError(error))
   }
 }
 

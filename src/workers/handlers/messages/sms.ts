@@ -8,9 +8,9 @@ import {
 } from '#domain/messages/find-reported.ts'
 import { sendSms } from '#jobs/messages.ts'
 import type { ProviderSms } from '#providers/sms.ts'
-import { SealError } from '#core/secrets.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, unanswered, type Decision } from '../../decision.ts'
+import { outcomeOfSealError } from '../calls.ts'
 import {
   idsOf,
   markUnknown,
@@ -94,7 +94,6 @@ async function lookUp(context: WorkerContext, job: MessageJob, message: MessageT
   if (message.content === null)
     return notFound(job, sendsSms, 'the text was erased, so the provider cannot be searched for it')
   const lookup = await search(context, provider, job, message)
-  if (lookup.kind === 'sealed') return retry(lookup.reason, { outcome: 'misconfigured', unanswered: true })
   if (lookup.kind !== 'done') return unanswered(lookup)
   if (lookup.value !== null) return settleAccepted(job, 'sms', { ...smsUpdate(lookup.value), found: true })
   // Not found yet: a later list may show the message.
@@ -128,8 +127,7 @@ async function search(
     )
     return { kind: 'done', value: candidates.length > unidentified.length ? candidates[0]! : null } as const
   } catch (error) {
-    if (error instanceof SealError) return { kind: 'sealed', reason: error.message } as const
-    throw error
+    return outcomeOfSealError(error)
   }
 }
 

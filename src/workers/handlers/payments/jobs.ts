@@ -1,7 +1,6 @@
 // Performs the jobs of payments: authorize, capture, cancel.
 import { moneyText } from '#core/money.ts'
 import type { Failure, Outcome } from '#core/outcome.ts'
-import { SealError } from '#core/secrets.ts'
 import { findPaymentByIds } from '#domain/payments/find.ts'
 import { paymentMethodContext } from '#domain/payments/sealed.ts'
 import { emptyPaymentUpdate, type PaymentUpdate } from '#domain/payments/settle.ts'
@@ -10,7 +9,7 @@ import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, retry, unknown, type Decision } from '../../decision.ts'
 import { REVERSIBLE, sendingRange } from '../absence.ts'
-import { UNREACHABLE } from '../calls.ts'
+import { UNREACHABLE, outcomeOfSealError } from '../calls.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
 import { createAtProvider, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
@@ -98,8 +97,7 @@ async function send(
         : vault.open(sealed.payment_method, paymentMethodContext(tenant_id, id))
     return await processor.authorize({ ...request, payment_method }, key)
   } catch (error) {
-    if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
-    throw error
+    return outcomeOfSealError(error)
   }
 }
 

@@ -1,6 +1,5 @@
 // Performs the job of a top-up: creates it at the processor.
 import type { Outcome } from '#core/outcome.ts'
-import { SealError } from '#core/secrets.ts'
 import { topUpSourceContext } from '#domain/top-ups/sealed.ts'
 import { findTopUpByIds } from '#domain/top-ups/find.ts'
 import { emptyTopUpUpdate, type TopUpUpdate } from '#domain/top-ups/settle.ts'
@@ -9,7 +8,7 @@ import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, type Decision } from '../../decision.ts'
 import { IRREVERSIBLE, filteredListRange } from '../absence.ts'
-import { UNREACHABLE } from '../calls.ts'
+import { UNREACHABLE, outcomeOfSealError } from '../calls.ts'
 import { createAtProvider, reportMismatch, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
 import { comparedTopUp, settlingTopUp, sideOfTopUp, topUpUpdate } from './effects.ts'
@@ -69,8 +68,7 @@ async function send(
       sealed?.source === undefined ? null : vault.open(sealed.source, topUpSourceContext(tenant_id, id))
     return await top_ups.topUp({ ...request, source }, key)
   } catch (error) {
-    if (error instanceof SealError) return { kind: 'misconfigured', reason: error.message }
-    throw error
+    return outcomeOfSealError(error)
   }
 }
 
