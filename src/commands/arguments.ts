@@ -12,6 +12,16 @@ export function findCommand<T>(commands: Readonly<Record<string, T>>, name: stri
   return command
 }
 
+/** The value of an option. Errors: ConfigError if the option is missing. */
+export function requireOption<Name extends string>(
+  values: { readonly [Each in Name]?: string | undefined },
+  name: Name,
+): string {
+  const value = values[name]
+  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
+  return value
+}
+
 /** The operator's reason for the audit log. Errors: ConfigError if it is missing or too long. */
 export function requireReason(values: { reason?: string }): string {
   const { data: reason } = reasonText.safeParse(values.reason)

@@ -22,6 +22,7 @@ import {
   setTenantContact,
   type Tenant,
 } from '#domain/tenants.ts'
+import { requireOption } from './arguments.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
@@ -91,7 +92,7 @@ async function main(): Promise<void> {
   if (values.help === true || command === undefined) return print(HELP)
   if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains', 'senders'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
-  const slug = required(values, 'tenant')
+  const slug = requireOption(values, 'tenant')
   const config = loadConfig()
   await withDatabase(config, { max: 1, application_name: 'sluice-keys' }, async (sql) => {
     if (command === 'create') return await create(sql, slug, values)
@@ -109,7 +110,7 @@ async function main(): Promise<void> {
 async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void> {
   if (!/^[a-z0-9-]{1,40}$/.test(slug))
     throw new ConfigError('--tenant must be 1 to 40 characters: a-z, 0-9 and -')
-  const scopes = scopesOf(required(values, 'scopes'))
+  const scopes = scopesOf(requireOption(values, 'scopes'))
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
   const tenant = await ensureTenant(sql, slug)
   const requested = { name: values.name ?? 'API key', scopes, expires_at }
@@ -255,18 +256,12 @@ function expiryOf(text: string): string {
 }
 
 function idOf(values: KeyOptions): string {
-  const id = required(values, 'id')
+  const id = requireOption(values, 'id')
   if (!z.uuid().safeParse(id).success)
     throw new ConfigError(
       `There is no such key: "${id}" is not a key id. \`npm run keys -- list\` shows the keys.`,
     )
   return id
-}
-
-function required(values: KeyOptions, name: Exclude<keyof KeyOptions, 'none' | 'default'>): string {
-  const value = values[name]
-  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
-  return value
 }
 
 main().catch((error: unknown) => {

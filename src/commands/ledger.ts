@@ -19,7 +19,7 @@ import {
   type Proposed,
 } from '#domain/proposals/proposal.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
+import { findCommand, requireOption, requireReason, resolveQueueAndTenant } from './arguments.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
@@ -74,11 +74,11 @@ async function main(): Promise<void> {
 }
 
 async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
-  const { tenant_id } = await resolveQueueAndTenant(sql, { tenant: required(values, 'tenant') })
-  const { data: currency } = currencyCode.safeParse(required(values, 'currency'))
+  const { tenant_id } = await resolveQueueAndTenant(sql, { tenant: requireOption(values, 'tenant') })
+  const { data: currency } = currencyCode.safeParse(requireOption(values, 'currency'))
   if (currency === undefined)
     throw new ConfigError('--currency must be an ISO 4217 currency code, such as usd.')
-  const amount = required(values, 'amount')
+  const amount = requireOption(values, 'amount')
   const amount_minor = Number(amount)
   if (!/^[+-]?\d{1,12}$/.test(amount) || amount_minor === 0)
     throw new ConfigError(
@@ -144,7 +144,7 @@ async function cancel(sql: Sql, values: LedgerOptions, id: string | undefined): 
 
 /** The operator that --by names. Errors: ConfigError if it is missing or not an operator. */
 async function proposer(sql: Sql, values: LedgerOptions): Promise<Operator> {
-  const email = required(values, 'by').toLowerCase()
+  const email = requireOption(values, 'by').toLowerCase()
   const user_id = await findOperator(sql, email)
   if (user_id === undefined)
     throw new ConfigError(`--by ${email} is not an operator. See \`npm run users -- list\`.`)
@@ -176,12 +176,6 @@ function formatProposal({
   ]
     .filter((text) => text !== '')
     .join('  ')
-}
-
-function required(values: LedgerOptions, name: 'tenant' | 'currency' | 'amount' | 'by'): string {
-  const value = values[name]
-  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
-  return value
 }
 
 function uuid(id: string | undefined, what: string): string {

@@ -21,7 +21,7 @@ import { newPassword } from '#domain/people/password.ts'
 import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
-import { findCommand } from './arguments.ts'
+import { findCommand, requireOption } from './arguments.ts'
 import { print } from './print.ts'
 import { readDevFile } from './dev-file.ts'
 
@@ -76,10 +76,10 @@ const COMMANDS: Record<string, Command> = {
     return { lines: users.length === 0 ? ['There are no users.'] : users.map(formatUser), json: users }
   },
   invite: async (sql, values, config) => {
-    const [slug, email] = [required(values, 'tenant'), emailOf(values)]
+    const [slug, email] = [requireOption(values, 'tenant'), emailOf(values)]
     if (!/^[a-z0-9-]{1,40}$/.test(slug))
       throw new ConfigError('--tenant must be 1 to 40 characters: a-z, 0-9 and -')
-    const { data: role } = roleSchema.safeParse(required(values, 'role'))
+    const { data: role } = roleSchema.safeParse(requireOption(values, 'role'))
     if (role === undefined) throw new ConfigError(`--role must be one of ${ROLES.join(', ')}`)
     const origin = originOfDashboard(config)
     const { id: tenant_id } = await ensureTenant(sql, slug)
@@ -173,16 +173,10 @@ function originOfDashboard(config: Config): string {
 }
 
 function emailOf(values: UserOptions): string {
-  const email = required(values, 'email').toLowerCase()
+  const email = requireOption(values, 'email').toLowerCase()
   if (!isMailAddress(email) || /[<\s]/.test(email))
     throw new ConfigError('--email must be an email address, without a name')
   return email
-}
-
-function required(values: UserOptions, name: 'tenant' | 'email' | 'role'): string {
-  const value = values[name]
-  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
-  return value
 }
 
 main().catch((error: unknown) => {

@@ -93,22 +93,7 @@ export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): P
       where e.subject_id in (select id from (${rootIds(sql, tenant_id, subject_id)}) root)
         and ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
       ${order_and_limit}`
-  if (subject_id !== undefined)
-    return await sql<FeedRow[]>`
-      select ${eventColumns(sql)} from (${rootIds(sql, tenant_id, subject_id)}) root
-      -- The offset makes the planner read all events of the root instead of the longer feed.
-      cross join lateral (select * from events e where ${condition} and e.subject_id = root.id offset 0) e
-      where ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${order_and_limit}`
-  if (types === null || types.length === EVENTS.length)
-    return await sql<
-      FeedRow[]
-    >`select ${eventColumns(sql)} from events e where ${condition} ${order_and_limit}`
-  // Each type has its own range of the index, so rare types are found fast among millions of events.
-  return await sql<FeedRow[]>`
-    select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
-    cross join lateral (select * from events e where ${condition} and e.type = wanted.type ${order_and_limit}) e
-    ${order_and_limit}`
+  return await readEvents(sql, tenant_id, query, condition, order_and_limit)
 }
 
 type SequenceRange = { first: number; last: number | null }
@@ -179,13 +164,28 @@ export async function listLatestEvents(
     subject_id,
   }: Omit<FeedQuery, 'after' | 'near_end'> & { before?: number | undefined },
 ): Promise<FeedRow[]> {
-  const types = type === undefined ? null : matchEventTypes(type)
   const condition = sql`
     e.sequenced and e.tenant_id = ${tenant_id} ${before === undefined ? sql`` : sql`and e.sequence < ${before}`}`
   const order_and_limit = sql`order by e.sequence desc limit ${limit}`
+  return await readEvents(sql, tenant_id, { type, subject_id }, condition, order_and_limit)
+}
+
+/**
+ * The events `e` of a tenant that match `condition`, in this order. With types or a subject, only their ranges of the
+ * indexes are read.
+ */
+async function readEvents(
+  sql: Sql,
+  tenant_id: string,
+  { type, subject_id }: Pick<FeedQuery, 'type' | 'subject_id'>,
+  condition: Fragment,
+  order_and_limit: Fragment,
+): Promise<FeedRow[]> {
+  const types = type === undefined ? null : matchEventTypes(type)
   if (subject_id !== undefined)
     return await sql<FeedRow[]>`
       select ${eventColumns(sql)} from (${rootIds(sql, tenant_id, subject_id)}) root
+      -- The offset makes the planner read all events of the root instead of the longer feed.
       cross join lateral (select * from events e where ${condition} and e.subject_id = root.id offset 0) e
       where ${resourceIdOf(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
       ${order_and_limit}`
@@ -193,6 +193,7 @@ export async function listLatestEvents(
     return await sql<
       FeedRow[]
     >`select ${eventColumns(sql)} from events e where ${condition} ${order_and_limit}`
+  // Each type has its own range of the index, so rare types are found fast among millions of events.
   return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
     cross join lateral (select * from events e where ${condition} and e.type = wanted.type ${order_and_limit}) e

@@ -52,10 +52,7 @@ export async function findDue(
           not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = n.tenant_id)
           and coalesce(${remainingShare(sql, sql`v.share`, sql`n.tenant_id`)} > 0, true)
           and exists (select from jobs j where j.queue = v.queue and j.tenant_id = n.tenant_id and ${due}) as due
-        from (
-          select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
-          order by j.tenant_id limit 1
-        ) n
+        from (${nextTenant(sql)}) n
       ) next
       where v.visited < ${TENANTS_PER_SCAN} and v.served < v.room
     ), scanned as (
@@ -91,16 +88,12 @@ export async function findOldestDue(
   names: readonly string[],
 ): Promise<{ queue: string; age_s: number }[]> {
   return await sql<{ queue: string; age_s: number }[]>`
-    with recursive visit as (
-      select q.queue, ${LOWEST_ID}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)
-      where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)
-      union all
-      select v.queue, next.tenant_id from visit v
-      cross join lateral (
-        select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
-        order by j.tenant_id limit 1
-      ) next
-    )
+    with recursive ${visitTenants(
+      sql,
+      queues,
+      sql`
+      where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)`,
+    )}
     select v.queue, extract(epoch from now() - min(oldest.since))::float8 as age_s
     from visit v
     cross join lateral (
@@ -111,6 +104,25 @@ export async function findOldestDue(
     ) oldest
     where not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = v.tenant_id)
     group by v.queue`
+}
+
+/**
+ * A part of a recursive query: `visit` has a row for each tenant with open jobs in each queue `q`, after the row
+ * of the lowest id. It steps from tenant to tenant in the index of open jobs.
+ */
+export function visitTenants(sql: Sql, queues: readonly string[], condition = sql``): Fragment {
+  return sql`visit as (
+      select q.queue, ${LOWEST_ID}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue) ${condition}
+      union all
+      select v.queue, next.tenant_id from visit v cross join lateral (${nextTenant(sql)}) next
+    )`
+}
+
+/** Selects the first tenant after the tenant of `v` that has open jobs in the queue of `v`. */
+function nextTenant(sql: Sql): Fragment {
+  return sql`
+    select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
+    order by j.tenant_id limit 1`
 }
 
 /**

@@ -1,7 +1,7 @@
 // How long the oldest due job of each queue has waited, read from the jobs themselves: correct even while no worker
 // updates the roll-ups.
 import type { Sql } from '#core/db.ts'
-import { LOWEST_ID } from '#core/ids.ts'
+import { visitTenants } from '../jobs/claimable.ts'
 import { openStage } from '../jobs/states.ts'
 
 /**
@@ -10,15 +10,7 @@ import { openStage } from '../jobs/states.ts'
  */
 export async function findOldestDueAges(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
   const rows = await sql<{ queue: string; age_s: number }[]>`
-    with recursive visit as (
-      select q.queue, ${LOWEST_ID}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)
-      union all
-      select v.queue, next.tenant_id from visit v
-      cross join lateral (
-        select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
-        order by j.tenant_id limit 1
-      ) next
-    )
+    with recursive ${visitTenants(sql, queues)}
     select v.queue, floor(extract(epoch from now() - min(oldest.run_at)))::integer as age_s
     from visit v
     cross join lateral (

@@ -2,12 +2,10 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runUntilStopped, type StartedProcess } from '#core/run.ts'
-import { portError } from '#core/startup.ts'
-import { isSupervised } from '#core/supervised.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { emptyFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
+import { EMULATOR_OPTIONS, runEmulator } from '../shared/run.ts'
 import { startServer } from '../shared/server.ts'
 import { answerAiApi } from './api.ts'
 import { answerAiControl } from './control.ts'
@@ -71,32 +69,29 @@ export async function startAiEmulator(
   }
 }
 
-async function main(): Promise<StartedProcess> {
+function start() {
   const { values } = parseArgs({
     options: {
-      host: { type: 'string', default: HOST },
+      ...EMULATOR_OPTIONS,
       port: { type: 'string', default: '12114' },
-      'api-key': { type: 'string' },
-      'data-dir': { type: 'string' },
-      'no-request-log': { type: 'boolean' },
     },
   })
-  const emulator = await startAiEmulator({
-    host: values.host,
-    port: Number(values.port),
+  const { host } = values
+  const port = Number(values.port)
+  const starting = startAiEmulator({
+    host,
+    port,
     api_key: values['api-key'],
     data_dir: values['data-dir'],
     record_requests: !values['no-request-log'],
-  }).catch((error: unknown) => {
-    const address = {
-      variable: 'AI_EMULATOR_PORT',
-      port: Number(values.port),
-      host_variable: 'HOST',
-    } as const
-    throw portError(error, { ...address, host: values.host })
   })
-  if (!isSupervised()) console.log(JSON.stringify({ ai_url: emulator.url }))
-  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+  return {
+    variable: 'AI_EMULATOR_PORT' as const,
+    host,
+    port,
+    starting,
+    line: ({ url }: { url: string }) => ({ ai_url: url }),
+  }
 }
 
-if (import.meta.main) await runUntilStopped(main)
+if (import.meta.main) await runEmulator(start)

@@ -2,12 +2,11 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runUntilStopped, type StartedProcess } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
-import { isSupervised } from '#core/supervised.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { emptyFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
+import { EMULATOR_OPTIONS, runEmulator } from '../shared/run.ts'
 import { startServer } from '../shared/server.ts'
 import { answerInboxControl } from './control.ts'
 import { storeMessageEffect, type MessageEffect, type SmtpEmulator } from './emulator.ts'
@@ -78,9 +77,7 @@ export async function startSmtpEmulator(
       page: (query) => inboxPage(emulator, query),
       errorBody: (message) => new InboxRefusal(403, message).body,
     },
-  ).catch((error: unknown) => {
-    throw portError(error, { variable: 'INBOX_PORT', port, host_variable: 'HOST', host })
-  })
+  )
   cleanup.defer(() => inbox.close())
   emulator.url = inbox.url
   const login = `${USER}:${encodeURIComponent(api_key ?? 'any')}`
@@ -93,27 +90,31 @@ export async function startSmtpEmulator(
   }
 }
 
-async function main(): Promise<StartedProcess> {
+function start() {
   const { values } = parseArgs({
     options: {
-      host: { type: 'string', default: HOST },
+      ...EMULATOR_OPTIONS,
       port: { type: 'string', default: '12113' },
       'smtp-port': { type: 'string', default: '0' },
-      'api-key': { type: 'string' },
-      'data-dir': { type: 'string' },
-      'no-request-log': { type: 'boolean' },
     },
   })
-  const emulator = await startSmtpEmulator({
-    host: values.host,
-    port: Number(values.port),
+  const { host } = values
+  const port = Number(values.port)
+  const starting = startSmtpEmulator({
+    host,
+    port,
     smtp_port: Number(values['smtp-port']),
     api_key: values['api-key'],
     data_dir: values['data-dir'],
     record_requests: !values['no-request-log'],
   })
-  if (!isSupervised()) console.log(JSON.stringify(emulator.places))
-  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+  return {
+    variable: 'INBOX_PORT' as const,
+    host,
+    port,
+    starting,
+    line: ({ places }: { places: { smtp_url: string; inbox_url: string } }) => places,
+  }
 }
 
-if (import.meta.main) await runUntilStopped(main)
+if (import.meta.main) await runEmulator(start)

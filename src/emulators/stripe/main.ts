@@ -3,9 +3,6 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list } from '#core/config/list.ts'
-import { runUntilStopped, type StartedProcess } from '#core/run.ts'
-import { portError } from '#core/startup.ts'
-import { isSupervised } from '#core/supervised.ts'
 import { ACCOUNT } from './account.ts'
 import { answerApi } from './api.ts'
 import { openAppendFile } from '../shared/append-file.ts'
@@ -24,6 +21,7 @@ import { overviewPage } from './page.ts'
 import { expireDue } from './payment-intents.ts'
 import { resumePayouts } from './payouts.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
+import { EMULATOR_OPTIONS, runEmulator } from '../shared/run.ts'
 import { startServer } from '../shared/server.ts'
 import { emptyStore } from './store.ts'
 import { resumeTopups } from './topups.ts'
@@ -168,26 +166,25 @@ function restoreHolds({ store }: Emulator): Emulator['holds'] {
 }
 
 /** STRIPE_WEBHOOK_SECRET replaces `--webhook-secret`: command lines are public. */
-async function main(): Promise<StartedProcess> {
+function start() {
   const { values } = parseArgs({
     options: {
-      host: { type: 'string' },
+      ...EMULATOR_OPTIONS,
       port: { type: 'string', default: '12111' },
-      'api-key': { type: 'string' },
       'webhook-url': { type: 'string' },
       'webhook-secret': { type: 'string', default: list(process.env.STRIPE_WEBHOOK_SECRET ?? '')[0] },
       'webhook-events': { type: 'string' },
-      'data-dir': { type: 'string' },
       'capture-window-ms': { type: 'string' },
       'search-lag-ms': { type: 'string' },
       'late-return-ms': { type: 'string' },
       'release-refunds': { type: 'boolean' },
-      'no-request-log': { type: 'boolean' },
     },
   })
-  const emulator = await startStripeEmulator({
-    host: values.host,
-    port: Number(values.port),
+  const { host } = values
+  const port = Number(values.port)
+  const starting = startStripeEmulator({
+    host,
+    port,
     api_key: values['api-key'],
     webhook_url: values['webhook-url'],
     webhook_secret: values['webhook-secret'],
@@ -198,12 +195,14 @@ async function main(): Promise<StartedProcess> {
     ...(values['late-return-ms'] && { late_return_ms: Number(values['late-return-ms']) }),
     release_refunds: values['release-refunds'],
     record_requests: !values['no-request-log'],
-  }).catch((error: unknown) => {
-    const address = { variable: 'EMULATOR_PORT', port: Number(values.port), host_variable: 'HOST' } as const
-    throw portError(error, { ...address, host: values.host ?? '127.0.0.1' })
   })
-  if (!isSupervised()) console.log(JSON.stringify({ stripe_url: emulator.url }))
-  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+  return {
+    variable: 'EMULATOR_PORT' as const,
+    host,
+    port,
+    starting,
+    line: ({ url }: { url: string }) => ({ stripe_url: url }),
+  }
 }
 
-if (import.meta.main) await runUntilStopped(main)
+if (import.meta.main) await runEmulator(start)

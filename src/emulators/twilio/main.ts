@@ -2,12 +2,10 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { runUntilStopped, type StartedProcess } from '#core/run.ts'
-import { portError } from '#core/startup.ts'
-import { isSupervised } from '#core/supervised.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { emptyFaults } from '../shared/faults.ts'
 import { emptyRequestLog } from '../shared/requests.ts'
+import { EMULATOR_OPTIONS, runEmulator } from '../shared/run.ts'
 import { startServer } from '../shared/server.ts'
 import { answerTwilioApi } from './api.ts'
 import { startCallbackSender } from './callbacks.ts'
@@ -87,38 +85,36 @@ export async function startTwilioEmulator(
 }
 
 /** TWILIO_AUTH_TOKEN replaces `--api-key`: command lines are public. */
-async function main(): Promise<StartedProcess> {
+function start() {
   const { values } = parseArgs({
     options: {
-      host: { type: 'string', default: HOST },
+      ...EMULATOR_OPTIONS,
       port: { type: 'string', default: '12112' },
       'account-sid': { type: 'string' },
       'api-key': { type: 'string', default: process.env.TWILIO_AUTH_TOKEN || 'twilio-emulator' },
       'webhook-url': { type: 'string' },
       'pace-ms': { type: 'string', default: String(PACE_MS) },
-      'data-dir': { type: 'string' },
-      'no-request-log': { type: 'boolean' },
     },
   })
-  const emulator = await startTwilioEmulator({
-    host: values.host,
-    port: Number(values.port),
+  const { host } = values
+  const port = Number(values.port)
+  const starting = startTwilioEmulator({
+    host,
+    port,
     account_sid: values['account-sid'],
     api_key: values['api-key'],
     webhook_url: values['webhook-url'],
     pace_ms: Number(values['pace-ms']),
     data_dir: values['data-dir'],
     record_requests: !values['no-request-log'],
-  }).catch((error: unknown) => {
-    const address = {
-      variable: 'TWILIO_EMULATOR_PORT',
-      port: Number(values.port),
-      host_variable: 'HOST',
-    } as const
-    throw portError(error, { ...address, host: values.host })
   })
-  if (!isSupervised()) console.log(JSON.stringify({ twilio_url: emulator.url }))
-  return { close: () => emulator.close(), addresses: { url: emulator.url } }
+  return {
+    variable: 'TWILIO_EMULATOR_PORT' as const,
+    host,
+    port,
+    starting,
+    line: ({ url }: { url: string }) => ({ twilio_url: url }),
+  }
 }
 
-if (import.meta.main) await runUntilStopped(main)
+if (import.meta.main) await runEmulator(start)

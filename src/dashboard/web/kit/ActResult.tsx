@@ -1,7 +1,7 @@
 // The result of an act, with its audit entry.
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { Answer } from '#sdk/index.ts'
+import { SluiceError, type Answer } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { notify } from './notices.tsx'
 
@@ -15,6 +15,23 @@ export type ActResponse<T> = { data: T; finished: boolean; audit_seq: string | n
 export async function actResponse<T>(answer: Answer<T>): Promise<ActResponse<T>> {
   const { data, response } = await answer.withResponse()
   return { data, finished: response.status !== 202, audit_seq: response.headers.get('x-audit-entry') }
+}
+
+/** The response of a creation. `refused`: the provider refused it, and the resource exists with a final status. */
+export type CreationResult<T> = { accepted: ActResponse<T> } | { refused: SluiceError; id: string }
+
+/** Waits for the response of a creation. `refusedId` reads the id of the refused resource from an error that has it. */
+export async function creationResult<T>(
+  answer: Answer<T>,
+  refusedId: (error: SluiceError) => unknown,
+): Promise<CreationResult<T>> {
+  try {
+    return { accepted: await actResponse(answer) }
+  } catch (error) {
+    const id = error instanceof SluiceError ? refusedId(error) : undefined
+    if (!(error instanceof SluiceError) || typeof id !== 'string') throw error
+    return { refused: error, id }
+  }
 }
 
 /**

@@ -2,18 +2,15 @@
 import { Select, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { SluiceError, type CreatePayout, type Payout, type Recipient } from '#sdk/index.ts'
+import type { Payout, Recipient } from '#sdk/index.ts'
 import { sluice, errorMessage } from '../api.ts'
-import { actResponse, ActResultText, type ActResponse } from '../kit/ActResult.tsx'
+import { ActResultText, creationResult, type CreationResult } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { UUID } from '../kit/Id.tsx'
 import { formatMoney, stepHint, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { BalanceChange } from '../wallet/BalanceChange.tsx'
-
-/** The result of a request. A payout that the processor refused is stored with the status `failed` and has an id. */
-type PayoutResult = { accepted: ActResponse<Payout> } | { refused: SluiceError; payout_id: string }
 
 /** Without `recipient`, the dialog has a field for it. The currency is the recipient's. */
 export function NewPayout({
@@ -52,14 +49,17 @@ export function NewPayout({
       effect="The amount is reserved at once, and leaves your balance when the processor pays it."
       ready={Boolean(amount_minor)}
       act={(idempotency_key) =>
-        pay(
-          {
-            amount_minor: amount_minor ?? 0,
-            currency: payee?.currency ?? '',
-            recipient_id: payee?.id ?? '',
-            description: typed.description.trim() || null,
-          },
-          idempotency_key,
+        creationResult(
+          sluice.payouts.create(
+            {
+              amount_minor: amount_minor ?? 0,
+              currency: payee?.currency ?? '',
+              recipient_id: payee?.id ?? '',
+              description: typed.description.trim() || null,
+            },
+            { idempotency_key, wait_s: 10 },
+          ),
+          (error) => Object(error.context)['payout_id'],
         )
       }
       operation={payee && `payout ${payee.id}`}
@@ -187,22 +187,12 @@ function RecipientField({
   )
 }
 
-async function pay(body: CreatePayout, idempotency_key: string): Promise<PayoutResult> {
-  try {
-    return { accepted: await actResponse(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
-  } catch (error) {
-    const payout_id = error instanceof SluiceError ? Object(error.context)['payout_id'] : undefined
-    if (!(error instanceof SluiceError) || typeof payout_id !== 'string') throw error
-    return { refused: error, payout_id }
-  }
-}
-
-function Outcome({ result }: { result: PayoutResult }) {
+function Outcome({ result }: { result: CreationResult<Payout> }) {
   if ('refused' in result)
     return (
       <div className="stack">
         <div>The payout failed, and nothing is reserved. {errorMessage(result.refused)}</div>
-        <Link to={`/payouts/${result.payout_id}`}>Go to the payout</Link>
+        <Link to={`/payouts/${result.id}`}>Go to the payout</Link>
       </div>
     )
   const { data } = result.accepted

@@ -2,9 +2,9 @@
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { SluiceError, type KycSubjectType, type Verification } from '#sdk/index.ts'
+import type { KycSubjectType, Verification } from '#sdk/index.ts'
 import { sluice, errorMessage } from '../api.ts'
-import { actResponse, ActResultText, type ActResponse } from '../kit/ActResult.tsx'
+import { ActResultText, creationResult, type CreationResult } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
 import { PersonLink } from './PersonLink.tsx'
@@ -14,9 +14,6 @@ const TYPES = [
   { value: 'recipient', label: 'Recipient' },
   { value: 'merchant', label: 'Merchant' },
 ]
-
-/** The result of a request. A verification that the provider refused is stored as `rejected` and has an id. */
-type VerificationResult = { started: ActResponse<Verification> } | { refused: SluiceError; kyc_id: string }
 
 /** Without `subject`, the dialog has fields for it. */
 export function StartVerification({
@@ -41,14 +38,11 @@ export function StartVerification({
     setReturnUrl('')
   }
 
-  async function start(idempotency_key: string): Promise<VerificationResult> {
+  async function start(idempotency_key: string): Promise<CreationResult<Verification>> {
     const body = { subject_type: of.type, subject_id: of.id, return_url: return_url.trim() || null }
-    try {
-      return { started: await actResponse(sluice.compliance.kyc.create(body, { idempotency_key })) }
-    } catch (error) {
-      if (!(error instanceof SluiceError) || error.code !== 'kyc_refused') throw error
-      return { refused: error, kyc_id: error.context['kyc_id'] ?? '' }
-    }
+    return await creationResult(sluice.compliance.kyc.create(body, { idempotency_key }), (error) =>
+      error.code === 'kyc_refused' ? error.context['kyc_id'] : undefined,
+    )
   }
 
   return (
@@ -125,20 +119,20 @@ function SubjectFields({
   )
 }
 
-function Outcome({ result }: { result: VerificationResult }) {
+function Outcome({ result }: { result: CreationResult<Verification> }) {
   if ('refused' in result)
     return (
       <div className="stack">
         <div>{errorMessage(result.refused)}</div>
-        {result.kyc_id !== '' && <Link to={`/compliance/${result.kyc_id}`}>Go to the verification</Link>}
+        <Link to={`/compliance/${result.id}`}>Go to the verification</Link>
       </div>
     )
-  const { started } = result
+  const { accepted } = result
   return (
-    <ActResultText of={started}>
-      <PersonLink url={started.data.url} done={started.finished} />
+    <ActResultText of={accepted}>
+      <PersonLink url={accepted.data.url} done={accepted.finished} />
       <p>
-        <Link to={`/compliance/${started.data.id}`}>Go to the verification</Link>
+        <Link to={`/compliance/${accepted.data.id}`}>Go to the verification</Link>
       </p>
     </ActResultText>
   )

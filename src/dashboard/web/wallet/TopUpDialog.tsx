@@ -2,10 +2,10 @@
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { SluiceError, type CreateTopUp, type TopUp } from '#sdk/index.ts'
+import type { TopUp } from '#sdk/index.ts'
 import { sluice, errorMessage } from '../api.ts'
 import { DECIMALS } from '../generated/currencies.ts'
-import { actResponse, ActResultText, type ActResponse } from '../kit/ActResult.tsx'
+import { ActResultText, creationResult, type CreationResult } from '../kit/ActResult.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney, stepHint, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
@@ -13,9 +13,6 @@ import { invalidate } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import { BalanceChange } from './BalanceChange.tsx'
-
-/** The result of a request. A top-up that the processor refused is stored with the status `failed` and has an id. */
-type TopUpResult = { accepted: ActResponse<TopUp> } | { refused: SluiceError; top_up_id: string }
 
 export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { tenant } = useSession()
@@ -43,14 +40,17 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
       effect="Adds money to your balance through the processor, which can take days. It is available when it arrives."
       ready={Boolean(amount_minor)}
       act={(idempotency_key) =>
-        topUp(
-          {
-            amount_minor: amount_minor ?? 0,
-            currency,
-            source: typed.source.trim() || null,
-            description: typed.description.trim() || null,
-          },
-          idempotency_key,
+        creationResult(
+          sluice.wallet.topUps.create(
+            {
+              amount_minor: amount_minor ?? 0,
+              currency,
+              source: typed.source.trim() || null,
+              description: typed.description.trim() || null,
+            },
+            { idempotency_key, wait_s: 10 },
+          ),
+          (error) => Object(error.context)['top_up_id'],
         )
       }
       operation={`top up ${tenant?.id ?? ''}`}
@@ -99,22 +99,12 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
   )
 }
 
-async function topUp(body: CreateTopUp, idempotency_key: string): Promise<TopUpResult> {
-  try {
-    return { accepted: await actResponse(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
-  } catch (error) {
-    const top_up_id = error instanceof SluiceError ? Object(error.context)['top_up_id'] : undefined
-    if (!(error instanceof SluiceError) || typeof top_up_id !== 'string') throw error
-    return { refused: error, top_up_id }
-  }
-}
-
-function Outcome({ result }: { result: TopUpResult }) {
+function Outcome({ result }: { result: CreationResult<TopUp> }) {
   if ('refused' in result)
     return (
       <div className="stack">
         <div>The top-up failed. {errorMessage(result.refused)}</div>
-        <Link to={`/wallet/top-ups/${result.top_up_id}`}>Go to the top-up</Link>
+        <Link to={`/wallet/top-ups/${result.id}`}>Go to the top-up</Link>
       </div>
     )
   const { data } = result.accepted
