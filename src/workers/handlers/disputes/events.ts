@@ -11,7 +11,7 @@ import { addLogFacts } from '../../job-log.ts'
 import { endApplied, isLookup } from '../notifications/apply.ts'
 import { compare, toSide, type ComparedResource } from '../notifications/drifts.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parts.ts'
+import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parent-payment.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 
 /**

@@ -10,7 +10,7 @@ import type { OutgoingEmail, RefusedRecipient } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { idsOf, markUnknown, notFound, settleAccepted, type MessageJob } from './outcomes.ts'
-import { messageIdOf, openContent, openEnvelope, suppressionOf } from './parts.ts'
+import { messageIdOf, openContent, openEnvelope, suppressionOf } from './sealed-content.ts'
 import type { MessageSender } from './sending.ts'
 
 /** Relays that report bounces identify the message by this header, even if they replace its Message-ID. */

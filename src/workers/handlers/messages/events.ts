@@ -39,7 +39,7 @@ import { done, retryUndone, type Decision } from '../../decision.ts'
 import { outcomeOfSealError } from '../calls.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
-import { messageIdOf, openEnvelope, suppressionOf } from './parts.ts'
+import { messageIdOf, openEnvelope, suppressionOf } from './sealed-content.ts'
 import { settlingMessage } from './effects.ts'
 import { finish, parkFor } from '../notifications/parked.ts'
 

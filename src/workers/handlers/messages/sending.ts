@@ -25,7 +25,7 @@ import {
   type MessageJob,
   type SendResult,
 } from './outcomes.ts'
-import { UnreadableContentError } from './parts.ts'
+import { UnreadableContentError } from './sealed-content.ts'
 
 /** How messages of one channel are sent and looked up. */
 export type MessageSender = {

@@ -19,7 +19,7 @@ import {
   type MessageJob,
   type SentMessage,
 } from './outcomes.ts'
-import { openContent, openEnvelope, suppressionOf } from './parts.ts'
+import { openContent, openEnvelope, suppressionOf } from './sealed-content.ts'
 import type { MessageSender } from './sending.ts'
 
 /** The maximum difference between the provider's clock and ours. */

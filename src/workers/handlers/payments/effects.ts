@@ -1,5 +1,4 @@
 // Translates a provider's report of a payment, and settles it.
-import { findPaymentByIds, findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
 import { clientSecretContext } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentUpdate } from '#domain/payments/settle.ts'
 import type { PaymentSide } from '#domain/payments/resource.ts'
@@ -7,14 +6,7 @@ import type { ResourceKey } from '#domain/resources.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
-import type { RowFinder } from '../notifications/apply.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
-
-export const paymentRows: RowFinder<ExistingPayment> = {
-  resource: 'payment',
-  byReference: ({ sql, processor }, reference) => findPaymentByReference(sql, processor.name, reference),
-  byIds: ({ sql }, ids, reference) => findPaymentByIds(sql, ids, reference),
-}
 
 export const comparedPayment: ComparedResource = {
   resource: 'payment',
@@ -63,14 +55,6 @@ export function declineOf({ failure }: ProcessorPayment): NonNullable<PaymentUpd
   if (failure === null) return null
   const { code, message, decline_code } = failure
   return { code: 'payment_declined', message, decline_code: decline_code ?? code }
-}
-
-/**
- * Finds our payment by its reference at the processor. `compared`: how its row is compared with the processor's record.
- */
-export async function findRow({ sql, processor }: WorkerContext, reference: string) {
-  const payment = await findPaymentByReference(sql, processor.name, reference)
-  return payment && { ...payment, compared: comparedPayment }
 }
 
 /** The key of a payment's row, to which notifications of the payment and its refunds are assigned. */

@@ -1,7 +1,7 @@
 // Applies provider events about payments.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import type { ExistingPayment } from '#domain/payments/find.ts'
+import { findPaymentByIds, findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -10,23 +10,29 @@ import type { WorkerContext } from '../../context.ts'
 import { done, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from '../duplicates/effects.ts'
-import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
+import { endApplied, findRowAndRecord, isLookup, type RowFinder } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import {
-  paymentRows,
-  comparedPayment,
-  settlingPayment,
-  paymentUpdate,
-  findRow,
-  paymentKey,
-  sideOfPayment,
-} from './effects.ts'
+import { comparedPayment, settlingPayment, paymentUpdate, paymentKey, sideOfPayment } from './effects.ts'
+
+export const paymentRows: RowFinder<ExistingPayment> = {
+  resource: 'payment',
+  byReference: ({ sql, processor }, reference) => findPaymentByReference(sql, processor.name, reference),
+  byIds: ({ sql }, ids, reference) => findPaymentByIds(sql, ids, reference),
+}
 
 export const paymentEvent = {
   apply: applyPayment,
   findRow: async (context: WorkerContext, { reference }: ProviderEventTarget) =>
-    await findRow(context, reference),
+    await findPaymentRow(context, reference),
+}
+
+/**
+ * Finds our payment by its reference at the processor. `compared`: how its row is compared with the processor's record.
+ */
+export async function findPaymentRow({ sql, processor }: WorkerContext, reference: string) {
+  const payment = await findPaymentByReference(sql, processor.name, reference)
+  return payment && { ...payment, compared: comparedPayment }
 }
 
 async function applyPayment(

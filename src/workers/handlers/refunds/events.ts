@@ -13,7 +13,7 @@ import { addLogFacts } from '../../job-log.ts'
 import { endApplied, isLookup } from '../notifications/apply.ts'
 import { COMPARED, compare } from '../notifications/drifts.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
-import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parts.ts'
+import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parent-payment.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
 import { comparedRefund, settlingRefund, refundUpdate, refundFailure, sideOfRefund } from './effects.ts'
 

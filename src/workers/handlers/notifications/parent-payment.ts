@@ -8,11 +8,12 @@ import type { Decision } from '../../decision.ts'
 import { findRowOfRecord } from './apply.ts'
 import { compare } from './drifts.ts'
 import { retryQuery, parkFor, wasParkedFor } from './parked.ts'
-import { comparedPayment, paymentKey, findRow, paymentRows } from '../payments/effects.ts'
+import { comparedPayment, paymentKey } from '../payments/effects.ts'
+import { findPaymentRow, paymentRows } from '../payments/events.ts'
 
 /** The row to which events about a refund or dispute are assigned: its payment. */
 export async function findParentRow(context: WorkerContext, { parent_reference }: ProviderEventTarget) {
-  return parent_reference === null ? undefined : await findRow(context, parent_reference)
+  return parent_reference === null ? undefined : await findPaymentRow(context, parent_reference)
 }
 
 /**
