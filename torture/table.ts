@@ -12,8 +12,17 @@ const LOST_PROBLEM =
 const DUPLICATE_PROBLEM = /twice|two |accepted for more|exactly once|was paid$/
 
 const COLUMNS = [
-  'fault', 'times', 'accepted', 'finished', 'jobs_lost', 'double_effects', 'replays_absorbed', 'fenced', 'recovery p50', 'max',
-] as const // prettier-ignore
+  'fault',
+  'times',
+  'accepted',
+  'finished',
+  'jobs_lost',
+  'double_effects',
+  'replays_absorbed',
+  'fenced',
+  'recovery p50',
+  'max',
+] as const
 
 /** The table as text. The first row covers the time before the first fault, the last row is the sum. */
 export function describe(

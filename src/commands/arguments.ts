@@ -37,7 +37,15 @@ export async function resolveQueueAndTenant(
 ): Promise<{ queue?: string; tenant_id?: string }> {
   if (queue !== undefined && !QUEUES.some((each) => each === queue))
     throw new ConfigError(`There is no queue "${queue}". Queues: ${QUEUES.join(', ')}.`)
-  const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
-  if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
-  return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
+  return {
+    ...(queue !== undefined && { queue }),
+    ...(slug !== undefined && { tenant_id: await resolveTenant(sql, slug) }),
+  }
+}
+
+/** The id of the tenant with this slug. Errors: ConfigError if it does not exist. */
+export async function resolveTenant(sql: Sql, slug: string): Promise<string> {
+  const tenant = await findTenant(sql, slug)
+  if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
+  return tenant.id
 }

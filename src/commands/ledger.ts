@@ -19,7 +19,7 @@ import {
   type Proposed,
 } from '#domain/proposals/proposal.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, requireOption, requireReason, resolveQueueAndTenant } from './arguments.ts'
+import { findCommand, requireOption, requireReason, resolveTenant } from './arguments.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
@@ -74,7 +74,7 @@ async function main(): Promise<void> {
 }
 
 async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
-  const { tenant_id } = await resolveQueueAndTenant(sql, { tenant: requireOption(values, 'tenant') })
+  const tenant_id = await resolveTenant(sql, requireOption(values, 'tenant'))
   const { data: currency } = currencyCode.safeParse(requireOption(values, 'currency'))
   if (currency === undefined)
     throw new ConfigError('--currency must be an ISO 4217 currency code, such as usd.')
@@ -87,7 +87,7 @@ async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
   const reason = requireReason(values)
   await createProposal(sql, values, {
     kind: 'correction',
-    tenant_id: tenant_id!,
+    tenant_id,
     currency,
     amount_minor,
     reason,

@@ -70,6 +70,7 @@ export function describeIn(
   tests: (test: WorldTest) => void,
 ): void {
   const test = testIn(options)
+  // The title is a parameter of this function, not a literal.
   // oxlint-disable-next-line valid-title
   describe(title, { concurrent }, () => {
     test.afterAll(({ world }) => world.close())

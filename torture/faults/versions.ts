@@ -15,22 +15,22 @@ export const NEXT_VERSION: Patch[] = [
   {
     file: 'src/jobs/payments.ts',
     from: 'export const paymentJobs = { ',
-    to: `export const takePayment = defineJob({
+    to: `export const collectPayment = defineJob({
   ...capturePayment,
-  name: 'payment.take',
+  name: 'payment.collect',
   payload: payment.extend({ version: z.literal(2) }),
 })
-export const paymentJobs = { takePayment, `,
+export const paymentJobs = { collectPayment, `,
   },
   {
     file: 'src/workers/handlers/payments/jobs.ts',
     from: "import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'",
-    to: "import { authorizePayment, cancelPayment, capturePayment, takePayment } from '#jobs/payments.ts'",
+    to: "import { authorizePayment, cancelPayment, capturePayment, collectPayment } from '#jobs/payments.ts'",
   },
   {
     file: 'src/workers/handlers/payments/jobs.ts',
     from: '  [cancelPayment.name]: ',
-    to: `  [takePayment.name]: calling(takePayment, (context, job) =>
+    to: `  [collectPayment.name]: calling(collectPayment, (context, job) =>
     change(context, job, 'captured', () => context.processor.capture(job.call.request, job.call.key)),
   ),
   [cancelPayment.name]: `,
@@ -38,17 +38,17 @@ export const paymentJobs = { takePayment, `,
   {
     file: 'src/domain/payments/request.ts',
     from: "import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'",
-    to: "import { authorizePayment, cancelPayment, takePayment } from '#jobs/payments.ts'",
+    to: "import { authorizePayment, cancelPayment, collectPayment } from '#jobs/payments.ts'",
   },
   {
     file: 'src/domain/payments/request.ts',
     from: 'requestJobs(sql, capturePayment, ',
-    to: 'requestJobs(sql, takePayment, ',
+    to: 'requestJobs(sql, collectPayment, ',
   },
   {
     file: 'src/domain/payments/request.ts',
     from: 'requestJson(sql, capturePayment, ',
-    to: 'requestJson(sql, takePayment, ',
+    to: 'requestJson(sql, collectPayment, ',
   },
   {
     file: 'src/domain/jobs/request.ts',
@@ -88,9 +88,9 @@ async function runTwoVersions(system: System, random: Random): Promise<Problem[]
   await deploy(api, root)
   const named = (of: number[]) => of.map((pid) => `${hostname()}/${pid}`)
   const [seen] = await sql<{ next_jobs: number; old_jobs: number; unknown_jobs: number }[]>`
-    select count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.fresh)}::text[])) as next_jobs,
+    select count(*) filter (where j.name = 'payment.collect' and a.worker = any(${named(pids.fresh)}::text[])) as next_jobs,
       count(*) filter (where j.name = 'payment.capture' and a.worker = any(${named(pids.fresh)}::text[])) as old_jobs,
-      count(*) filter (where j.name = 'payment.take' and a.worker = any(${named(pids.old)}::text[])) as unknown_jobs
+      count(*) filter (where j.name = 'payment.collect' and a.worker = any(${named(pids.old)}::text[])) as unknown_jobs
     from all_job_attempts a join jobs j on j.id = a.job_id where a.started_at >= ${deployed_at}`
   return [
     ...(seen!.next_jobs === 0 ? [{ problem: 'the next version ran none of its jobs' }] : []),

@@ -169,7 +169,7 @@ async function duplicateWork({ sql }: System): Promise<Problem[]> {
     group by p.tenant_id, p.id having sum(r.amount_minor) > p.amount_captured_minor`
   const captures = await sql<Problem[]>`
     select 'a payment was captured by two requests' as problem, resource_id as id, count(*) as times from jobs
-    where name in ('payment.capture', 'payment.take') and state = 'succeeded' group by tenant_id, resource_id having count(*) > 1`
+    where name in ('payment.capture', 'payment.collect') and state = 'succeeded' group by tenant_id, resource_id having count(*) > 1`
   return [...captures, ...refunds]
 }
 

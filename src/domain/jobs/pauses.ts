@@ -78,7 +78,6 @@ function entryOf(action: string, what: PauseTarget & { reason?: string }): Audit
     ...(tenant_id !== undefined && { tenant_id }),
     ...(reason !== undefined && { reason }),
   }
-  return queue === undefined
-    ? { action, subject: 'tenant', subject_id: tenant_id!, details }
-    : { action, subject: 'queue', subject_id: queue, details }
+  if (queue !== undefined) return { action, subject: 'queue', subject_id: queue, details }
+  return { action, subject: 'tenant', ...(tenant_id !== undefined && { subject_id: tenant_id }), details }
 }

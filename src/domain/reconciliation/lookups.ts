@@ -23,7 +23,7 @@ import {
 export const LOOKUP_KIND = 'reconciliation.lookup'
 
 /** The delays of lookups, the same as for an unknown job, and then every day. */
-const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((look_ms) => look_ms / 1000)
+const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((delay_ms) => delay_ms / 1000)
 const DAY_S = 24 * 3600
 /** The number of rows read at once. Most open payments are on hold and need no lookup. */
 const BATCH_SIZE = 10_000

@@ -32,7 +32,7 @@ export function toSide<T>(lookup: Outcome<T | null>, sideOf: (record: T) => Side
  * it; the last query counts. Returns `done` when the result is written; after any other outcome the comparison must be
  * repeated.
  *
- * `patient`: whether no drift is opened for a difference that may disappear by itself. Then the result has `since`, the
+ * `may_resolve_itself`: a difference that may disappear by itself opens no drift. Then the result has `since`, the
  * time since which the row is unchanged, so that the caller can compare later. `reference`: the provider's id, for a
  * row that has not stored it. `except_id`: the id of the notification that is being applied; it does not count as
  * parked.
@@ -43,10 +43,10 @@ export async function compare(
   { tenant_id, id }: { tenant_id: string; id: string },
   reported: Side | null,
   {
-    patient = false,
+    may_resolve_itself = false,
     reference: named = null,
     except_id = null,
-  }: { patient?: boolean; reference?: string | null; except_id?: string | null } = {},
+  }: { may_resolve_itself?: boolean; reference?: string | null; except_id?: string | null } = {},
 ): Promise<Outcome<{ since: string } | null>> {
   const { sql, log } = context
   const key = { tenant_id, resource, resource_id: id }
@@ -54,7 +54,7 @@ export async function compare(
   if (found === undefined) return COMPARED
   const first = disagreement(resource, found, reported)
   if (first === null && !found.has_open_drift) return COMPARED
-  if (first?.transient === true && patient) return { kind: 'done', value: { since: found.since } }
+  if (first?.transient === true && may_resolve_itself) return { kind: 'done', value: { since: found.since } }
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const { since: before, read_at: as_of }: RowSnapshot = found
     const reference: string | null = found.reference ?? named
@@ -75,7 +75,7 @@ export async function compare(
     }
     const { ours, payment_id, since } = found
     if (since !== before) continue
-    if (differs.transient && patient) return { kind: 'done', value: { since } }
+    if (differs.transient && may_resolve_itself) return { kind: 'done', value: { since } }
     const { state, detail } = differs
     const drift = { payment_id, state, ours, theirs, detail, since }
     if (!(await openDrift(sql, key, { ...drift, as_of }))) continue

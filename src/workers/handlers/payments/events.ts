@@ -72,8 +72,8 @@ async function applyPayment(
   addLogFacts(ids)
   const theirs = sideOfPayment(record)
   const differs = disagreement('payment', { ours: payment, has_open_job: true, parked: [] }, theirs)
-  const patient = !wasParkedFor(notification, 'refunds_differ')
-  if (is_lookup && differs?.transient === true && patient)
+  const may_resolve_itself = !wasParkedFor(notification, 'refunds_differ')
+  if (is_lookup && differs?.transient === true && may_resolve_itself)
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: paymentKey(ids) })
   const update = paymentUpdate(context, ids, record)
   const effects = update && settlingPayment({ update, notification_id: notification.id })
@@ -82,7 +82,7 @@ async function applyPayment(
   // A payment that is final here may have another state at the provider, and then no notification changes our row. So
   // the row is compared with the provider's record.
   const compareAfter = async () => {
-    const options = { patient, reference, except_id: notification.id }
+    const options = { may_resolve_itself, reference, except_id: notification.id }
     const compared = await compare(context, comparedPayment, payment, theirs, options)
     if (compared.kind === 'done' && compared.value !== null) {
       const name = `${compared.value.since}:${theirs.amount_refunded_minor} refunded`

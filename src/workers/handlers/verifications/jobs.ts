@@ -118,20 +118,21 @@ function decideOpened(context: WorkerContext, job: CreateVerificationJob, sessio
   const { reference, as_of } = session
   const effects = verificationEffects(withLink(context, job, session, as_of))
   if (job.call.generation === 1) return done({ reference, effects })
-  return continueWith(effects, () => cancelOtherSessions(context, job, [reference]))
+  return continueWith(effects, () => cancelOtherSessions(context, job, reference))
 }
 
 async function cancelOtherSessions(
   context: WorkerContext,
   job: CreateVerificationJob,
-  handled: string[],
+  reference: string,
+  handled: string[] = [],
 ): Promise<Decision> {
-  const filter = { ...job.payload, ...filteredListRange(job), except: handled }
+  const filter = { ...job.payload, ...filteredListRange(job), except: [reference, ...handled] }
   const lookup = await context.identity.searchSession(filter)
   if (lookup.kind !== 'done') return unanswered(lookup, { publish_state: true })
   const other = lookup.value
-  if (other === null) return done({ reference: handled[0]! })
-  const next = () => cancelOtherSessions(context, job, [...handled, other.reference])
+  if (other === null) return done({ reference })
+  const next = () => cancelOtherSessions(context, job, reference, [...handled, other.reference])
   if (!isCancelable('kyc', other.status)) return await next()
   const row = { tenant_id: job.tenant_id, id: job.payload.kyc_id }
   return continueWith(cancelDuplicate('kyc', row, other.reference), next)
