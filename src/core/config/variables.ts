@@ -98,8 +98,7 @@ export const VARIABLES = {
     z
       .string()
       .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
-        error:
-          'must be a signing secret, whsec_...; during a rotation, list several secrets, separated by commas',
+        error: 'must be a signing secret, whsec_...; list several during a rotation, separated by commas',
       })
       .optional(),
     'whsec_newer,whsec_older',

@@ -230,17 +230,15 @@ export async function findTenantOfFilter(
   sql: Sql | Tx,
   { tenant_id, resource_id }: { tenant_id?: string | undefined; resource_id?: string | undefined },
 ): Promise<string | null> {
-  const ownsResource = (id: string) => sql`
-    exists (select from jobs j where j.tenant_id = t.id and j.resource_id = ${id})
-    or exists (select from job_history j where j.tenant_id = t.id and j.resource_id = ${id})`
-  const condition =
-    tenant_id !== undefined
-      ? sql`t.id = ${tenant_id}`
-      : resource_id !== undefined
-        ? ownsResource(resource_id)
-        : null
-  if (condition === null) return null
-  const [tenant] = await sql<{ id: string }[]>`select t.id from tenants t where ${condition}`
+  if (tenant_id === undefined && resource_id === undefined) return null
+  const [tenant] = await sql<{ id: string }[]>`
+    select t.id from tenants t where ${
+      tenant_id === undefined
+        ? sql`
+      exists (select from jobs j where j.tenant_id = t.id and j.resource_id = ${resource_id ?? null})
+      or exists (select from job_history j where j.tenant_id = t.id and j.resource_id = ${resource_id ?? null})`
+        : sql`t.id = ${tenant_id}`
+    }`
   return tenant?.id ?? null
 }
 
