@@ -8,7 +8,7 @@ create table operator_acts (
   act text not null check (act in ('retry', 'discard', 'run_now', 'resolve')),
   job_id uuid,
   filter jsonb check (jsonb_typeof(filter) = 'object' and pg_column_size(filter) <= 4096),
-  who text not null check (length(who) between 1 and 320),
+  actor text not null check (length(actor) between 1 and 320),
   reason text not null check (length(reason) between 1 and 1000),
   -- For `resolve`: whether the call took effect, and the provider's id of the object that it created.
   took_effect boolean,
@@ -40,7 +40,7 @@ create index operator_acts_listed on operator_acts (created_at, id);
 -- A separate table, so that the dashboard may insert a cancellation and update nothing.
 create table operator_act_cancellations (
   act_id uuid primary key references operator_acts on delete cascade,
-  who text not null check (length(who) between 1 and 320),
+  actor text not null check (length(actor) between 1 and 320),
   created_at timestamptz not null default now()
 );
 

@@ -265,16 +265,16 @@ begin
 
     -- The dashboard requests acts; workers carry them out. The dashboard reads more columns of a job than the API, but
     -- never the request of a call.
-    ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, took_effect, reference, matched)'),
+    ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, actor, reason, took_effect, reference, matched)'),
     ('sluice_dashboard', 'operator_act_items', 'select'),
-    ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, who)'),
+    ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, actor)'),
     ('sluice_dashboard', 'proposals', 'select, insert (id, tenant_id, kind, payout_id, currency, amount_minor, reason, proposed_by_id, proposed_by,
       expires_at), update (decision, decided_by_id, decided_by, decided_at)'),
     ('sluice_dashboard', 'job_interventions', 'select'),
     ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
-    ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, who), delete'),
+    ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, actor), delete'),
     ('sluice_dashboard', 'recurring_work', 'select'),
 
     ('sluice_worker', 'job_rollups', 'select, insert, update, delete'),
@@ -316,7 +316,7 @@ begin
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
         ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
-        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'who'), ('job_interventions', 'reason'), ('job_interventions', 'who'),
+        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'actor'), ('job_interventions', 'reason'), ('job_interventions', 'actor'),
         ('idempotency_keys', 'fingerprint'))
     group by c.relname
   loop

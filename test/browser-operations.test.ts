@@ -240,7 +240,7 @@ test('the list of jobs shows the resource of each job and its requested act', as
   const job = await insertUnrecognizedJob({ queue: 'compliance', run_at: 'infinity', resource_id: id })
   const release = await lockJob(job)
   await world.sql`
-    insert into operator_acts (id, act, job_id, who, reason, matched)
+    insert into operator_acts (id, act, job_id, actor, reason, matched)
     values (${newId()}, 'retry', ${job}, 'ada@example.com', 'they wait', 1)`
   const page = await dashboard.open('/ops/jobs?queue=compliance', { as: 'operator' })
   const row = page.getByRole('table', { name: 'Jobs' }).getByRole('row').filter({ hasText: 'Retrying' })

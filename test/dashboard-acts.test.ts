@@ -48,7 +48,7 @@ async function insertParkedJobs(count: number, queue: string, run_at = 'infinity
 }
 
 async function request(act: RequestedAct): Promise<string> {
-  return await requestAct(dashboard, act, { who: 'ada@example.com', matched: 1 })
+  return await requestAct(dashboard, act, { actor: 'ada@example.com', matched: 1 })
 }
 
 async function awaitAct(id: string, expected: Partial<OperatorAct>): Promise<OperatorAct> {
@@ -106,11 +106,11 @@ test('an act retries each of 300 parked jobs once, even if the worker is killed 
   expect(await awaitAct(id, { state: 'done' })).toMatchObject({
     done: 300,
     refused: 0,
-    who: 'ada@example.com',
+    actor: 'ada@example.com',
   })
   const [counts] = await deployment.sql`
     select count(*)::integer as acts, count(distinct job_id)::integer as jobs from job_interventions
-    where job_id = any(${ids}::uuid[]) and act = 'retry' and who = 'ada@example.com' and reason = 'the provider is back'`
+    where job_id = any(${ids}::uuid[]) and act = 'retry' and actor = 'ada@example.com' and reason = 'the provider is back'`
   expect(counts).toEqual({ acts: 300, jobs: 300 })
   const first = await findActItems(dashboard, id, { limit: 200 })
   const second = await findActItems(dashboard, id, { limit: 200, after: first.at(-1)!.job_id })
@@ -166,7 +166,7 @@ test('a retry does not reopen jobs that were discarded after its request', async
     reason: 'they wait',
   })
   await awaitAct(id, { done: 100 })
-  await discardJob(deployment.sql, { job_id: ids[119]!, who: 'bob@example.com', reason: 'must never run' })
+  await discardJob(deployment.sql, { job_id: ids[119]!, actor: 'bob@example.com', reason: 'must never run' })
   await lock.release()
   expect(await awaitAct(id, { state: 'done' })).toMatchObject({ done: 119, refused: 1 })
   expect((await findJob(dashboard, ids[119]!))!.state).toBe('discarded')
@@ -193,7 +193,7 @@ test('the act "run now" makes a scheduled job due, and refuses other jobs with a
     [running!]: 'The job is running: try again later.',
   })
   const job = (await findJob(dashboard, later!))!
-  expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', who: 'ada@example.com' }] })
+  expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', actor: 'ada@example.com' }] })
   expect(Date.parse(job.run_at!)).toBeLessThanOrEqual(Date.now() + 1_000)
 
   const unknown_job_act = await request({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'mistyped' })
@@ -258,16 +258,16 @@ test("the dashboard lists processes and schedules, and the audit log contains th
   expect((await findProcesses(dashboard))[0]!.state).toBe('late')
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
   expect((await findProcesses(dashboard))[0]!.state).toBe('gone')
-  const pause = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
+  const pause = { queue: 'ai', actor: 'ada@example.com', reason: 'too dear' }
   const [ada] = await deployment.sql`
-    insert into users (id, name, email, email_verified) values (gen_random_uuid(), 'Ada', ${pause.who}, true) returning id`
+    insert into users (id, name, email, email_verified) values (gen_random_uuid(), 'Ada', ${pause.actor}, true) returning id`
   const by = { tenant_id: null, actor_id: ada!['id'], request_id: null, address: null }
   const paused = await pauseJobs(dashboard, pause, by)
   expect(await pauseJobs(dashboard, pause, by)).toBeUndefined()
   expect(await findPauses(dashboard)).toMatchObject([{ ...pause, tenant: null }])
   const resumed = await resumeJobs(dashboard, { queue: 'ai' }, by)
   expect(await resumeJobs(dashboard, { queue: 'ai' }, by)).toBeUndefined()
-  const of_queue = { actor: pause.who, subject: 'queue', subject_id: 'ai', expects_outcome: false }
+  const of_queue = { actor: pause.actor, subject: 'queue', subject_id: 'ai', expects_outcome: false }
   const { entries } = await findAuditEntries(dashboard, { tenant_id: null, limit: 2 })
   expect(entries).toMatchObject([
     { ...of_queue, seq: resumed, action: 'jobs.resume' },
@@ -292,7 +292,7 @@ test('acts and their items are deleted 90 days after the end of the act, and pro
   onTestFinished(() => worker.end())
   const [old, recent, open] = newIdsInOrder(3)
   await sql`
-    insert into operator_acts (id, act, job_id, who, reason, matched, created_at, state, finished_at)
+    insert into operator_acts (id, act, job_id, actor, reason, matched, created_at, state, finished_at)
     select id::uuid, 'retry', id::uuid, 'ada@example.com', 'long ago', 1, now() - interval '100 days', state, now() - ended::interval
     from (values (${old!}, 'done', '91 days'), (${recent!}, 'canceled', '89 days'), (${open!}, 'running', null))
       a(id, state, ended)`

@@ -133,7 +133,7 @@ test("a pause of a tenant in a queue stops the tenant's jobs until the resume, a
       tenant: 'acme',
       tenant_id: world.tenant_id,
       reason: 'bad keys',
-      who: operator.email,
+      actor: operator.email,
     },
   ])
   const seq = Number(paused.headers.get('x-audit-entry'))
@@ -193,14 +193,14 @@ test('an act with a filter has a result for each job, and a finished act cannot 
     found: 3,
     done: 3,
     refused: 0,
-    who: operator.email,
+    actor: operator.email,
   })
   const items = (await operator.get(`${path}/items`)).body
   expect(items.map(({ job_id, after }: any) => [job_id, after])).toEqual(ids.map((id) => [id, 'discarded']))
   expect((await operator.send('POST', `${path}/cancel`, {})).status).toBe(409)
   const job = (await operator.get(`/api/ops/jobs/${ids[0]}`)).body
   expect(job.interventions).toMatchObject([
-    { who: operator.email, act: 'discard', reason: 'nobody knows them' },
+    { actor: operator.email, act: 'discard', reason: 'nobody knows them' },
   ])
 })
 
@@ -314,8 +314,8 @@ test('an operator resolves whether a call with an unknown outcome took effect, a
   })
   expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
   expect((await job()).interventions).toMatchObject([
-    { act: 'resolve', who: operator.email, after: 'unknown' },
-    { act: 'resolve', who: operator.email, after: 'failed' },
+    { act: 'resolve', actor: operator.email, after: 'unknown' },
+    { act: 'resolve', actor: operator.email, after: 'failed' },
   ])
   expect((await resultOf(await requestAct(job_id, { took_effect: false }))).refused).toMatch(
     /^The job has finished/,

@@ -86,14 +86,14 @@ test('a refund without an effect is resolved as failed, and its reserved amount 
     state: 'failed',
     calls: [{ outcome: 'declined' }],
     interventions: [
-      { who: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' },
+      { actor: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' },
     ],
   })
   const { stdout } = await jobs(world, 'show', job_id)
-  expect(stdout).toMatch(/operator acts\n.* who=ada {2}act=resolve {2}reason=as support told/)
+  expect(stdout).toMatch(/operator acts\n.* actor=ada {2}act=resolve {2}reason=as support told/)
   const repeated = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
   expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('failed')])
-  await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
+  await expect(world.sql`update job_interventions set actor = 'nobody'`).rejects.toThrow('append-only')
 })
 
 /** A new tenant with two refunds with an unknown effect, and a capture that waits for the end of a pause. */
@@ -135,7 +135,7 @@ test('one command resolves all unknown jobs of a tenant and no other jobs, and r
   for (const { job_id } of refunds)
     expect(await findDetail(world, job_id)).toMatchObject({
       state: 'failed',
-      interventions: [{ who: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
+      interventions: [{ actor: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
     })
   expect(await findDetail(world, other.job_id)).toMatchObject({ state: 'unknown' })
   await jobs(world, 'resolve', other.job_id, '--as', 'failed', ...BY)
@@ -152,7 +152,7 @@ test('an act resolves the unknown jobs that match its filter, and no act can res
   const { shop, refunds, statuses, capture, resume } = await createUnknownRefunds(world)
   const filter = { state: 'unknown', tenant_id: shop.tenant_id } as const
   const request = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
-  const id = await requestAct(world.sql, request, { who: 'ada@example.com', matched: 2 })
+  const id = await requestAct(world.sql, request, { actor: 'ada@example.com', matched: 2 })
   const act = await eventually(async () => {
     const now = await findAct(world.sql, id)
     expect(now).toMatchObject({ state: 'done' })
@@ -395,7 +395,7 @@ test('a job without a provider call can be discarded, and then retried', async (
       action,
       subject: 'job',
       subject_id: id,
-      details: { who: 'ada', reason: BY[3] },
+      details: { actor: 'ada', reason: BY[3] },
     })),
   )
 })
@@ -410,7 +410,7 @@ test('an operator account without a name is recorded by its user id', async ({ w
     ...WITHOUT_USER_NAME,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
-  expect((await findDetail(world, id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])
+  expect((await findDetail(world, id)).interventions).toMatchObject([{ actor: `uid ${process.getuid!()}` }])
 })
 
 test('a notification whose job was discarded is ignored, and a job in the history can be found', async ({

@@ -737,7 +737,7 @@ describeIn('attempts', { notifications: false }, (test) => {
     const path = `${processor_reference}/capture`
     expect(await world.provider('stripe').requests({ path })).toEqual([])
     await write(request)
-    await retryJob(world.sql, { job_id, who: 'test', reason: 'it was repaired' })
+    await retryJob(world.sql, { job_id, actor: 'test', reason: 'it was repaired' })
     await paymentIn(client, id, 'captured')
   })
 })

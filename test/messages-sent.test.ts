@@ -671,7 +671,7 @@ describe('an email', () => {
     expect(attempts.call.details.last_sent_at).toBe(attempts.call.at)
     await resolveAsDone(
       world.sql,
-      { job_id: job!.id, who: 'ada', reason: 'the log of the relay' },
+      { job_id: job!.id, actor: 'ada', reason: 'the log of the relay' },
       `<${body.id}@sluice.example>`,
     )
     await awaitState(world, body.id, { status: 'sent', job: 'succeeded', recipients: ['accepted'] })

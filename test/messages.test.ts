@@ -288,7 +288,7 @@ describe('without a configured sender', () => {
     await awaitState(world, id, { status: 'unknown', failure: 'not_resolved', parked: true })
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where resource_id = ${id}`
     await world.sql.begin((tx) =>
-      resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' }),
+      resolveAsFailed(tx, { job_id: job!.id, actor: 'ada', reason: 'the log of the relay' }),
     )
     expect(await readMessageState(world, id)).toMatchObject({
       status: 'failed',

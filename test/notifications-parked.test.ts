@@ -308,7 +308,7 @@ describe('ten notifications that kill their worker at each attempt', () => {
         new Set((await searchJobs(world.sql, { state: 'parked' }, { limit: 100 })).items.map(({ id }) => id)),
       ).toEqual(new Set(ids)),
     )
-    const act = { who: 'ada', reason: 'mended' }
+    const act = { actor: 'ada', reason: 'mended' }
     for (const job_id of ids)
       expect(await retryJob(world.sql, { ...act, job_id })).toMatchObject({ after: 'ready' })
     expect(await discardJob(world.sql, { ...act, job_id: notificationId(waiting_event) })).toMatchObject({
@@ -422,7 +422,7 @@ test('an event of an unknown provider waits for a newer version, after any numbe
     return row!
   })
   expect(job).toEqual({ state: 'ready', outcome: 'retry', attempt: 1, attempts_left: 25, is_delayed: true })
-  await discardJob(world.sql, { job_id: notification.id, who: 'ada', reason: 'no such version' })
+  await discardJob(world.sql, { job_id: notification.id, actor: 'ada', reason: 'no such version' })
 })
 
 test('queries for parked notifications use their indexes, even if they are planned on an empty table', async () => {

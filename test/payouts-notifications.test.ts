@@ -411,7 +411,7 @@ describe('a duplicate object at the processor with the ids of Sluice', () => {
       await reconcile()
       expect(await drifts()).toHaveLength(1)
       const [{ id: job_id } = { id: '' }] = await parked()
-      await discardJob(world.sql, { job_id, who: 'test', reason: 'it was taken back' })
+      await discardJob(world.sql, { job_id, actor: 'test', reason: 'it was taken back' })
       await reconcile()
       await eventually(async () => expect(await drifts()).toEqual([]))
     },
@@ -510,7 +510,7 @@ test('a payout with the ids of Sluice and another amount settles nothing, and st
   }
   expect(await drifts()).toMatchObject([drift])
   const { id: job_id } = await jobOf(world, body.id)
-  await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'test', reason: 'asked the processor' }))
+  await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, actor: 'test', reason: 'asked the processor' }))
   expect(await drifts()).toMatchObject([drift])
   expect(await payoutSummary(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
 })

@@ -592,7 +592,7 @@ describe('a manual failure', () => {
     })
     expect([failed.status, failed.body.status]).toEqual([200, 'failed'])
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, who: 'test', reason: 'now' })
+    await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, actor: 'test', reason: 'now' })
     await world.drain()
     expect(await effectsOf(world, body.id)).toEqual([])
   })
@@ -737,7 +737,11 @@ describe("where the platform's balance at the processor is too low", () => {
       status: 'pending',
       failure: null,
     })
-    await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, who: 'test', reason: 'filled up' })
+    await retryJob(world.sql, {
+      job_id: (await jobOf(world, body.id)).id,
+      actor: 'test',
+      reason: 'filled up',
+    })
     await payoutIn(client, body.id, 'paid')
     expect(await effectsOf(world, body.id)).toEqual([{ effect: 'payout', amount: 100 }])
   })
@@ -826,7 +830,7 @@ describe('a payout with an unknown outcome at the processor', () => {
     await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('unknown'))
     return { id: body.id, job_id: (await jobOf(world, body.id)).id }
   }
-  const act = (job_id: string) => ({ job_id, who: 'test', reason: 'asked the processor' })
+  const act = (job_id: string) => ({ job_id, actor: 'test', reason: 'asked the processor' })
 
   test('stays pending, and its amount stays reserved, until an operator resolves the payout as failed', async ({
     world,
@@ -892,7 +896,7 @@ test("a payout whose call is refused because of Sluice's credentials is canceled
   await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('ready'))
   const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
-  await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, who: 'test', reason: 'now' })
+  await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, actor: 'test', reason: 'now' })
   await world.drain()
   expect(await effectsOf(world, body.id)).toEqual([])
 })

@@ -558,7 +558,7 @@ describe('readers', () => {
     for (const { tenant_id } of [world, other]) await world.sql.unsafe(old, [tenant_id])
     await runAs('worker', `select move_finished_jobs('-infinity', '${world.tenant_id}', 1000)`)
     await world.sql`
-      insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
+      insert into job_interventions (tenant_id, id, job_id, actor, act, reason, before, after)
       select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
       from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
     // No roll-up runs during this test.
@@ -643,7 +643,7 @@ describe('readers', () => {
     expect(secret.map(({ name }) => name)).toEqual([])
     // Columns with internal notes or names of operators.
     const internal = columns.filter(({ name }) =>
-      /^(proposals|pauses|job_interventions)\.(reason|who|.*_by)$/.test(name),
+      /^(proposals|pauses|job_interventions)\.(reason|actor|.*_by)$/.test(name),
     )
     expect(internal.map(({ name }) => name)).toEqual([])
   })

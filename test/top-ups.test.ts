@@ -22,7 +22,7 @@ import { confirmAllCorrections } from '#test/proposals.ts'
 import { describeIn, testIn, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
-const OPERATOR = { who: 'ada', reason: 'as support told' }
+const OPERATOR = { actor: 'ada', reason: 'as support told' }
 
 /** Creates a top-up and waits until the processor has accepted it. */
 async function createAccepted(client: Client, body: Record<string, unknown> = MANUAL): Promise<any> {
@@ -431,7 +431,7 @@ describe('with notifications that the test delivers', () => {
       return job!.id
     })
     const reference = await topUpAtProcessor(world, marksOf(body.id, shop.tenant_id))
-    await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'ada', reason: 'not in their books' }))
+    await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, actor: 'ada', reason: 'not in their books' }))
     await settleTopUp(world, reference, 'canceled')
     const events = await eventsOf(world, reference)
     for (const event of events) await deliver(world, event)

@@ -302,7 +302,7 @@ async function resolveAsFailedByMistake(
   await eventually(async () =>
     expect(
       await world.sql.begin((tx) =>
-        resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'by mistake' }),
+        resolveAsFailed(tx, { job_id: job!.id, actor: 'ada', reason: 'by mistake' }),
       ),
     ).toMatchObject({ after: 'failed' }),
   )

@@ -578,7 +578,7 @@ describe('a manual decision', () => {
     await outage.hit()
     const [job] = await world.sql<{ id: string }[]>`
       select id from jobs where resource_id = ${verification.id} and name = 'kyc.cancel'`
-    const action = { job_id: job!.id, who: 'ada', reason: 'the provider is away' }
+    const action = { job_id: job!.id, actor: 'ada', reason: 'the provider is away' }
     await eventually(async () => {
       // The discard is refused, because the session would stay open. The resolution is refused while an attempt is in
       // progress.

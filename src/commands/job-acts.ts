@@ -18,12 +18,12 @@ export async function actWithAuditEntry(
   request: Act,
   perform: (tx: Tx, request: Act) => Promise<CommandResult>,
 ): Promise<CommandResult> {
-  const { job_id, who, reason } = request
+  const { job_id, actor, reason } = request
   return await sql.begin(async (tx) => {
     const result = await perform(tx, request)
     if (result === undefined || 'settled' in result) return result
     const by = commandActor('npm run jobs', await findTenantOfJob(tx, job_id))
-    const details = { reason, who, before: result.before, after: result.after }
+    const details = { reason, actor, before: result.before, after: result.after }
     await appendAuditEntry(tx, by, { action: `jobs.${name}`, subject: 'job', subject_id: job_id, details })
     return result
   })

@@ -213,7 +213,7 @@ async function queueAndTenantFilter(
 
 function actOf(values: JobOptions, id: string | undefined): Act {
   const reason = requireReason(values)
-  return { job_id: uuid(id, 'the job'), who: values.by ?? systemUserName(), reason }
+  return { job_id: uuid(id, 'the job'), actor: values.by ?? systemUserName(), reason }
 }
 
 async function act(

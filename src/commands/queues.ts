@@ -8,7 +8,7 @@ import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
-import { commandActor, systemUserName } from '#domain/people/operator-here.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { print } from './print.ts'
@@ -65,10 +65,10 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
     ]
     print([queue.padEnd(16), ...numbers, ages.join(', ')].join('').trimEnd())
   }
-  for (const { queue, tenant, since, reason, who } of pauses) {
+  for (const { queue, tenant, since, reason, actor } of pauses) {
     const target = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
     print(
-      `PAUSED  ${target}  since ${since}${who === null ? '' : ` by ${who}`}${reason === null ? '' : `: ${reason}`}`,
+      `PAUSED  ${target}  since ${since}${actor === null ? '' : ` by ${actor}`}${reason === null ? '' : `: ${reason}`}`,
     )
   }
 }
@@ -78,8 +78,7 @@ const NO_JOBS = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_du
 async function pause(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
   const reason = requireReason(values)
   const target = await pauseTargetOf(sql, values, queue)
-  const is_new =
-    (await pauseJobs(sql, { ...target, reason, who: systemUserName() }, actorOf(target))) !== undefined
+  const is_new = (await pauseJobs(sql, { ...target, reason }, actorOf(target))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))
   print(
     is_new

@@ -6,7 +6,7 @@ import { testActor } from './environment.ts'
 type Paused = { queue?: string; tenant_id?: string }
 
 export async function pauseJobs(sql: Sql | Tx, what: Paused & { reason?: string }): Promise<void> {
-  await domain.pauseJobs(sql, { reason: 'a test', who: 'test', ...what }, testActor(what.tenant_id ?? null))
+  await domain.pauseJobs(sql, { reason: 'a test', ...what }, testActor(what.tenant_id ?? null))
 }
 
 export async function resumeJobs(sql: Sql | Tx, what: Paused): Promise<void> {

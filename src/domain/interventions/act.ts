@@ -14,7 +14,7 @@ import { settleAsFailedOf } from './index.ts'
 import { matchesConditions, type JobConditions } from './matching.ts'
 
 /** An operator's act on a job. `only`: the conditions that the job must still meet, for an act by filter. */
-export type Act = { job_id: string; who: string; reason: string; only?: JobConditions | undefined }
+export type Act = { job_id: string; actor: string; reason: string; only?: JobConditions | undefined }
 /**
  * The job's state before and after the act; undefined if the state did not allow the act, and nothing was
  * written.
@@ -155,7 +155,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
       from jobs j cross join lateral (${callRow(tx)}) r
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') ${filterCondition(tx, act)}
     ), after as (
-      update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
+      update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.actor}, started_at = now(),
         lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
       from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
       returning j.*
@@ -246,13 +246,13 @@ function filterCondition(sql: Sql | Tx, { only }: Act): Fragment {
 function recordIntervention(
   sql: Sql | Tx,
   act: string,
-  { who, reason }: Act,
+  { actor, reason }: Act,
   becomes = sql`after.state`,
 ): Fragment {
   return sql`
     recorded as (
-      insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
-      select before.tenant_id, ${newId()}::uuid, before.id, ${who}, ${act}, ${reason}, before.state, ${becomes}
+      insert into job_interventions (tenant_id, id, job_id, actor, act, reason, before, after)
+      select before.tenant_id, ${newId()}::uuid, before.id, ${actor}, ${act}, ${reason}, before.state, ${becomes}
       from before cross join after
     )`
 }

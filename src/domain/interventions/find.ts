@@ -67,7 +67,7 @@ const callView = z.object({
 })
 const intervention = z.object({
   at: timestamp,
-  who: z.string(),
+  actor: z.string(),
   act: z.string(),
   reason: z.string(),
   before: z.string(),
@@ -159,7 +159,7 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
       from all_provider_calls
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
     interventions: await sql<JobDetail['interventions']>`
-      select at, who, act, reason, before, after from job_interventions
+      select at, actor, act, reason, before, after from job_interventions
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
     postings: await sql<JobDetail['postings']>`
       select created_at as at, kind, credit_account = 'available' as added, amount_minor, currency

@@ -1,6 +1,6 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
 import { z } from 'zod'
-import type { Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { appending, type Actor, type AuditAct } from '../people/audit-log.ts'
 
@@ -13,17 +13,22 @@ type PauseTarget = { queue?: string | undefined; tenant_id?: string | undefined 
  */
 export async function pauseJobs(
   sql: Sql | Tx,
-  { who, ...what }: PauseTarget & { reason: string; who: string },
+  what: PauseTarget & { reason: string },
   by: Actor,
 ): Promise<number | undefined> {
   const [paused] = await sql<{ seq: number }[]>`
     with paused as (
-      insert into pauses (queue, tenant_id, reason, who)
-      values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason}, ${who})
+      insert into pauses (queue, tenant_id, reason, actor)
+      values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason}, ${actorName(sql, by)})
       on conflict do nothing returning tenant_id
     )
     select ${appending(sql, by, entryOf('jobs.pause', what))} as seq from paused`
   return paused?.seq
+}
+
+/** The name of the actor: of a user, the address. */
+function actorName(sql: Sql | Tx, { actor_id, actor }: Actor): Fragment {
+  return actor_id === undefined ? sql`${actor}` : sql`(select email from users where id = ${actor_id})`
 }
 
 /** Lifts a pause and returns the audit entry; undefined if there is none. */
@@ -39,13 +44,13 @@ export async function resumeJobs(sql: Sql | Tx, what: PauseTarget, by: Actor): P
   return resumed?.seq
 }
 
-/** A pause of a queue, of a tenant or of both; the other field is null. `who`: the operator; null if unknown. */
+/** A pause of a queue, of a tenant or of both; the other field is null. `actor`: the operator; null if unknown. */
 export const pauseSchema = z.object({
   queue: z.string().nullable(),
   tenant: z.string().nullable(),
   tenant_id: z.uuid().nullable(),
   reason: z.string().nullable(),
-  who: z.string().nullable(),
+  actor: z.string().nullable(),
   since: timestamp,
 })
 export type Pause = z.output<typeof pauseSchema>
@@ -53,7 +58,7 @@ export type Pause = z.output<typeof pauseSchema>
 /** All pauses, oldest first. */
 export async function findPauses(sql: Sql): Promise<Pause[]> {
   return await sql<Pause[]>`
-    select p.queue, t.slug as tenant, p.tenant_id, p.reason, p.who, p.created_at as since
+    select p.queue, t.slug as tenant, p.tenant_id, p.reason, p.actor, p.created_at as since
     from pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }
 

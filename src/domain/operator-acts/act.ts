@@ -66,7 +66,7 @@ export const operatorActSchema = z.object({
   act: actKind,
   job_id: z.uuid().nullable(),
   filter: actFilterSchema.nullable(),
-  who: z.string(),
+  actor: z.string(),
   reason: z.string(),
   /** Null for an act that does not resolve calls. */
   took_effect: z.boolean().nullable(),
@@ -106,13 +106,13 @@ export type ActItem = z.output<typeof actItemSchema>
 export async function requestAct(
   sql: Sql | Tx,
   requested: RequestedAct,
-  { who, matched }: { who: string; matched: number },
+  { actor, matched }: { actor: string; matched: number },
 ): Promise<string> {
   const id = newId()
   const { count } = await sql`
-    insert into operator_acts (id, act, job_id, filter, who, reason, took_effect, reference, matched)
+    insert into operator_acts (id, act, job_id, filter, actor, reason, took_effect, reference, matched)
     select ${id}, ${requested.act}, ${requested.job_id ?? null}::uuid,
-      nullif(${sql.json(requested.filter ?? null)}::jsonb, 'null'), ${who}, ${requested.reason},
+      nullif(${sql.json(requested.filter ?? null)}::jsonb, 'null'), ${actor}, ${requested.reason},
       ${requested.took_effect ?? null}::boolean, ${requested.reference ?? null}, ${matched}::integer
     where (select count(*) from operator_acts where finished_at is null) < ${MAX_OPEN_ACTS}`
   if (count === 0)
@@ -126,10 +126,10 @@ export async function requestAct(
  * Requests that an act stops before its next jobs; finished jobs stay as they are. False if the act has
  * finished or does not exist.
  */
-export async function cancelAct(sql: Sql | Tx, id: string, who: string): Promise<boolean> {
+export async function cancelAct(sql: Sql | Tx, id: string, actor: string): Promise<boolean> {
   const { count } = await sql`
-    insert into operator_act_cancellations (act_id, who)
-    select id, ${who} from operator_acts where id = ${id} and finished_at is null
+    insert into operator_act_cancellations (act_id, actor)
+    select id, ${actor} from operator_acts where id = ${id} and finished_at is null
     on conflict do nothing`
   return count > 0
 }
@@ -203,7 +203,7 @@ function acts(sql: Sql): Fragment {
 
 function columns(sql: Sql): Fragment {
   return sql`
-    a.id, a.act, a.job_id, a.filter, a.who, a.reason, a.took_effect, a.reference, a.state, a.matched,
+    a.id, a.act, a.job_id, a.filter, a.actor, a.reason, a.took_effect, a.reference, a.state, a.matched,
     a.found, a.done, a.refused, a.more, a.error,
-    c.who as canceled_by, a.created_at, a.started_at, a.finished_at`
+    c.actor as canceled_by, a.created_at, a.started_at, a.finished_at`
 }

@@ -31,7 +31,7 @@ const ACTIONS: Record<
 
 type OpenAct = Pick<
   OperatorAct,
-  'id' | 'act' | 'job_id' | 'state' | 'who' | 'reason' | 'took_effect' | 'reference'
+  'id' | 'act' | 'job_id' | 'state' | 'actor' | 'reason' | 'took_effect' | 'reference'
 > & {
   filter: unknown
   is_canceled: boolean
@@ -50,7 +50,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
       await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`
       // The act is locked first: the process that performs the next step sees the results of this step.
       const [found] = await tx<OpenAct[]>`
-        select id, act, job_id, filter, state, who, reason, took_effect, reference,
+        select id, act, job_id, filter, state, actor, reason, took_effect, reference,
           exists (select from operator_act_cancellations c where c.act_id = a.id) as is_canceled
         from operator_acts a where finished_at is null order by updated_at limit 1 for update skip locked`
       act = found
@@ -84,7 +84,7 @@ async function findJobs(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> 
 }
 
 async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
-  const { id, filter, who, reason } = act
+  const { id, filter, actor, reason } = act
   // The filter is checked again: jobs may have changed since the act began.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
   const batch_size = act.act === 'resolve' ? RESOLVE_BATCH_SIZE : BATCH_SIZE
@@ -93,7 +93,7 @@ async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
     select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${batch_size}`
   const results = []
   for (const { job_id } of items)
-    results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason, only })) })
+    results.push({ job_id, ...(await perform(tx, act, { job_id, actor, reason, only })) })
   await tx`
     with result as (
       select * from jsonb_to_recordset(${tx.json(results)}) as r(

@@ -38,12 +38,12 @@ export function actRoutes(root: FastifyInstance, { sql, operatorSql }: Dashboard
     '/api/ops/acts',
     { schema: { body: requestedActSchema, response: { 202: operatorActSchema } } },
     async (request, reply) => {
-      const { email: who } = requireOperator(request)
+      const { email: actor } = requireOperator(request)
       const requested = request.body
       const matched =
         requested.filter === undefined ? 1 : (await countMatching(requested.filter, operatorSql)).count
       const id = await sql.begin(async (tx) => {
-        const id = await requestAct(tx, requested, { who, matched })
+        const id = await requestAct(tx, requested, { actor, matched })
         const { act, job_id, ...other_fields } = requested
         const details = { ...other_fields, matched, act_id: id }
         // An act on the jobs of one tenant is also in the audit log of that tenant.

@@ -1046,7 +1046,7 @@ export interface Answers {
     interventions: {
       /** ISO 8601 in UTC, with microseconds. */
       at: string
-      who: string
+      actor: string
       act: string
       reason: string
       before: string
@@ -1074,7 +1074,7 @@ export interface Answers {
       created_from?: string
       created_to?: string
     } | null
-    who: string
+    actor: string
     reason: string
     took_effect: boolean | null
     reference: string | null
@@ -1104,7 +1104,7 @@ export interface Answers {
       created_from?: string
       created_to?: string
     } | null
-    who: string
+    actor: string
     reason: string
     took_effect: boolean | null
     reference: string | null
@@ -1134,7 +1134,7 @@ export interface Answers {
       created_from?: string
       created_to?: string
     } | null
-    who: string
+    actor: string
     reason: string
     took_effect: boolean | null
     reference: string | null
@@ -1164,7 +1164,7 @@ export interface Answers {
     tenant: string | null
     tenant_id: string | null
     reason: string | null
-    who: string | null
+    actor: string | null
     /** ISO 8601 in UTC, with microseconds. */
     since: string
   }[]

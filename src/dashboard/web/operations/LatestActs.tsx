@@ -23,7 +23,7 @@ export function LatestActs() {
               {JOB_ACTS[act.act].title} {act.job_id === null ? counted(act.found, 'job') : 'one job'}
             </Link>
             <span className="dim">
-              {act.who}, <Instant at={act.created_at} />: {act.reason}
+              {act.actor}, <Instant at={act.created_at} />: {act.reason}
             </span>
           </li>
         ))}

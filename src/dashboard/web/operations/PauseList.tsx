@@ -17,7 +17,7 @@ export function PauseList({ pauses }: { pauses: PauseRow[] }) {
             <div>
               <strong>{pauseText(pause)}</strong>
               <div className="dim">
-                {pause.who ?? 'From the command line'}, <Instant at={pause.since} />
+                {pause.actor ?? 'From the command line'}, <Instant at={pause.since} />
                 {pause.reason !== null && `: ${pause.reason}`}
               </div>
             </div>

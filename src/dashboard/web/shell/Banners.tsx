@@ -69,7 +69,7 @@ function PausedBanner() {
         Paused: {LIST.format(others > 0 ? [...named, `${others} more`] : named)}. Due jobs wait.{' '}
         {pauses.length === 1 && (
           <>
-            {first.who !== null && `${first.who}, `}
+            {first.actor !== null && `${first.actor}, `}
             <Instant at={first.since} />
             {first.reason !== null && `: ${first.reason}`}.{' '}
           </>

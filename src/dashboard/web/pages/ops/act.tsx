@@ -69,7 +69,7 @@ export function ActPage() {
       <JobActProgress id={id} />
       <Facts
         facts={{
-          'Requested by': act && act.who,
+          'Requested by': act && act.actor,
           Jobs:
             act &&
             (act.filter === null ? (

@@ -261,7 +261,7 @@ function timelineItems(job: JobDetails): TimelineItem[] {
       intervention.act === 'run_now'
         ? 'Run now'
         : intervention.act.charAt(0).toUpperCase() + intervention.act.slice(1),
-    note: intervention.who,
+    note: intervention.actor,
     changed: `${intervention.before} to ${intervention.after}: ${intervention.reason}`,
     details: intervention,
   }))
