@@ -180,7 +180,7 @@ create table idempotency_keys (
 create index idempotency_keys_created_at on idempotency_keys (created_at);
 
 -- The acts of operators on jobs.
-create table job_interventions (
+create table job_acts (
   tenant_id uuid not null,
   id uuid primary key,
   job_id uuid not null,
@@ -191,8 +191,8 @@ create table job_interventions (
   before text not null,
   after text not null
 );
-create index job_interventions_job on job_interventions (job_id, at);
-create trigger job_interventions_are_final before update or delete or truncate on job_interventions
+create index job_acts_job on job_acts (job_id, at);
+create trigger job_acts_are_final before update or delete or truncate on job_acts
   for each statement execute function refuse_change();
 
 -- Recurring work. Each kind has one row, and one worker at a time performs it.

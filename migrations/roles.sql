@@ -260,7 +260,7 @@ begin
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
     ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, lookup_only, refused)'),
     ('sluice_worker', 'operator_act_cancellations', 'select'),
-    ('sluice_worker', 'job_interventions', 'select, insert'),
+    ('sluice_worker', 'job_acts', 'select, insert'),
     ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused, failed_at, error)'),
 
     -- The dashboard requests acts; workers carry them out. The dashboard reads more columns of a job than the API, but
@@ -270,7 +270,7 @@ begin
     ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, actor)'),
     ('sluice_dashboard', 'proposals', 'select, insert (id, tenant_id, kind, payout_id, currency, amount_minor, reason, proposed_by_id, proposed_by,
       expires_at), update (decision, decided_by_id, decided_by, decided_at)'),
-    ('sluice_dashboard', 'job_interventions', 'select'),
+    ('sluice_dashboard', 'job_acts', 'select'),
     ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
@@ -316,7 +316,7 @@ begin
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
         ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
-        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'actor'), ('job_interventions', 'reason'), ('job_interventions', 'actor'),
+        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'actor'), ('job_acts', 'reason'), ('job_acts', 'actor'),
         ('idempotency_keys', 'fingerprint'))
     group by c.relname
   loop

@@ -57,12 +57,12 @@ const ENTRIES = {
   ],
   'its settling as failed': [
     insertAfter(
-      'src/domain/interventions/index.ts',
+      'src/domain/job-acts/settle-as-failed.ts',
       "import { settleRefundAsFailed } from '../refunds/settle.ts'",
       "import { settleParcelAsFailed } from '../parcels/settle.ts'",
     ),
     insertAfter(
-      'src/domain/interventions/index.ts',
+      'src/domain/job-acts/settle-as-failed.ts',
       '  refund: settleRefundAsFailed,',
       '  parcel: settleParcelAsFailed,',
     ),
@@ -376,7 +376,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
   for (const [omitted, { code, stdout, stderr }, report] of [
     ['the index of jobs', types, /handlers\/parcels\/jobs\.ts.*"parcel\.ship"/],
     ['the index of handlers', types_of_second, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
-    ['its settling as failed', types_of_second, /interventions\/index\.ts.*'parcel'/],
+    ['its settling as failed', types_of_second, /job-acts\/settle-as-failed\.ts.*'parcel'/],
     ['its statuses in progress', types_of_second, /parcels\/resource\.ts[^]*'under_way' is missing/],
     ['the handler of its provider events', types_of_second, /handlers\/notifications\/jobs\.ts.*'parcel'/],
     ['the index of routes', unused, /api\/routes\/parcels\.ts/],
@@ -400,7 +400,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
   )
   expect(new Set(files_with_errors)).toEqual(
     new Set([
-      'src/domain/interventions/index.ts',
+      'src/domain/job-acts/settle-as-failed.ts',
       'src/domain/parcels/resource.ts',
       'src/domain/resources.ts',
       'src/providers/configured.ts',

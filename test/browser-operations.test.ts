@@ -114,7 +114,7 @@ test('a bulk retry covers all jobs that match the filters, and shows the result 
   const due =
     await sql`select id from jobs where name = 'nobody.knows' and state = 'ready' and run_at <= now()`
   expect(new Set(due.map(({ id }) => id))).toEqual(new Set(retried))
-  expect(await sql`select from job_interventions where job_id = ${elsewhere!}`).toHaveLength(0)
+  expect(await sql`select from job_acts where job_id = ${elsewhere!}`).toHaveLength(0)
 })
 
 test('a waiting job can be run at once or discarded', async () => {
@@ -130,7 +130,7 @@ test('a waiting job can be run at once or discarded', async () => {
   await page.getByText('The job was discarded without being done.').waitFor()
   const attempts = page.getByRole('list', { name: 'Attempts' })
   await attempts.getByText('ready to discarded: Nobody knows it').waitFor()
-  const acts = await sql`select act, reason from job_interventions where job_id = ${id} order by at`
+  const acts = await sql`select act, reason from job_acts where job_id = ${id} order by at`
   expect(acts.map(({ act, reason }) => [act, reason])).toEqual([
     ['run_now', 'It waits for no reason'],
     ['discard', 'Nobody knows it'],

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newIdsInOrder } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
-import { discardJob } from '#domain/interventions/act.ts'
-import { findJob } from '#domain/interventions/find.ts'
+import { discardJob } from '#domain/job-acts/act.ts'
+import { findJob } from '#domain/job-acts/find.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import {
   requestAct,
@@ -109,7 +109,7 @@ test('an act retries each of 300 parked jobs once, even if the worker is killed 
     actor: 'ada@example.com',
   })
   const [counts] = await deployment.sql`
-    select count(*)::integer as acts, count(distinct job_id)::integer as jobs from job_interventions
+    select count(*)::integer as acts, count(distinct job_id)::integer as jobs from job_acts
     where job_id = any(${ids}::uuid[]) and act = 'retry' and actor = 'ada@example.com' and reason = 'the provider is back'`
   expect(counts).toEqual({ acts: 300, jobs: 300 })
   const first = await findActItems(dashboard, id, { limit: 200 })
@@ -193,7 +193,7 @@ test('the act "run now" makes a scheduled job due, and refuses other jobs with a
     [running!]: 'The job is running: try again later.',
   })
   const job = (await findJob(dashboard, later!))!
-  expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', actor: 'ada@example.com' }] })
+  expect(job).toMatchObject({ attempt: 0, acts: [{ act: 'run_now', actor: 'ada@example.com' }] })
   expect(Date.parse(job.run_at!)).toBeLessThanOrEqual(Date.now() + 1_000)
 
   const unknown_job_act = await request({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'mistyped' })

@@ -199,9 +199,7 @@ test('an act with a filter has a result for each job, and a finished act cannot 
   expect(items.map(({ job_id, after }: any) => [job_id, after])).toEqual(ids.map((id) => [id, 'discarded']))
   expect((await operator.send('POST', `${path}/cancel`, {})).status).toBe(409)
   const job = (await operator.get(`/api/ops/jobs/${ids[0]}`)).body
-  expect(job.interventions).toMatchObject([
-    { actor: operator.email, act: 'discard', reason: 'nobody knows them' },
-  ])
+  expect(job.acts).toMatchObject([{ actor: operator.email, act: 'discard', reason: 'nobody knows them' }])
 })
 
 test('the outcome of an act is in the audit log of operators and of the tenant', async ({ world }) => {
@@ -313,7 +311,7 @@ test('an operator resolves whether a call with an unknown outcome took effect, a
     after: 'failed',
   })
   expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
-  expect((await job()).interventions).toMatchObject([
+  expect((await job()).acts).toMatchObject([
     { act: 'resolve', actor: operator.email, after: 'unknown' },
     { act: 'resolve', actor: operator.email, after: 'failed' },
   ])

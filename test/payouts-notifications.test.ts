@@ -2,7 +2,7 @@
 // and with late cancellations.
 import { describe, expect, onTestFinished } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
+import { discardJob, resolveAsFailed } from '#domain/job-acts/act.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { lookUpAfterMonth } from '#test/lookups.ts'

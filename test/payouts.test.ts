@@ -1,7 +1,7 @@
 // Payouts on each rail and in each status: accepted, processing, paid, refused, returned, canceled, manually failed.
 import { describe, expect } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
+import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/job-acts/act.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'

@@ -188,7 +188,7 @@ describe('no role has more rights than its process needs', () => {
       `delete from operator_acts`,
       `insert into operator_act_items select * from operator_act_items`,
       `update operator_act_items set after = 'ready'`,
-      `insert into job_interventions select * from job_interventions`,
+      `insert into job_acts select * from job_acts`,
       `update pauses set reason = null`,
       `update recurring_work set due_at = now()`,
       `insert into tenants select * from tenants`,
@@ -558,7 +558,7 @@ describe('readers', () => {
     for (const { tenant_id } of [world, other]) await world.sql.unsafe(old, [tenant_id])
     await runAs('worker', `select move_finished_jobs('-infinity', '${world.tenant_id}', 1000)`)
     await world.sql`
-      insert into job_interventions (tenant_id, id, job_id, actor, act, reason, before, after)
+      insert into job_acts (tenant_id, id, job_id, actor, act, reason, before, after)
       select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
       from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
     // No roll-up runs during this test.
@@ -643,7 +643,7 @@ describe('readers', () => {
     expect(secret.map(({ name }) => name)).toEqual([])
     // Columns with internal notes or names of operators.
     const internal = columns.filter(({ name }) =>
-      /^(proposals|pauses|job_interventions)\.(reason|actor|.*_by)$/.test(name),
+      /^(proposals|pauses|job_acts)\.(reason|actor|.*_by)$/.test(name),
     )
     expect(internal.map(({ name }) => name)).toEqual([])
   })

@@ -190,7 +190,7 @@ const TABLES_WITHOUT_RESOURCE: Record<string, string> = {
   idempotency_keys: 'protect rows of any resource',
   invitations: 'invite people',
   job_attempts: 'belong to jobs',
-  job_interventions: 'belong to jobs',
+  job_acts: 'belong to jobs',
   jobs: 'process rows of any resource',
   ledger_accounts: 'follows the rules of the ledger',
   ledger_transfers: 'follows the rules of the ledger',

@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
+import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/job-acts/act.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'

@@ -1,6 +1,6 @@
 // Tests notifications about verifications: in any order, late, repeated, and concurrent with manual decisions.
 import { describe, expect } from 'vitest'
-import { resolveAsFailed } from '#domain/interventions/act.ts'
+import { resolveAsFailed } from '#domain/job-acts/act.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import {

@@ -1,5 +1,5 @@
 // Formats jobs for a terminal.
-import type { JobDetail, ListedJob } from '#domain/interventions/find.ts'
+import type { JobDetail, ListedJob } from '#domain/job-acts/find.ts'
 
 /** A job on one line. */
 export function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJob): string {
@@ -20,7 +20,7 @@ export function formatJobLine({ id, state, parked, name, tenant, tenant_id, ...j
 
 /** A job with its attempts, calls, postings and operator acts. */
 export function formatJob(job: JobDetail): string {
-  const { attempts, calls, postings, interventions, ...facts } = job
+  const { attempts, calls, postings, acts, ...facts } = job
   const lines = Object.entries(facts).map(
     ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
   )
@@ -38,6 +38,6 @@ export function formatJob(job: JobDetail): string {
     ...rows('attempts', attempts),
     ...rows('calls', calls),
     ...rows('postings', postings),
-    ...rows('operator acts', interventions),
+    ...rows('operator acts', acts),
   ].join('\n')
 }

@@ -1,7 +1,7 @@
 // Performs an operator's command on a job and records it in the audit log.
 import type { Sql, Tx } from '#core/db.ts'
-import type { Act, ActResult } from '#domain/interventions/act.ts'
-import { findTenantOfJob } from '#domain/interventions/find.ts'
+import type { Act, ActResult } from '#domain/job-acts/act.ts'
+import { findTenantOfJob } from '#domain/job-acts/find.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 

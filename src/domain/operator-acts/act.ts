@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { AppError } from '#core/errors.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { JOB_FILTERS } from '../interventions/matching.ts'
+import { JOB_FILTERS } from '../job-acts/matching.ts'
 import { reasonText } from '../jobs/reason.ts'
 
 /** The maximum number of jobs of an act by filter; `more` reports that there were more. */

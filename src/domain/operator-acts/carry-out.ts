@@ -2,10 +2,10 @@
 // nor skips a job.
 import { z } from 'zod'
 import { databaseCode, isRowError, type Sql, type Tx } from '#core/db.ts'
-import { JOB_ACTIONS, type Act, type ActResult } from '../interventions/act.ts'
-import { matchingJobs } from '../interventions/matching.ts'
-import { resolveJob } from '../interventions/resolve.ts'
-import { refusalReason } from '../interventions/why-not.ts'
+import { JOB_ACTIONS, type Act, type ActResult } from '../job-acts/act.ts'
+import { matchingJobs } from '../job-acts/matching.ts'
+import { resolveJob } from '../job-acts/resolve.ts'
+import { refusalReason } from '../job-acts/why-not.ts'
 import { actFilterSchema, MAX_ACT_ITEMS, type OperatorAct } from './act.ts'
 
 /** The number of jobs in a step. The rows of these jobs are locked until the step ends. */

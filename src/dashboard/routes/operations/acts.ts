@@ -14,8 +14,8 @@ import {
   listActs,
   operatorActSchema,
 } from '#domain/operator-acts/act.ts'
-import { findTenantOfFilter, findTenantOfJob } from '#domain/interventions/find.ts'
-import { countJobs } from '#domain/interventions/search.ts'
+import { findTenantOfFilter, findTenantOfJob } from '#domain/job-acts/find.ts'
+import { countJobs } from '#domain/job-acts/search.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, requireOperator, type DashboardContext } from '../../context.ts'
 import { AUDIT_HEADER } from '../../on-record.ts'

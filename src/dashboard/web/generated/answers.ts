@@ -1043,7 +1043,7 @@ export interface Answers {
       outcome: string | null
       provider_reference: string | null
     }[]
-    interventions: {
+    acts: {
       /** ISO 8601 in UTC, with microseconds. */
       at: string
       actor: string

@@ -253,17 +253,14 @@ function timelineItems(job: JobDetails): TimelineItem[] {
           },
         ],
   )
-  const interventions = job.interventions.map((intervention): TimelineItem => ({
-    id: `act ${intervention.at}`,
-    at: intervention.at,
+  const acts = job.acts.map((act): TimelineItem => ({
+    id: `act ${act.at}`,
+    at: act.at,
     icon: KIND_ICONS.person,
-    name:
-      intervention.act === 'run_now'
-        ? 'Run now'
-        : intervention.act.charAt(0).toUpperCase() + intervention.act.slice(1),
-    note: intervention.actor,
-    changed: `${intervention.before} to ${intervention.after}: ${intervention.reason}`,
-    details: intervention,
+    name: act.act === 'run_now' ? 'Run now' : act.act.charAt(0).toUpperCase() + act.act.slice(1),
+    note: act.actor,
+    changed: `${act.before} to ${act.after}: ${act.reason}`,
+    details: act,
   }))
-  return [...attempts, ...calls, ...interventions].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
+  return [...attempts, ...calls, ...acts].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
 }

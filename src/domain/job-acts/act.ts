@@ -10,7 +10,7 @@ import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
 import { resourceNameOf, rootOf, rowIdOf, resourceOf } from '../resources.ts'
-import { settleAsFailedOf } from './index.ts'
+import { settleAsFailedOf } from './settle-as-failed.ts'
 import { matchesConditions, type JobConditions } from './matching.ts'
 
 /** An operator's act on a job. `only`: the conditions that the job must still meet, for an act by filter. */
@@ -46,7 +46,7 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
         max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state, before.lookup_only
-    ), ${recordIntervention(sql, 'retry', act)}
+    ), ${recordingAct(sql, 'retry', act)}
     select before.state as before, after.state as after, after.lookup_only from before cross join after`
   return done
 }
@@ -81,7 +81,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       update jobs j set state = 'discarded', finished_at = now(), request = j.request - 'sealed'
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${recordIntervention(sql, 'discard', act)}
+    ), ${recordingAct(sql, 'discard', act)}
     select before.state as before, after.state as after, false as lookup_only from before cross join after`
   return done
 }
@@ -98,7 +98,7 @@ async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
       update jobs j set run_at = now(), wakeup_sent_at = null
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${recordIntervention(sql, 'run_now', act)}
+    ), ${recordingAct(sql, 'run_now', act)}
     select before.state as before, after.state as after, false as lookup_only from before cross join after`
   return done
 }
@@ -123,7 +123,7 @@ export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string |
         wakeup_sent_at = null, max_attempts = j.attempt + ${MAX_ATTEMPTS}::integer
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
-    ), ${recordIntervention(sql, 'resolve', act)}
+    ), ${recordingAct(sql, 'resolve', act)}
     select before.state as before, after.state as after, true as lookup_only from before cross join after`
   return done
 }
@@ -159,7 +159,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
         lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
       from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
       returning j.*
-    ), ${recordIntervention(tx, 'resolve', act, tx`'failed'`)}
+    ), ${recordingAct(tx, 'resolve', act, tx`'failed'`)}
     select before.*, after.lease_token from before left join after on after.id = before.id`
   if (job === undefined) return undefined
   const { tenant_id, row_id: id, root_id, operation, provider_reference, lease_token } = job
@@ -243,7 +243,7 @@ function filterCondition(sql: Sql | Tx, { only }: Act): Fragment {
 }
 
 // The part of an act's statement that records the act. It reads the parts `before` and `after`.
-function recordIntervention(
+function recordingAct(
   sql: Sql | Tx,
   act: string,
   { actor, reason }: Act,
@@ -251,7 +251,7 @@ function recordIntervention(
 ): Fragment {
   return sql`
     recorded as (
-      insert into job_interventions (tenant_id, id, job_id, actor, act, reason, before, after)
+      insert into job_acts (tenant_id, id, job_id, actor, act, reason, before, after)
       select before.tenant_id, ${newId()}::uuid, before.id, ${actor}, ${act}, ${reason}, before.state, ${becomes}
       from before cross join after
     )`

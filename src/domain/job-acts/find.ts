@@ -65,7 +65,7 @@ const callView = z.object({
   outcome: z.string().nullable(),
   provider_reference: z.string().nullable(),
 })
-const intervention = z.object({
+const actView = z.object({
   at: timestamp,
   actor: z.string(),
   act: z.string(),
@@ -121,18 +121,18 @@ export const jobDetailSchema = listedJobSchema.extend({
   call: callOfJob.nullable(),
   attempts: z.array(attemptView),
   calls: z.array(callView),
-  interventions: z.array(intervention),
+  acts: z.array(actView),
   postings: z.array(posting),
 })
 export type JobDetail = z.output<typeof jobDetailSchema>
 
-/** A job with its attempts, calls and interventions, or undefined. */
+/** A job with its attempts, calls and acts, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefined> {
   const columns = sql`${jobColumns(sql)}, j.worker, j.lease_until`
   const [job] = await sql<
     Omit<
       JobDetail,
-      'resource' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions' | 'postings'
+      'resource' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'acts' | 'postings'
     >[]
   >`
     select ${listedColumns(sql)}, j.payload, j.max_attempts, j.request_id, j.worker, j.lease_until
@@ -158,8 +158,8 @@ export async function findJob(sql: Sql, id: string): Promise<JobDetail | undefin
       select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference
       from all_provider_calls
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
-    interventions: await sql<JobDetail['interventions']>`
-      select at, actor, act, reason, before, after from job_interventions
+    acts: await sql<JobDetail['acts']>`
+      select at, actor, act, reason, before, after from job_acts
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
     postings: await sql<JobDetail['postings']>`
       select created_at as at, kind, credit_account = 'available' as added, amount_minor, currency

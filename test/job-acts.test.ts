@@ -3,7 +3,7 @@
 import { expect } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { findJob, type ListedJob, type JobDetail } from '#domain/interventions/find.ts'
+import { findJob, type ListedJob, type JobDetail } from '#domain/job-acts/find.ts'
 import { requestedActSchema, requestAct, findAct } from '#domain/operator-acts/act.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findAuditEntries, type AuditEntry } from '#domain/people/audit-log.ts'
@@ -85,15 +85,13 @@ test('a refund without an effect is resolved as failed, and its reserved amount 
   expect(await findDetail(world, job_id)).toMatchObject({
     state: 'failed',
     calls: [{ outcome: 'declined' }],
-    interventions: [
-      { actor: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' },
-    ],
+    acts: [{ actor: 'ada', act: 'resolve', reason: 'as support told', before: 'unknown', after: 'failed' }],
   })
   const { stdout } = await jobs(world, 'show', job_id)
   expect(stdout).toMatch(/operator acts\n.* actor=ada {2}act=resolve {2}reason=as support told/)
   const repeated = await jobs(world, 'resolve', job_id, '--as', 'failed', ...BY)
   expect([repeated.code, repeated.stderr]).toEqual([1, expect.stringContaining('failed')])
-  await expect(world.sql`update job_interventions set actor = 'nobody'`).rejects.toThrow('append-only')
+  await expect(world.sql`update job_acts set actor = 'nobody'`).rejects.toThrow('append-only')
 })
 
 /** A new tenant with two refunds with an unknown effect, and a capture that waits for the end of a pause. */
@@ -117,7 +115,7 @@ async function createUnknownRefunds(world: World) {
   return { shop, tenant, refunds, statuses, capture, resume }
 }
 
-test('one command resolves all unknown jobs of a tenant and no other jobs, and records an intervention for each job', async ({
+test('one command resolves all unknown jobs of a tenant and no other jobs, and records an act for each job', async ({
   world,
 }) => {
   const { tenant, refunds, statuses, capture, resume } = await createUnknownRefunds(world)
@@ -135,7 +133,7 @@ test('one command resolves all unknown jobs of a tenant and no other jobs, and r
   for (const { job_id } of refunds)
     expect(await findDetail(world, job_id)).toMatchObject({
       state: 'failed',
-      interventions: [{ actor: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
+      acts: [{ actor: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
     })
   expect(await findDetail(world, other.job_id)).toMatchObject({ state: 'unknown' })
   await jobs(world, 'resolve', other.job_id, '--as', 'failed', ...BY)
@@ -306,7 +304,7 @@ test("a refund that was made manually is resolved with the refund's own referenc
   expect(stdout).toContain('looked up')
   await awaitRefundStatus(client, refund_id, 'succeeded')
   expect((await client.get(`/v1/refunds/${refund_id}`)).body).toMatchObject({ processor_reference: right.id })
-  expect((await findDetail(world, job_id)).interventions).toHaveLength(2)
+  expect((await findDetail(world, job_id)).acts).toHaveLength(2)
 })
 
 test("a parked job is listed as parked, and a retry repeats the job's call with its old key", async ({
@@ -384,11 +382,7 @@ test('a job without a provider call can be discarded, and then retried', async (
     expect(await jobs(world, act, id, ...BY)).toMatchObject({ code: 0, stderr: '' })
     expect(await findDetail(world, id)).toMatchObject({ state })
   }
-  expect((await findDetail(world, id)).interventions.map(({ act }) => act)).toEqual([
-    'discard',
-    'retry',
-    'discard',
-  ])
+  expect((await findDetail(world, id)).acts.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
   const acts = ['jobs.discard', 'jobs.retry', 'jobs.discard']
   expect(await auditEntriesOf(world, 'npm run jobs', 3)).toMatchObject(
     acts.map((action) => ({
@@ -410,7 +404,7 @@ test('an operator account without a name is recorded by its user id', async ({ w
     ...WITHOUT_USER_NAME,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
-  expect((await findDetail(world, id)).interventions).toMatchObject([{ actor: `uid ${process.getuid!()}` }])
+  expect((await findDetail(world, id)).acts).toMatchObject([{ actor: `uid ${process.getuid!()}` }])
 })
 
 test('a notification whose job was discarded is ignored, and a job in the history can be found', async ({
@@ -435,7 +429,7 @@ test('a notification whose job was discarded is ignored, and a job in the histor
   ])
   expect(await findDetail(world, id)).toMatchObject({
     state: 'discarded',
-    interventions: [{ act: 'discard' }],
+    acts: [{ act: 'discard' }],
   })
 })
 
