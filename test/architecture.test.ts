@@ -304,6 +304,33 @@ test('the search for shared names finds a name that two files export', () => {
   expect(sharedNames(Object.entries(files))).toEqual(['Place: a.ts, b.ts'])
 })
 
+/** Verbs that may not begin the name of a function that returns a part of a statement: alone, it does nothing. */
+const IMPERATIVE =
+  /^(?:add|append|assign|begin|cancel|check|claim|close|compute|count|create|delete|enqueue|erase|fence|find|finish|import|insert|judge|lift|list|lock|open|post|read|refuse|release|remove|reserve|resume|send|set|settle|store|suppress|update|write)(?:$|[A-Z])/
+const FRAGMENT_FUNCTION = /function (\w+)\((?:(?!\n\}|\bfunction )[\s\S])*?\): Fragment \{/g
+
+function fragmentFunctions(text: string): string[] {
+  return Array.from(text.matchAll(FRAGMENT_FUNCTION), ([, name]) => name!)
+}
+
+test('a function that returns a part of a statement is named by a gerund or a noun', async () => {
+  const files = [
+    ...(await readSources(['src/domain', 'src/jobs', 'src/workers', 'test/support/resource/src'])),
+  ]
+  const names = files.flatMap(([, text]) => fragmentFunctions(text))
+  expect(names.length).toBeGreaterThan(150)
+  expect(names.filter((name) => IMPERATIVE.test(name))).toEqual([])
+})
+
+test('the search for imperative names of fragments finds a verb', () => {
+  const text =
+    'export async function findRows(sql: Sql): Promise<Row[]> {\n}\nfunction storeKeys(\n  { a }: { a: 1 },\n): Fragment {\n}\n'
+  expect(fragmentFunctions(text)).toEqual(['storeKeys'])
+  expect(
+    ['storeKeys', 'insert', 'storingKeys', 'insertedRows', 'newEvents'].map((name) => IMPERATIVE.test(name)),
+  ).toEqual([true, true, false, false, false])
+})
+
 test('the terms of the glossary are in alphabetical order, and its files exist', async () => {
   const rows = (await readFile(join(ROOT, 'docs/glossary.md'), 'utf8'))
     .split('\n')

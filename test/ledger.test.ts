@@ -1,7 +1,7 @@
 // The ledger: each transfer is posted once, in balance, and never changed.
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
+import { listBalances, openingAccounts, postings } from '#domain/ledger.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
 import { capturedPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
 import { confirmAllCorrections } from '#test/proposals.ts'
@@ -163,7 +163,7 @@ describe('one statement with several transfers', () => {
   async function shopWith(world: World, ...currencies: string[]): Promise<string> {
     const { tenant_id } = await world.clientOf()
     for (const currency of currencies)
-      await openAccounts(
+      await openingAccounts(
         world.sql,
         world.sql`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`,
       )

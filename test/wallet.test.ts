@@ -1,7 +1,7 @@
 // The wallet: balances and their transactions, in the order in which they are posted.
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { openAccounts, postings } from '#domain/ledger.ts'
+import { openingAccounts, postings } from '#domain/ledger.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { capturedPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
@@ -152,7 +152,7 @@ describe('many transactions of several currencies', () => {
   test.beforeAll(async ({ world }) => {
     shop = await world.clientOf()
     for (const currency of CURRENCIES)
-      await openAccounts(
+      await openingAccounts(
         world.sql,
         world.sql`select ${shop.tenant_id}::uuid as tenant_id, ${currency} as currency`,
       )

@@ -75,7 +75,7 @@ export function eventDataView<Data extends Json>(type: string, data: Data): Data
  * event: `event_id`, `event` (an `EventType`) and the columns of the resource. An event stores the columns of the
  * resource's view.
  */
-export function insertEvents(sql: Sql | Tx, resource: ResourceName, new_events: Fragment): Fragment {
+export function insertingEvents(sql: Sql | Tx, resource: ResourceName, new_events: Fragment): Fragment {
   const data = objectOf(sql, 'new_events', Object.keys(resourceOf(resource).view.shape))
   return sql`
     insert into events (tenant_id, id, type, subject_id, data)

@@ -70,7 +70,7 @@ export function isKeyUsed(sql: Sql | Tx, resource?: ResourceName, route_rows = s
  * fingerprint, resource_id, job_id`. There is no "on conflict": when two requests use a key at the same time, the
  * second statement fails and is rolled back, and its request becomes a replay.
  */
-export function storeKeys(sql: Sql | Tx, resource: ResourceName, accepted: Fragment): Fragment {
+export function storingKeys(sql: Sql | Tx, resource: ResourceName, accepted: Fragment): Fragment {
   return sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, job_id)
     select tenant_id, idempotency_key, route, fingerprint, ${resource}, resource_id, job_id

@@ -9,7 +9,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
  * Each tenant has both, so that tenants never wait for each other's row locks. The `offset` forces one lookup per
  * currency.
  */
-export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
+export function openingAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
   return sql`
     insert into ledger_accounts (tenant_id, currency, name)
     select missing.tenant_id, missing.currency, account.name
@@ -161,7 +161,7 @@ export function postings(
         on credit.tenant_id = m.tenant_id and credit.currency = m.currency and credit.account = m.credit_account
       left join account available on available.tenant_id = m.tenant_id and available.currency = m.currency
         and available.account = 'available' and m.to_available is not null
-      ${to_reserve === undefined ? sql`` : refuseMissingAccounts(sql)}
+      ${to_reserve === undefined ? sql`` : refusingMissingAccounts(sql)}
     )`
 }
 
@@ -199,7 +199,7 @@ function movementsWithReservations(sql: Sql | Tx, to_reserve: Fragment): Fragmen
 
 // A reservation on a missing account would be lost silently. This part inserts an invalid transfer, which the table
 // refuses.
-function refuseMissingAccounts(sql: Sql | Tx): Fragment {
+function refusingMissingAccounts(sql: Sql | Tx): Fragment {
   return sql`
     union all
     select m.tenant_id, null, null, null, '', null, null, null, null, null, null, null from account m

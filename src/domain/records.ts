@@ -1,19 +1,19 @@
 // Creates, updates and archives recipients and merchants. An archived row remains, because other rows refer to it.
 import type { z } from 'zod'
 import { columnList, type Fragment, type Json, type Sql } from '#core/db.ts'
-import { insertEvents, type EventType } from './events.ts'
+import { insertingEvents, type EventType } from './events.ts'
 import {
   findByKeys,
   isKeyUsed,
   keyColumns,
-  storeKeys,
+  storingKeys,
   type IdempotentRequest,
   type KeyedResource,
   type KeyOnRoute,
 } from './idempotency.ts'
 import { createdWithin, type ListPage } from './pages.ts'
 import { resourceOf, type ResourceName, type RESOURCES } from './resources.ts'
-import { cancelLateVerification, cancelOpenVerification } from './verifications/cancel.ts'
+import { cancelLateVerification, cancelingVerification } from './verifications/cancel.ts'
 
 type RowOf<N extends ResourceName> = z.output<(typeof RESOURCES)[N]['view']>
 
@@ -69,8 +69,8 @@ export async function createRecord<N extends RecordResource>(
       from accepted a cross join jsonb_populate_record(null::${table}, ${sql.json(columns)}) n
       returning *
     ),
-    stored_keys as (${storeKeys(sql, resource, keys)}),
-    event as (${recordEvent(sql, resource, 'created', request.event_id)})
+    stored_keys as (${storingKeys(sql, resource, keys)}),
+    event as (${insertingRecordEvent(sql, resource, 'created', request.event_id)})
     select ${recordColumns(sql, resource)} from r`
   return row ?? 'key_used'
 }
@@ -97,7 +97,7 @@ export async function updateRecord<N extends RecordResource>(
       where r.tenant_id = ${tenant_id} and r.id = ${id} and to_jsonb(r) || ${changes_json}::jsonb <> to_jsonb(r)
       returning r.*
     ),
-    event as (${recordEvent(sql, resource, 'updated', event_id)})
+    event as (${insertingRecordEvent(sql, resource, 'updated', event_id)})
     select ${recordColumns(sql, resource)} from r`
   return row ?? (await findRecord(sql, resource, { tenant_id, id }))
 }
@@ -111,14 +111,14 @@ export async function archiveRecord<N extends RecordResource>(
 ): Promise<RecordOf<N> | undefined> {
   const subject = { tenant_id, subject_type: resource, subject_id: id }
   const [row] = await sql<RecordOf<N>[]>`
-    with ${cancelOpenVerification(sql, subject)},
+    with ${cancelingVerification(sql, subject)},
     r as (
       update ${sql(resourceOf(resource).table)} r set archived_at = clock_timestamp(), updated_at = clock_timestamp()
       from (select count(*) from open_verification) first
       where r.tenant_id = ${tenant_id} and r.id = ${id} and r.archived_at is null
       returning r.*
     ),
-    event as (${recordEvent(sql, resource, 'archived', event_id)})
+    event as (${insertingRecordEvent(sql, resource, 'archived', event_id)})
     select ${recordColumns(sql, resource)} from r`
   await cancelLateVerification(sql, subject)
   return row ?? (await findRecord(sql, resource, { tenant_id, id }))
@@ -181,12 +181,16 @@ function qualifiedColumns(sql: Sql, row: string, names: readonly string[]): Frag
 }
 
 /** The event of the row `r`. */
-function recordEvent(
+function insertingRecordEvent(
   sql: Sql,
   resource: RecordResource,
   event_name: 'created' | 'updated' | 'archived',
   event_id: string,
 ): Fragment {
   const type = `${resource}.${event_name}` satisfies EventType
-  return insertEvents(sql, resource, sql`select r.*, ${event_id}::uuid as event_id, ${type} as event from r`)
+  return insertingEvents(
+    sql,
+    resource,
+    sql`select r.*, ${event_id}::uuid as event_id, ${type} as event from r`,
+  )
 }

@@ -26,7 +26,7 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   provider: string
   operation: string
   /**
-   * The schema of the request that `enqueue` stores. The stored request is parsed again before it is sent, possibly
+   * The schema of the request that `enqueuing` stores. The stored request is parsed again before it is sent, possibly
    * by another version.
    */
   request: Request
@@ -93,7 +93,7 @@ export type ClaimedBy = { worker: string; lease_ms: number }
  * changes what is sent under a key. `run_at`: when the job is due. Default: at once. `claimed_by`: the worker that
  * has the job from the start.
  */
-export function enqueue(
+export function enqueuing(
   sql: Sql | Tx,
   job: JobDefinition,
   requested: Fragment,
@@ -127,7 +127,7 @@ export function isFromNewerVersion({ issues }: z.ZodError): boolean {
   return issues.every(({ code }) => code === 'unrecognized_keys')
 }
 
-/** The request of a job's call as JSON, to be selected as `request` for `enqueue`. */
+/** The request of a job's call as JSON, to be selected as `request` for `enqueuing`. */
 export function requestJson<Request extends z.ZodType>(
   sql: Sql | Tx,
   _job: JobDefinition<string, z.ZodType, CallDefinition<Request>>,

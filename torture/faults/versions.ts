@@ -42,8 +42,8 @@ export const paymentJobs = { collectPayment, `,
   },
   {
     file: 'src/domain/payments/request.ts',
-    from: 'requestJobs(sql, capturePayment, ',
-    to: 'requestJobs(sql, collectPayment, ',
+    from: 'enqueuingJobs(sql, capturePayment, ',
+    to: 'enqueuingJobs(sql, collectPayment, ',
   },
   {
     file: 'src/domain/payments/request.ts',

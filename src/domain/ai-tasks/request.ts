@@ -2,16 +2,16 @@
 import type { Json, Sql } from '#core/db.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
 import { requestJson } from '#jobs/job.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import {
   isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  storeKeys,
+  storingKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { requestJobs } from '../jobs/request.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
 import type { AiTask, AiTaskKind } from './ai-task.ts'
 import { aiTaskColumns } from './find.ts'
 import { isOpenTask } from './resource.ts'
@@ -53,9 +53,9 @@ export async function requestAiTasks(
       from accepted
       returning *
     ),
-    stored_keys as (${storeKeys(sql, 'ai_task', keys)}),
-    event as (${insertEvents(sql, 'ai_task', new_events)}),
-    job as (${requestJobs(sql, runAiTask, 'ai_task', sql`accepted`, request)})
+    stored_keys as (${storingKeys(sql, 'ai_task', keys)}),
+    event as (${insertingEvents(sql, 'ai_task', new_events)}),
+    job as (${enqueuingJobs(sql, runAiTask, 'ai_task', sql`accepted`, request)})
     select id, 'accepted' as result from t union all select ai_task_id, 'key_used' from requests where key_used`
   return new Map(rows.map(({ id, result }) => [id, result]))
 }
@@ -85,8 +85,8 @@ export async function cancelAiTask(
       where t.tenant_id = a.tenant_id and t.id = a.ai_task_id and ${isOpenTask(sql, 't')}
       returning t.*
     ),
-    stored_keys as (${storeKeys(sql, 'ai_task', keys)}),
-    event as (${insertEvents(sql, 'ai_task', new_events)})
+    stored_keys as (${storingKeys(sql, 'ai_task', keys)}),
+    event as (${insertingEvents(sql, 'ai_task', new_events)})
     select ${aiTaskColumns(sql)} from t`
   return row
 }

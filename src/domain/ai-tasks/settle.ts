@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
 import type { AiFailure } from '#core/outcome.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import type { AiTask } from './ai-task.ts'
 import { isOpenTask } from './resource.ts'
@@ -51,7 +51,7 @@ export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement
       where t.tenant_id = l.tenant_id and t.id = l.ai_task_id and ${isOpenTask(sql, 't')}
       returning t.*, l.event, l.event_id
     ),
-    event as (${insertEvents(sql, 'ai_task', sql`select * from t where event is not null`)}),
+    event as (${insertingEvents(sql, 'ai_task', sql`select * from t where event is not null`)}),
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

@@ -1,8 +1,8 @@
 // Creates, updates and deletes customers. Deletion erases personal data but not the row, because payments refer to it.
 import { isRolledBack, type Json, type Sql } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
-import { cancelLateVerification, cancelOpenVerification } from '../verifications/cancel.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storingKeys, type IdempotentRequest } from '../idempotency.ts'
+import { cancelLateVerification, cancelingVerification } from '../verifications/cancel.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
 
@@ -41,8 +41,8 @@ export async function createCustomers(
       from accepted
       returning *
     ),
-    stored_keys as (${storeKeys(sql, 'customer', keys)}),
-    event as (${insertEvents(sql, 'customer', new_events)})
+    stored_keys as (${storingKeys(sql, 'customer', keys)}),
+    event as (${insertingEvents(sql, 'customer', new_events)})
     select ${customerColumns(sql)} from c`
   const byId = new Map(rows.map((row) => [row.id, row]))
   return requests.map(({ customer_id }) => byId.get(customer_id) ?? 'key_used')
@@ -73,7 +73,7 @@ export async function updateCustomer(
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null and to_jsonb(c) || f <> to_jsonb(c)
       returning c.*
     ),
-    event as (${insertEvents(sql, 'customer', new_events)})
+    event as (${insertingEvents(sql, 'customer', new_events)})
     select ${customerColumns(sql)} from c`
   if (row !== undefined) return row
   const [existing] = await findCustomers(sql, [{ tenant_id, id }])
@@ -94,7 +94,7 @@ export async function deleteCustomer(
     select c.*, ${event_id}::uuid as event_id, ${'customer.deleted' satisfies EventType} as event from c`
   const subject = { tenant_id, subject_type: 'customer', subject_id: id } as const
   const [row] = await sql<Customer[]>`
-    with ${cancelOpenVerification(sql, subject)},
+    with ${cancelingVerification(sql, subject)},
     c as (
       update customers c set name = null, email = null, phone = null, metadata = '{}', updated_at = clock_timestamp(),
         deleted_at = clock_timestamp()
@@ -102,7 +102,7 @@ export async function deleteCustomer(
       where c.tenant_id = ${tenant_id} and c.id = ${id} and c.deleted_at is null
       returning c.*
     ),
-    event as (${insertEvents(sql, 'customer', new_events)}),
+    event as (${insertingEvents(sql, 'customer', new_events)}),
     erasure as (insert into erasures (tenant_id, customer_id) select tenant_id, id from c)
     select ${customerColumns(sql)} from c`
   await cancelLateVerification(sql, subject)

@@ -3,7 +3,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-import { enqueue } from '#jobs/job.ts'
+import { enqueuing } from '#jobs/job.ts'
 import { LEASE_MS, type ClaimedJob, type TenantShare } from '../jobs/claim.ts'
 import { dropUnwanted, isUnwanted } from './drop.ts'
 import {
@@ -120,7 +120,7 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
         and w.delivery_id = c.delivery_id
       returning w.*, c.nth, uuidv7() as job_id
     ),
-    job as (${enqueue(tx, sendDelivery, requested, tx`due_at`, claimed_by)} returning *)
+    job as (${enqueuing(tx, sendDelivery, requested, tx`due_at`, claimed_by)} returning *)
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
       j.payload, j.request_id, j.attempt, j.max_attempts, j.failures, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,

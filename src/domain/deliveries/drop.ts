@@ -1,6 +1,6 @@
 // Removes unwanted deliveries from backlogs, in batches.
 import type { Fragment, Tx } from '#core/db.ts'
-import { addStats, BUCKETS } from '../webhook-endpoints/numbers.ts'
+import { addingStats, BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { backlogsOf, type DueBacklog } from './backlogs.ts'
 
 /** The number of deliveries removed at once, from all backlogs together. */
@@ -54,7 +54,7 @@ export async function dropUnwanted(tx: Tx, backlogs: DueBacklog[]): Promise<numb
       where d.tenant_id = g.tenant_id and d.id = g.delivery_id and d.created_at = g.delivery_created_at
         and d.status <> 'delivered'
       returning d.tenant_id, d.endpoint_id, d.status
-    ), stats as (${addStats(
+    ), stats as (${addingStats(
       tx,
       tx`(
         select tenant_id, endpoint_id, ${BUCKETS.undelivered}::smallint as bucket from delivery

@@ -2,7 +2,7 @@
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
+import { isKeyUsed, keyColumns, storingKeys, type IdempotentRequest } from '../idempotency.ts'
 import { recoverySchema, type Recovery } from './recovery.ts'
 
 /**
@@ -47,7 +47,7 @@ export async function requestRecovery(
         where not exists (select from other)
         returning *
       ),
-      stored_keys as (${storeKeys(
+      stored_keys as (${storingKeys(
         tx,
         'webhook_recovery',
         tx`

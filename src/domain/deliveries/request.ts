@@ -1,8 +1,8 @@
 // Requests manual deliveries: tests and replays.
 import { isoText, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { replayDelivery, testDelivery } from '#jobs/deliveries.ts'
-import { enqueue } from '#jobs/job.ts'
-import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
+import { enqueuing } from '#jobs/job.ts'
+import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
 import type { Delivery } from './delivery.ts'
 import { deliveryColumns, isEndpointNotDeleted } from './find.ts'
 
@@ -38,8 +38,8 @@ export async function requestTest(
       where p.deleted_at is null and ${isBelowManualLimit(sql, sql`p.id`)}
       returning *
     ),
-    job as (${enqueue(sql, testDelivery, manualJob(sql, sql`'{}'::jsonb`))}),
-    stored_keys as (${storeKeys(sql, 'webhook_delivery', idempotencyRows(sql))})
+    job as (${enqueuing(sql, testDelivery, manualJob(sql, sql`'{}'::jsonb`))}),
+    stored_keys as (${storingKeys(sql, 'webhook_delivery', idempotencyRows(sql))})
     select ${deliveryColumns(sql)} from d`
   return row
 }
@@ -65,8 +65,8 @@ export async function requestReplay(
         select from events e
         where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at))
     ),
-    job as (${enqueue(sql, replayDelivery, manualJob(sql, sql`jsonb_build_object('key_id', a.key_id)`))}),
-    stored_keys as (${storeKeys(sql, 'webhook_delivery', idempotencyRows(sql))})
+    job as (${enqueuing(sql, replayDelivery, manualJob(sql, sql`jsonb_build_object('key_id', a.key_id)`))}),
+    stored_keys as (${storingKeys(sql, 'webhook_delivery', idempotencyRows(sql))})
     select ${deliveryColumns(sql)} from d`
   return row
 }

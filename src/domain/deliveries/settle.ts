@@ -1,8 +1,8 @@
 // Settles attempts: one statement writes the outcome with the job, the endpoint and the endpoint's statistics.
 import { isoText, type Fragment, type Sql } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
-import { addStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
+import { addingStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 
 /** An endpoint whose attempts have all failed for this long is disabled. */
 const DISABLE_AFTER_DAYS = 5
@@ -64,7 +64,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         and w.delivery_id = d.id
     ),
     ${endpointUpdates(sql)},
-    event as (${insertEvents(
+    event as (${insertingEvents(
       sql,
       'webhook_endpoint',
       sql`select e.*, uuidv7() as event_id, ${disabled} as event from endpoint e where e.is_announced`,
@@ -76,7 +76,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
           when attempt is not null then ${BUCKETS.failed_attempt}::smallint end),
         (case when result in ('failed', 'exhausted') then ${BUCKETS.undelivered}::smallint end)) as b(bucket)
       where b.bucket is not null and counts
-    ), stats as (${addStats(sql, sql`counted`)}),
+    ), stats as (${addingStats(sql, sql`counted`)}),
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map(({ id }) => id))

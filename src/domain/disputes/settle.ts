@@ -1,7 +1,7 @@
 // Settles disputes: one statement imports or updates a dispute, posts its movements, and inserts its events.
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import { columnList, isoText, violatedConstraint, type Fragment, type Sql } from '#core/db.ts'
-import { insertEvents } from '../events.ts'
+import { insertingEvents } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { PAYMENT_EVENTS, paymentEventSchema } from '../payments/payment.ts'
 import { paymentDisputeSchema, type Dispute } from './dispute.ts'
@@ -94,7 +94,7 @@ export async function settleDispute(
         from d where p.tenant_id = d.tenant_id and p.id = d.payment_id
         returning p.*
       ),
-      event as (${insertEvents(sql, 'payment', new_events)}),
+      event as (${insertingEvents(sql, 'payment', new_events)}),
       ${postings(sql, newTransfers(sql), undefined, { by_reference: true })}
       select id from written`
     return row

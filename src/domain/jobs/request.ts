@@ -1,13 +1,13 @@
 // Enqueues the jobs of requests, as a part of the statement that accepts the requests.
 import type { Fragment, Sql } from '#core/db.ts'
-import { enqueue, type JobDefinition } from '#jobs/job.ts'
+import { enqueuing, type JobDefinition } from '#jobs/job.ts'
 import type { ResourceName } from '../resources.ts'
 
 /**
  * Enqueues a job for each of `rows`, which have the columns of a `JobRequest` and the id of their resource.
  * `request`: the stored request of the job's call.
  */
-export function requestJobs(
+export function enqueuingJobs(
   sql: Sql,
   job: JobDefinition,
   resource: ResourceName,
@@ -20,5 +20,5 @@ export function requestJobs(
       will_wake,
       null::text as dedupe_key, request_id ${request === undefined ? sql`` : sql`, ${request} as request`}
     from ${rows}`
-  return enqueue(sql, job, requested)
+  return enqueuing(sql, job, requested)
 }

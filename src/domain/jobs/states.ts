@@ -47,13 +47,13 @@ export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
       count(*) filter (where stage = 'parked') as parked,
       coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s
     from (
-      select queue, run_at, ${openStage(sql)} as stage from jobs where finished_at is null
+      select queue, run_at, ${stageOfOpenJob(sql)} as stage from jobs where finished_at is null
     ) j
     group by queue`
 }
 
 /** The stage of an open job: `parked`, `unknown`, `running`, `due` or `later`. */
-export function openStage(sql: Sql | Tx): Fragment {
+export function stageOfOpenJob(sql: Sql | Tx): Fragment {
   return sql`
     case when run_at = 'infinity' then 'parked' when unknown_since is not null then 'unknown'
       when state = 'running' then 'running' when run_at <= now() then 'due' else 'later' end`

@@ -3,7 +3,7 @@ import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import type { MessageFailure } from '#core/outcome.ts'
-import { insertEvents } from '../events.ts'
+import { insertingEvents } from '../events.ts'
 import { messageColumns } from './find.ts'
 import type { MessageStatus, StoredRecipient } from './message.ts'
 import { awaitsRetry } from './resource.ts'
@@ -72,7 +72,7 @@ export async function beginMessages(
         begun_at = clock_timestamp(), updated_at = clock_timestamp()
       from checked where m.tenant_id = checked.tenant_id and m.id = checked.id
       returning m.*, checked.event_id, checked.is_first_send, checked.settled, checked.open as recipients_left
-    ), event as (${insertEvents(
+    ), event as (${insertingEvents(
       sql,
       'message',
       sql`

@@ -1,7 +1,7 @@
 // Cancels messages before they are sent.
 import type { Sql } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storingKeys, type IdempotentRequest } from '../idempotency.ts'
 import { allMessageColumns } from './find.ts'
 import type { MessageRow } from './message.ts'
 
@@ -27,8 +27,8 @@ export async function cancelMessage(
       where not a.key_used and m.tenant_id = a.tenant_id and m.id = a.message_id and m.status in ('scheduled', 'queued')
       returning m.*, a.event_id, a.route, a.fingerprint, a.idempotency_key as request_key
     ),
-    stored_keys as (${storeKeys(sql, 'message', keys)}),
-    event as (${insertEvents(sql, 'message', new_events)})
+    stored_keys as (${storingKeys(sql, 'message', keys)}),
+    event as (${insertingEvents(sql, 'message', new_events)})
     select g.key_used, m.* from requests g left join (select ${allMessageColumns(sql)} from m) m on true`
   const { key_used, ...message } = row!
   if (key_used) return 'key_used'

@@ -3,7 +3,7 @@
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql } from '#core/db.ts'
-import { insertEvents } from '../events.ts'
+import { insertingEvents } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { suppressing, type NewSuppression } from '../suppressions/settle.ts'
 import type { MessageRequest } from './request.ts'
@@ -76,9 +76,9 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
     ),
     ${suppressing(sql, opted_out)},
     lifted as (${liftingSuppressions(sql)}),
-    lifted_event as (${insertEvents(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
+    lifted_event as (${insertingEvents(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
     received as (${insertingMessages(sql)}),
-    received_event as (${insertEvents(sql, 'message', new_events)}),
+    received_event as (${insertingEvents(sql, 'message', new_events)}),
     notification as (
       update notifications n set state = case when inbound.tenants = '[]' then 'ignored' else 'applied' end,
         applied_at = clock_timestamp(), reason = case when inbound.tenants = '[]' then n.reason end, parked_at = null,

@@ -2,10 +2,10 @@
 // job.
 import type { Channel } from '#core/addresses.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
 import { sendEmail, sendSms } from '#jobs/messages.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
 import { messageColumns } from './find.ts'
 import { countingMessages, type MessageLimit, type MessageLimits } from './limits.ts'
 import { CHANNEL_PROVIDERS, type MessageRow } from './message.ts'
@@ -93,9 +93,9 @@ export async function requestMessages(
       from accepted a cross join jsonb_array_elements_text(a.attachments) with ordinality as f(content, nth)
       where a.status <> 'suppressed'
     ),
-    stored_keys as (${storeKeys(sql, 'message', keys)}),
-    event as (${insertEvents(sql, 'message', new_events)}),
-    job as (${enqueue(sql, job, sendJobs(sql, job), sql`coalesce(send_at, now())`)})
+    stored_keys as (${storingKeys(sql, 'message', keys)}),
+    event as (${insertingEvents(sql, 'message', new_events)}),
+    job as (${enqueuing(sql, job, jobsToSend(sql, job), sql`coalesce(send_at, now())`)})
     select message_id, result, address, retry_after_s, ${messageColumns(sql, ['recipients'])}
     from (
       select m.*, id as message_id, 'accepted' as result, null as address, null::integer as retry_after_s from m
@@ -161,7 +161,7 @@ function checkingRecipients(sql: Sql | Tx, channel: Channel): Fragment {
 }
 
 /** The jobs of messages with at least one recipient that is not suppressed. */
-function sendJobs(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
+function jobsToSend(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
   const has_files = sql`jsonb_array_length(attachments) > 0`
   return sql`
     select job_id, tenant_id, message_id as resource_id, jsonb_build_object('message_id', message_id) as payload,

@@ -5,7 +5,7 @@ import { isDuplicateReference, type Fragment, type Sql, type Tx } from '#core/db
 import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { sendEmail } from '#jobs/messages.ts'
-import { insertEvents } from '../events.ts'
+import { insertingEvents } from '../events.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { assigning } from '../notifications/settle.ts'
 import { suppressing } from '../suppressions/settle.ts'
@@ -110,7 +110,7 @@ async function settleUpdates(sql: Sql | Tx, settlements: MessageSettlement[]): P
       returning m.*, s.job_id, s.changes_status, s.notification_id, s.status_event_id, s.recipient_event_id,
         case when s.has_recipient_event then s.recipient_event end as recipient_event, s.changed_recipients
     ),
-    event as (${insertEvents(sql, 'message', newEvents(sql))}),
+    event as (${insertingEvents(sql, 'message', newEvents(sql))}),
     ${suppressing(sql, newSuppressions(sql))},
     ${assigning(sql, 'message')},
     ${resumingJobs(sql)},

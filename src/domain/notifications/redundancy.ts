@@ -11,7 +11,7 @@ import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf, rootOf } fro
  * that a resource lists are compared. Everything else needs a lookup: other amounts, a row with an open drift, a row
  * without the provider's id.
  */
-export function judgeRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
+export function judgingRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
   const rows = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {
     const { table, at_provider } = providerResourceOf(resource)
     if (at_provider.isRedundant === undefined) return []

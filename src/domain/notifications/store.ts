@@ -2,8 +2,8 @@
 import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { applyNotification } from '#jobs/notifications.ts'
-import { enqueue } from '#jobs/job.ts'
-import { judgeRedundancy } from './redundancy.ts'
+import { enqueuing } from '#jobs/job.ts'
+import { judgingRedundancy } from './redundancy.ts'
 import type { Notification } from './notification.ts'
 
 /** A received notification. */
@@ -15,7 +15,7 @@ export type Arrival = Notification & {
    * with a new key, the object may be a duplicate.
    */
   created_for?: Json | null
-  /** The reported status, as `judgeRedundancy` reads it; null if only a lookup can find the status. */
+  /** The reported status, as `judgingRedundancy` reads it; null if only a lookup can find the status. */
   reported: Json | null
   /** Whether this process sends a wake-up right after the commit, if the notification gets a job. */
   will_wake: boolean
@@ -81,7 +81,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
           will_wake boolean,
         request_id text, is_relevant boolean, created_for jsonb, reported jsonb)
       order by provider, account, event_id, will_wake
-    ), ${judgeRedundancy(sql, arrived)},
+    ), ${judgingRedundancy(sql, arrived)},
     judgement as (
       select judged.*, case
           when not is_relevant and not ${wasCallRepeated(sql)} then 'ignored'
@@ -105,7 +105,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       on conflict do nothing
       returning id, state
     ),
-    job as (${enqueue(sql, applyNotification, jobsToApply(sql, to_apply))})
+    job as (${enqueuing(sql, applyNotification, jobsToApply(sql, to_apply))})
     select stored.id, stored.state, judgement.tenant_id, judgement.resource, judgement.resource_id
     from stored join judgement on judgement.id = stored.id`
 }
@@ -121,7 +121,7 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
     where n.state = 'waiting' and n.due_at <= now() order by n.due_at limit ${limit} for update skip locked`
   const compared = sql`
     due as materialized (${due}),
-    ${judgeRedundancy(sql, sql`select *, true as is_relevant from due`)},
+    ${judgingRedundancy(sql, sql`select *, true as is_relevant from due`)},
     judgement as (
       select judged.id, judged.tenant_id, judged.resource, judged.resource_id, case
           when is_redundant then 'applied'
@@ -172,7 +172,7 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
       returning n.id, n.state, n.provider, n.account, n.event_id, old.reported ->> 'request_id' as request_id,
         judgement.tenant_id, judgement.resource, judgement.resource_id
     ),
-    job as (${enqueue(sql, applyNotification, jobsToApply(sql, to_apply))})
+    job as (${enqueuing(sql, applyNotification, jobsToApply(sql, to_apply))})
     select id, state, event_id, request_id, tenant_id, resource, resource_id from written`
 }
 
@@ -200,7 +200,7 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
         and j.generation > 1 offset 0))`
 }
 
-/** The rows for `enqueue`, from notifications with `id, provider, account, event_id, will_wake, request_id`. */
+/** The rows for `enqueuing`, from notifications with `id, provider, account, event_id, will_wake, request_id`. */
 function jobsToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
   return sql`
     select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as resource_id,

@@ -2,7 +2,7 @@
 // updates the roll-ups.
 import type { Sql } from '#core/db.ts'
 import { visitTenants } from '../jobs/claimable.ts'
-import { openStage } from '../jobs/states.ts'
+import { stageOfOpenJob } from '../jobs/states.ts'
 
 /**
  * The age in seconds of the oldest due job of each queue. Queues without due jobs are omitted; paused jobs count as
@@ -16,7 +16,7 @@ export async function findOldestDueAges(sql: Sql, queues: readonly string[]): Pr
     cross join lateral (
       select j.run_at from jobs j
       where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
-        and ${openStage(sql)} = 'due'
+        and ${stageOfOpenJob(sql)} = 'due'
       order by j.priority, j.run_at limit 1
     ) oldest
     group by v.queue`

@@ -1,7 +1,7 @@
 // Finds payments with an expiring or expired hold, and payments whose buyer never acted.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 
 /** Inserts one event for each hold that expires within a day. At most `limit` payments; returns the count. */
 export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
@@ -22,7 +22,7 @@ export async function warnOfExpiry(sql: Sql, limit: number): Promise<number> {
       where p.tenant_id = a.tenant_id and p.id = a.id and p.status = 'authorized' and p.capture_expiry_warned_at is null
       returning p.*, a.event_id
     )
-    ${insertEvents(sql, 'payment', new_events)}
+    ${insertingEvents(sql, 'payment', new_events)}
     returning id`
   return rows.length
 }

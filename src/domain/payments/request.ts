@@ -4,17 +4,17 @@ import type { Fragment, Json, Sql } from '#core/db.ts'
 import { withInexactCurrencies } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { requestJson } from '#jobs/job.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import {
   isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  storeKeys,
+  storingKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { requestJobs } from '../jobs/request.ts'
-import { openAccounts } from '../ledger.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
+import { openingAccounts } from '../ledger.ts'
 
 type PaymentJobRequest = JobRequest & { payment_id: string }
 
@@ -78,10 +78,10 @@ export async function createPayments(
       from accepted
       returning *
     ),
-    opened as (${openAccounts(sql, currencies)}),
-    stored_keys as (${storeKeys(sql, 'payment', keys)}),
-    event as (${insertEvents(sql, 'payment', new_events)}),
-    job as (${requestJobs(sql, authorizePayment, 'payment', sql`accepted`, request)})
+    opened as (${openingAccounts(sql, currencies)}),
+    stored_keys as (${storingKeys(sql, 'payment', keys)}),
+    event as (${insertingEvents(sql, 'payment', new_events)}),
+    job as (${enqueuingJobs(sql, authorizePayment, 'payment', sql`accepted`, request)})
     select id, 'accepted' as result from p union all select payment_id, 'key_used' from requests where key_used`
   return new Map(rows.map(({ id, result }) => [id, result]))
 }
@@ -109,8 +109,8 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ),
-    stored_keys as (${storeKeys(sql, 'payment', keys)}),
-    job as (${requestJobs(sql, capturePayment, 'payment', sql`p`, request)})
+    stored_keys as (${storingKeys(sql, 'payment', keys)}),
+    job as (${enqueuingJobs(sql, capturePayment, 'payment', sql`p`, request)})
     select id from p`
   return new Set(rows.map((row) => row.id))
 }
@@ -150,8 +150,8 @@ export async function requestCancels(
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning p.id, p.status, l.*, p.processor_reference
     ),
-    stored_keys as (${storeKeys(sql, 'payment', keys)}),
-    job as (${requestJobs(sql, cancelPayment, 'payment', canceling, request)})
+    stored_keys as (${storingKeys(sql, 'payment', keys)}),
+    job as (${enqueuingJobs(sql, cancelPayment, 'payment', canceling, request)})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }
@@ -178,7 +178,7 @@ export async function joinCancel(
         and (a.reason is null or a.reason = p.cancellation_reason)
         and (p.status = 'canceling' or (p.status = 'pending' and p.cancel_requested_at is not null))
       where not ${isKeyUsed(sql)}
-    ), stored_keys as (${storeKeys(sql, 'payment', sql`select * from joined`)})
+    ), stored_keys as (${storingKeys(sql, 'payment', sql`select * from joined`)})
     select job_id from joined`
   return joined
 }

@@ -3,12 +3,12 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelDuplicatePayment, cancelPayment } from '#jobs/payments.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
 import { finishing, fencing, settleJobs, type FailedRow, type Settlement } from '../jobs/settle.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
-import { requestLookups } from '../reconciliation/lookups.ts'
+import { requestingLookups } from '../reconciliation/lookups.ts'
 import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import type { PaymentStatus } from './payment.ts'
 
@@ -94,12 +94,12 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       ) p
     ), ${exceptDuplicates(sql, too_late)},
     p as (${updatingPayments(sql)}),
-    event as (${insertEvents(sql, 'payment', new_events)}),
+    event as (${insertingEvents(sql, 'payment', new_events)}),
     ${postings(sql, captureTransfers(sql))},
-    follow_up as (${enqueue(sql, cancelPayment, cancellationJobs(sql))}),
+    follow_up as (${enqueuing(sql, cancelPayment, cancellationJobs(sql))}),
     ${assigning(sql, 'payment')},
     ${resuming(sql, references)},
-    ${requestLookups(sql, 'payment', sql`select * from duplicate`)},
+    ${requestingLookups(sql, 'payment', sql`select * from duplicate`)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

@@ -4,15 +4,15 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { requestJson } from '#jobs/job.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import {
   isKeyUsed,
   jobRequestColumns,
-  storeKeys,
+  storingKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { requestJobs } from '../jobs/request.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
 import { freeing } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
@@ -73,9 +73,9 @@ export async function requestPayoutFail(
         l.fingerprint,
         l.request_id, l.idempotency_key as request_key
     ),
-    stored_keys as (${storeKeys(sql, 'payout', keys)}),
-    event as (${insertEvents(sql, 'payout', new_events)}),
-    job as (${requestJobs(sql, cancelPayout, 'payout', canceling, cancel)}),
+    stored_keys as (${storingKeys(sql, 'payout', keys)}),
+    event as (${insertingEvents(sql, 'payout', new_events)}),
+    job as (${enqueuingJobs(sql, cancelPayout, 'payout', canceling, cancel)}),
     ${freeing(sql, failed)}
     select g.key_used, p.accepted, p.awaited_job_id as job_id from requests g left join p on true`
   const { key_used, ...fail } = row!
@@ -109,7 +109,7 @@ export async function forcePayoutFail(
       where p.tenant_id = ${tenant_id} and p.id = ${payout_id} and p.open
       returning *
     ),
-    event as (${insertEvents(tx, 'payout', new_events)}),
+    event as (${insertingEvents(tx, 'payout', new_events)}),
     ${freeing(tx, tx`select * from p`)}
     select ${payoutColumns(tx)}, call_started_at is not null or processor_reference is not null as may_be_paid from p`
   return payout

@@ -2,16 +2,16 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { requestJson } from '#jobs/job.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import {
   isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  storeKeys,
+  storingKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { requestJobs } from '../jobs/request.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
 import { freeing, reserving } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
@@ -98,9 +98,9 @@ export async function requestPayouts(
       from accepted order by tenant_id, idempotency_key
       returning *
     ),
-    stored_keys as (${storeKeys(sql, 'payout', keys)}),
-    event as (${insertEvents(sql, 'payout', new_events)}),
-    job as (${requestJobs(sql, createPayout, 'payout', sql`accepted`, request)})
+    stored_keys as (${storingKeys(sql, 'payout', keys)}),
+    event as (${insertingEvents(sql, 'payout', new_events)}),
+    job as (${enqueuingJobs(sql, createPayout, 'payout', sql`accepted`, request)})
     select result.*, p.*
     from (
       select payout_id, available_minor, case when reserved then 'accepted' else 'insufficient_balance' end as result
@@ -161,9 +161,9 @@ export async function requestPayoutCancels(
       returning p.*, l.payout_id, l.accepted, l.job_id, l.event_id, l.will_wake, l.route, l.fingerprint, l.request_id,
         l.request_key
     ),
-    stored_keys as (${storeKeys(sql, 'payout', keys)}),
-    event as (${insertEvents(sql, 'payout', new_events)}),
-    job as (${requestJobs(sql, cancelPayout, 'payout', canceling, request)}),
+    stored_keys as (${storingKeys(sql, 'payout', keys)}),
+    event as (${insertingEvents(sql, 'payout', new_events)}),
+    job as (${enqueuingJobs(sql, cancelPayout, 'payout', canceling, request)}),
     ${freeing(sql, canceled)}
     select id, accepted from p`
   return new Map(rows.map(({ id, accepted }) => [id, accepted]))
@@ -187,7 +187,7 @@ export async function joinPayoutEnd(
       join payouts p on p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
         and (p.cancel_requested_at is not null or p.fail_requested_at is not null)
       where not ${isKeyUsed(sql)}
-    ), stored_keys as (${storeKeys(sql, 'payout', sql`select * from joined`)})
+    ), stored_keys as (${storingKeys(sql, 'payout', sql`select * from joined`)})
     select job_id from joined`
   return joined
 }
@@ -200,11 +200,11 @@ export async function joinPayoutCancel(
   sql: Sql,
   request: IdempotentRequest & { tenant_id: string; payout_id: string },
 ): Promise<{ job_id: string | null } | undefined> {
-  return await joinPayoutEnd(sql, request, cancelJobOf(sql))
+  return await joinPayoutEnd(sql, request, cancellationJobOf(sql))
 }
 
 /** The open job that cancels the payout of the request `a` at the processor. */
-function cancelJobOf(sql: Sql): Fragment {
+function cancellationJobOf(sql: Sql): Fragment {
   return sql`(
     select j.id from jobs j
     where j.tenant_id = a.tenant_id and j.resource_id = a.payout_id and j.name = ${cancelPayout.name}

@@ -3,13 +3,13 @@
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
 import { closeDrift } from '../reconciliation/drift.ts'
-import { requestLookups } from '../reconciliation/lookups.ts'
+import { requestingLookups } from '../reconciliation/lookups.ts'
 import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 
 /**
@@ -74,12 +74,12 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
         returned_transfer_id uuid, follow_up_job_id uuid, notification_id uuid)
     ), ${computingTransitions(sql)},
     p as (${updatingPayouts(sql)}),
-    event as (${insertEvents(sql, 'payout', newEvents(sql))}),
+    event as (${insertingEvents(sql, 'payout', newEvents(sql))}),
     ${postings(sql, newTransfers(sql), releasedReservations(sql), { by_reference: true })},
     follow_up as (${followUp(sql)}),
     ${assigning(sql, 'payout')},
     ${resuming(sql, references)},
-    ${requestLookups(sql, 'payout', contradictions(sql))},
+    ${requestingLookups(sql, 'payout', contradictions(sql))},
     ${finishing(sql, retryDelay(sql))}
     select job.id, p.tenant_id, p.id as resource_id,
       p.status_before = 'failed' and p.not_sent and p.processor_reference is null as never_created
@@ -245,7 +245,7 @@ function contradictions(sql: Sql | Tx): Fragment {
  */
 function followUp(sql: Sql | Tx): Fragment {
   const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })
-  return enqueue(
+  return enqueuing(
     sql,
     cancelPayout,
     sql`

@@ -2,7 +2,7 @@
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Json, Sql, Tx } from '#core/db.ts'
-import { openAccounts } from '../ledger.ts'
+import { openingAccounts } from '../ledger.ts'
 import { appendAuditEntry, type Actor } from '../people/audit-log.ts'
 import { EXPIRES_HOURS, MAX_OPEN_PROPOSALS, type Proposed } from './proposal.ts'
 
@@ -40,7 +40,7 @@ export async function propose(
         message: `${MAX_OPEN_PROPOSALS} proposals wait for a decision: decide or cancel some first.`,
       })
     if (currency !== null)
-      await openAccounts(tx, tx`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`)
+      await openingAccounts(tx, tx`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`)
     const details = { kind, reason, ...detailsOf(target) }
     return { id, seq: await appendEntry(tx, by(tenant_id), 'proposals.propose', id, details) }
   })

@@ -2,7 +2,7 @@
 // object. A duplicate that can be undone is canceled.
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
 import { authorizePayment, cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification, createVerification } from '#jobs/verifications.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
@@ -79,7 +79,7 @@ export function cancelingDuplicates(
         select fenced.job_id, fenced.request_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
           tenant_id uuid, ${row_id} uuid, reference text, notification_id uuid, cancel_job_id uuid)
       ),
-      canceling as (${enqueue(sql, canceled_by, requested)} on conflict do nothing),
+      canceling as (${enqueuing(sql, canceled_by, requested)} on conflict do nothing),
       ${assigning(sql, resource)},
       ${finishing(sql)}
       select id from job`

@@ -151,7 +151,7 @@ export function requestLookup(
  * `lookups` selects `provider, reference, name` as for `requestLookup`. Each is stored as a waiting notification
  * without a reported status: it gets its job when it is compared.
  */
-export function requestLookups(sql: Sql | Tx, resource: ResourceName, lookups: Fragment): Fragment {
+export function requestingLookups(sql: Sql | Tx, resource: ResourceName, lookups: Fragment): Fragment {
   return sql`
     lookup as (
       insert into notifications (id, provider, event_id, kind, object_id, payload, state, reported, due_at)

@@ -2,9 +2,9 @@
 import type { Json, Sql } from '#core/db.ts'
 import { withInexactCurrencies } from '#core/money.ts'
 import { createRefund } from '#jobs/refunds.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
 
 export type RefundRequest = JobRequest & {
   payment_id: string
@@ -66,9 +66,9 @@ export async function requestRefunds(
       from p
       returning *
     ),
-    stored_keys as (${storeKeys(sql, 'refund', keys)}),
-    event as (${insertEvents(sql, 'refund', new_events)}),
-    job as (${enqueue(sql, createRefund, to_refund)})
+    stored_keys as (${storingKeys(sql, 'refund', keys)}),
+    event as (${insertingEvents(sql, 'refund', new_events)}),
+    job as (${enqueuing(sql, createRefund, to_refund)})
     select id, 'accepted' as result from r union all select refund_id, 'key_used' from requests where key_used`
   return new Map(rows.map(({ id, result }) => [id, result]))
 }

@@ -2,7 +2,7 @@
 import { newId } from '#core/ids.ts'
 import { violatedConstraint, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
 import { findRefundByReference } from './find.ts'
@@ -87,7 +87,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       where p.tenant_id = c.tenant_id and p.id = c.payment_id
         and (c.status <> c.status_before or c.out_minor <> c.out_minor_before)
     ),
-    event as (${insertEvents(sql, 'refund', new_events)}),
+    event as (${insertingEvents(sql, 'refund', new_events)}),
     ${postings(sql, newTransfers(sql))},
     ${assigning(sql, 'payment')},
     ${resuming(sql, references)},
@@ -172,7 +172,7 @@ export async function importRefund(
           amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
       ),
-      event as (${insertEvents(sql, 'refund', new_events)}),
+      event as (${insertingEvents(sql, 'refund', new_events)}),
       ${resuming(sql, references)}
       select id from r`
     return row

@@ -3,12 +3,12 @@ import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { renewRun, type Run } from '../jobs/recurring.ts'
-import { openStage } from '../jobs/states.ts'
+import { stageOfOpenJob } from '../jobs/states.ts'
 import { ZERO_OPEN, STAGES, type Counter, type OpenFigures } from './columns.ts'
 import { BOUNDS_LITERAL } from './histograms.ts'
 import { addToRollups, writeRollups, type RollupRows } from './rows.ts'
 import { awaitedTimeSchema, isSettled, readTransactions } from './settled-time.ts'
-import { addTenants, closeTenantHours } from './tenant-rows.ts'
+import { addingTenants, closeTenantHours } from './tenant-rows.ts'
 
 /** Samples of open jobs take at most a hundredth of the database's time. */
 const SAMPLE_SHARE = 100
@@ -118,7 +118,7 @@ async function findFinished(
         (select ${columns} from job_history ${next})
       ) j
       order by finished_at, id limit ${limit}
-    ), ${addTenants(tx)}, scale as materialized (
+    ), ${addingTenants(tx)}, scale as materialized (
       -- The bounds are parsed once: parsing them for each row would take five times as long as everything else.
       select ${BOUNDS_LITERAL}::text::float8[] as bounds
     ), counted as (
@@ -161,7 +161,8 @@ async function sample(
       coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s,
       count(*) filter (where created_at < ${at}) as open_then
     from (
-      select queue, name, run_at, created_at, refused_since is not null as refused, in_doubt, ${openStage(tx)} as stage
+      select queue, name, run_at, created_at, refused_since is not null as refused, in_doubt,
+        ${stageOfOpenJob(tx)} as stage
       from jobs where finished_at is null
       union all
       select queue, name, run_at, created_at, false, false, 'finished' from jobs where finished_at >= ${at}

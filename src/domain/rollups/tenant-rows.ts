@@ -10,7 +10,7 @@ const MAX_PER_HOUR = 50
  * The parts of a statement that add the jobs of `picked` to the per-minute rows of their tenants. Tenants with a row
  * keep it; the others get one in the order of their job counts, up to the limit.
  */
-export function addTenants(tx: Tx): Fragment {
+export function addingTenants(tx: Tx): Fragment {
   return tx`
     share as (
       select date_trunc('minute', finished_at) as at, queue, tenant_id, count(*) as finished,

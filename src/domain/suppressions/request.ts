@@ -1,7 +1,7 @@
 // Suppresses an address manually, and deletes suppressions.
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storingKeys, type IdempotentRequest } from '../idempotency.ts'
 import { suppressionColumns, type SuppressionRow } from './find.ts'
 import type { Suppression } from './suppression.ts'
 
@@ -44,7 +44,7 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
           from accepted where not exists (select from existing)
           returning *
         ),
-        stored_keys as (${storeKeys(sql, 'suppression', keys)}),
+        stored_keys as (${storingKeys(sql, 'suppression', keys)}),
         event as (${suppressionEvent(sql, sql`created`, 'created', request.event_id)})
         select ${columns} from created union all select ${columns} from existing`
       return row ?? 'key_used'
@@ -98,7 +98,7 @@ function suppressionEvent(
   event_id: string,
 ): Fragment {
   const event = `suppression.${event_name}` satisfies EventType
-  return insertEvents(
+  return insertingEvents(
     sql,
     'suppression',
     sql`select changed.*, ${event_id}::uuid as event_id, ${event} as event from ${rows} changed`,

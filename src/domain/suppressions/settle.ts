@@ -1,6 +1,6 @@
 // Suppresses addresses and numbers after bounces, complaints and opt-outs.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { insertEvents } from '../events.ts'
+import { insertingEvents } from '../events.ts'
 import type { Suppression } from './suppression.ts'
 
 /** A suppression that a message causes. `sealed`: the address, sealed for the row with this id. */
@@ -37,5 +37,5 @@ export function suppressing(sql: Sql | Tx, new_suppressions: Fragment): Fragment
       order by tenant_id, channel, address, reason
       on conflict (tenant_id, channel, address, reason) where deleted_at is null do nothing
       returning *
-    ), suppression_event as (${insertEvents(sql, 'suppression', new_events)})`
+    ), suppression_event as (${insertingEvents(sql, 'suppression', new_events)})`
 }

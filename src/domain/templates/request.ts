@@ -2,8 +2,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storingKeys, type IdempotentRequest } from '../idempotency.ts'
 import { findTemplate, templateColumns } from './find.ts'
 import { checkTemplate } from './render.ts'
 import { findPartFaults, type Template, type TemplateParts } from './template.ts'
@@ -39,7 +39,7 @@ export async function createTemplate(
         from accepted
         returning *
       ),
-      stored_keys as (${storeKeys(sql, 'template', keys)}),
+      stored_keys as (${storingKeys(sql, 'template', keys)}),
       event as (${templateEvent(sql, 'created', request.event_id)})
       select ${templateColumns(sql)} from t`,
   )
@@ -124,7 +124,7 @@ async function withUniqueName<T>(written: Promise<T>): Promise<T> {
 /** The event of the row `t`. */
 function templateEvent(sql: Sql, event_name: 'created' | 'updated' | 'deleted', event_id: string): Fragment {
   const event = `template.${event_name}` satisfies EventType
-  return insertEvents(
+  return insertingEvents(
     sql,
     'template',
     sql`select t.*, ${event_id}::uuid as event_id, ${event} as event from t`,

@@ -2,10 +2,10 @@
 import type { Json, Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, jobRequestColumns, storeKeys, type JobRequest } from '../idempotency.ts'
-import { requestJobs } from '../jobs/request.ts'
-import { openAccounts } from '../ledger.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
+import { openingAccounts } from '../ledger.ts'
 
 export type TopUpRequest = JobRequest & {
   top_up_id: string
@@ -55,10 +55,10 @@ export async function requestTopUps(
       from accepted
       returning *
     ),
-    opened as (${openAccounts(sql, currencies)}),
-    stored_keys as (${storeKeys(sql, 'top_up', keys)}),
-    event as (${insertEvents(sql, 'top_up', new_events)}),
-    job as (${requestJobs(sql, createTopUp, 'top_up', sql`accepted`, request)})
+    opened as (${openingAccounts(sql, currencies)}),
+    stored_keys as (${storingKeys(sql, 'top_up', keys)}),
+    event as (${insertingEvents(sql, 'top_up', new_events)}),
+    job as (${enqueuingJobs(sql, createTopUp, 'top_up', sql`accepted`, request)})
     select id, 'accepted' as result from t union all select top_up_id, 'key_used' from requests where key_used`
   return new Map(rows.map(({ id, result }) => [id, result]))
 }

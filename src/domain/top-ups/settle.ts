@@ -2,11 +2,11 @@
 // job.
 import { newIdsInOrder } from '#core/ids.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
-import { requestLookups } from '../reconciliation/lookups.ts'
+import { requestingLookups } from '../reconciliation/lookups.ts'
 import { exceptDuplicates } from '../reconciliation/except-duplicates.ts'
 import { topUpSchema, type TopUpStatus } from './top-up.ts'
 
@@ -88,11 +88,11 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ), changed as (
       select * from t where status <> status_before
     ),
-    event as (${insertEvents(sql, 'top_up', newEvents(sql))}),
+    event as (${insertingEvents(sql, 'top_up', newEvents(sql))}),
     ${postings(sql, newTransfers(sql))},
     ${assigning(sql, 'top_up')},
     ${resuming(sql, references)},
-    ${requestLookups(sql, 'top_up', sql`select * from duplicate`)},
+    ${requestingLookups(sql, 'top_up', sql`select * from duplicate`)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))

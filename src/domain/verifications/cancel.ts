@@ -1,7 +1,7 @@
 // Cancels provider sessions of verifications that were decided manually, abandoned, or whose subject was removed.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
 import { cancelVerification } from '#jobs/verifications.ts'
 import type { Verification } from './verification.ts'
 
@@ -25,13 +25,13 @@ export const CANCELLATION_FAILURES = {
  * A part of a statement that inserts jobs to cancel sessions. `rows` selects `tenant_id, kyc_id, provider_reference,
  * job_id, request_id`.
  */
-export function cancelSessions(sql: Sql | Tx, rows: Fragment): Fragment {
+export function cancelingSessions(sql: Sql | Tx, rows: Fragment): Fragment {
   const request = requestJson(sql, cancelVerification, { reference: sql`provider_reference` })
   const job_rows = sql`
     select job_id, tenant_id, kyc_id as resource_id, jsonb_build_object('kyc_id', kyc_id) as payload,
       false as will_wake, null::text as dedupe_key, request_id, ${request} as request
     from (${rows}) v`
-  return enqueue(sql, cancelVerification, job_rows)
+  return enqueuing(sql, cancelVerification, job_rows)
 }
 
 /**
@@ -63,7 +63,7 @@ export async function cancelAbandonedVerifications(
       from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
       returning l.*, v.provider_reference, null::text as request_id
     )
-    ${cancelSessions(sql, sql`select * from v`)}`
+    ${cancelingSessions(sql, sql`select * from v`)}`
   return rows.count
 }
 
@@ -73,7 +73,7 @@ export async function cancelAbandonedVerifications(
  * waits for the person. The statement must read `open_verification` before it updates the subject, because
  * settlements lock the verification first too.
  */
-export function cancelOpenVerification(
+export function cancelingVerification(
   sql: Sql,
   { tenant_id, subject_type, subject_id }: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
 ): Fragment {
@@ -87,7 +87,7 @@ export function cancelOpenVerification(
       returning v.tenant_id, v.id as kyc_id, v.provider_reference, ${newId()}::uuid as job_id, null::text as request_id,
         v.cancel_requested_at is distinct from old.cancel_requested_at as to_cancel
     ),
-    canceling as (${cancelSessions(sql, sql`select * from open_verification where to_cancel`)})`
+    canceling as (${cancelingSessions(sql, sql`select * from open_verification where to_cancel`)})`
 }
 
 /**
@@ -98,5 +98,5 @@ export async function cancelLateVerification(
   sql: Sql,
   subject: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
 ): Promise<void> {
-  await sql`with ${cancelOpenVerification(sql, subject)} select from open_verification`
+  await sql`with ${cancelingVerification(sql, subject)} select from open_verification`
 }

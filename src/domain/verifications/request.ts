@@ -3,18 +3,18 @@
 import { violatedConstraint, type Json, type Sql } from '#core/db.ts'
 import { requestJson } from '#jobs/job.ts'
 import { createVerification, linkVerification } from '#jobs/verifications.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import {
   isKeyUsed,
   jobRequestColumns,
   keyColumns,
-  storeKeys,
+  storingKeys,
   type IdempotentRequest,
   type JobRequest,
 } from '../idempotency.ts'
-import { requestJobs } from '../jobs/request.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
 import { resourceOf } from '../resources.ts'
-import { cancelSessions } from './cancel.ts'
+import { cancelingSessions } from './cancel.ts'
 import { verificationColumns } from './find.ts'
 import type { VerificationSubjectType, Verification } from './verification.ts'
 
@@ -75,9 +75,9 @@ export async function requestVerification(
       from accepted
       returning *
     ),
-    stored_keys as (${storeKeys(sql, 'kyc', keys)}),
-    event as (${insertEvents(sql, 'kyc', new_events)}),
-    job as (${requestJobs(sql, createVerification, 'kyc', sql`accepted`, call)})
+    stored_keys as (${storingKeys(sql, 'kyc', keys)}),
+    event as (${insertingEvents(sql, 'kyc', new_events)}),
+    job as (${enqueuingJobs(sql, createVerification, 'kyc', sql`accepted`, call)})
     select key_used, exists (select from v) as accepted from requests`
   const [row] = await insertion.catch(ignoreOpenVerification)
   if (row === undefined) return undefined
@@ -145,8 +145,8 @@ export async function requestVerificationLink(
         where j.tenant_id = g.tenant_id and j.resource_id = g.kyc_id and j.name = ${linkVerification.name}
           and j.finished_at is null)
     ),
-    stored_keys as (${storeKeys(sql, 'kyc', keys)}),
-    job as (${requestJobs(sql, linkVerification, 'kyc', sql`accepted`)})
+    stored_keys as (${storingKeys(sql, 'kyc', keys)}),
+    job as (${enqueuingJobs(sql, linkVerification, 'kyc', sql`accepted`)})
     select key_used, exists (select from accepted) as accepted from requests`
   if (row!.key_used) return 'key_used'
   return row!.accepted ? 'accepted' : undefined
@@ -197,9 +197,9 @@ export async function decideVerification(
       from locked l where v.tenant_id = l.tenant_id and v.id = l.kyc_id
       returning v.*, l.kyc_id, l.request_key, l.route, l.fingerprint, l.request_id, l.event_id, l.job_id, l.awaits_input
     ),
-    stored_keys as (${storeKeys(sql, 'kyc', keys)}),
-    event as (${insertEvents(sql, 'kyc', new_events)}),
-    job as (${cancelSessions(sql, sql`select * from v where awaits_input`)})
+    stored_keys as (${storingKeys(sql, 'kyc', keys)}),
+    event as (${insertingEvents(sql, 'kyc', new_events)}),
+    job as (${cancelingSessions(sql, sql`select * from v where awaits_input`)})
     select g.key_used, v.* from requests g left join (select ${verificationColumns(sql)} from v) v on true`
   const { key_used, ...verification } = row!
   if (key_used) return 'key_used'

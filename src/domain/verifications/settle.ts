@@ -3,10 +3,10 @@
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
-import { insertEvents } from '../events.ts'
+import { insertingEvents } from '../events.ts'
 import { finishing, fencing, settleJobs, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
-import { CANCELLATION_FAILURES, cancelSessions } from './cancel.ts'
+import { CANCELLATION_FAILURES, cancelingSessions } from './cancel.ts'
 
 /**
  * A reported update of a verification.
@@ -108,8 +108,8 @@ export async function settleVerifications(
       returning v.*, s.kyc_id, s.status_before, (s.row_before).failure as failure_before, s.event_id, s.to_cancel,
         s.cancel_job_id, s.request_id
     ),
-    event as (${insertEvents(sql, 'kyc', new_events)}),
-    canceling as (${cancelSessions(sql, canceled)}),
+    event as (${insertingEvents(sql, 'kyc', new_events)}),
+    canceling as (${cancelingSessions(sql, canceled)}),
     ${assigning(sql, 'kyc')},
     ${resuming(sql, references)},
     ${finishing(sql)}

@@ -74,8 +74,8 @@ export async function listTransactions(
     subject_id === undefined
       ? sql`
         select t.* from ledger_accounts a
-        cross join lateral (${countTransfersBefore(sql, from)}) first
-        cross join lateral (${countTransfersBefore(sql, to)}) last
+        cross join lateral (${transfersBefore(sql, from)}) first
+        cross join lateral (${transfersBefore(sql, to)}) last
         cross join lateral (
           select t.* from ledger_transfers t
           where t.tenant_id = a.tenant_id and t.currency = a.currency and t.seq > first.seq and t.seq <= last.seq
@@ -104,7 +104,7 @@ export async function listTransactions(
  * The number of transfers of the account `a` before `time`, as `seq`. The sequence of an account has no gaps and
  * follows time, so a binary search over the index finds it.
  */
-export function countTransfersBefore(sql: Sql, time: Fragment): Fragment {
+export function transfersBefore(sql: Sql, time: Fragment): Fragment {
   return sql`
     with recursive search(low, high) as (
       select case when ${time} = 'infinity' then a.last_seq else 0 end,

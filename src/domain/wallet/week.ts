@@ -1,6 +1,6 @@
 // The history of a wallet's balances: the balance at the end of each of the last days.
 import type { Sql } from '#core/db.ts'
-import { countTransfersBefore } from './transactions.ts'
+import { transfersBefore } from './transactions.ts'
 
 /**
  * Balances in minor units by currency in lower case, oldest day first; the last value is the current balance. Days
@@ -20,7 +20,7 @@ export async function listBalanceDays(
       select (date_trunc('day', now() at time zone 'UTC') - nth * interval '1 day') at time zone 'UTC' as ends
       from generate_series(0, ${days - 2}::integer) nth
     ) day
-    cross join lateral (${countTransfersBefore(sql, sql`day.ends`)}) last
+    cross join lateral (${transfersBefore(sql, sql`day.ends`)}) last
     left join lateral (
       select balance_after_minor from ledger_transfers
       where tenant_id = a.tenant_id and currency = a.currency and seq = last.seq offset 0

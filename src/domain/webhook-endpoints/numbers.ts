@@ -12,7 +12,7 @@ const SHARDS = 4
  * A part of a statement: adds the rows of `counted`, with `tenant_id`, `endpoint_id` and `bucket`, to the
  * present hour.
  */
-export function addStats(sql: Sql | Tx, counted: Fragment): Fragment {
+export function addingStats(sql: Sql | Tx, counted: Fragment): Fragment {
   return sql`
     insert into webhook_stats as s (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
     select tenant_id, endpoint_id, date_trunc('hour', now()), bucket, pg_backend_pid() % ${SHARDS}, count(*), now()

@@ -4,8 +4,8 @@ import { violatedConstraint, type Fragment, type Json, type Sql, type Tx } from 
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
-import { insertEvents, type EventType } from '../events.ts'
-import { isKeyUsed, keyColumns, storeKeys, type IdempotentRequest } from '../idempotency.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { isKeyUsed, keyColumns, storingKeys, type IdempotentRequest } from '../idempotency.ts'
 import {
   endpointSealingContext,
   MAX_ENDPOINTS,
@@ -78,7 +78,7 @@ async function writeEndpoint(
       from requested cross join free where slot is not null
       returning *
     ),
-    stored_keys as (${storeKeys(sql, 'webhook_endpoint', keys)}),
+    stored_keys as (${storingKeys(sql, 'webhook_endpoint', keys)}),
     event as (${endpointEventsOf(sql, ['created'])})
     select exists (select from requested) as is_new, created.*
     from (values (true)) one left join (select ${endpointColumns(sql)} from e) created on true`
@@ -177,7 +177,7 @@ export async function rotateSecret(
       where e.tenant_id = a.tenant_id and e.id = a.endpoint_id and e.deleted_at is null
       returning e.*
     ),
-    stored_keys as (${storeKeys(sql, 'webhook_endpoint', keys)}),
+    stored_keys as (${storingKeys(sql, 'webhook_endpoint', keys)}),
     event as (${endpointEventsOf(sql, ['updated'])})
     select ${endpointColumns(sql)} from e`
   return row
@@ -224,7 +224,7 @@ type EndpointChange = 'created' | 'updated' | 'disabled' | 'enabled' | 'deleted'
 function endpointEventsOf(sql: Sql | Tx, changes: EndpointChange[]): Fragment {
   const events = changes.map((change) => `webhook_endpoint.${change}` satisfies EventType)
   const ids = changes.map(() => newId())
-  return insertEvents(
+  return insertingEvents(
     sql,
     'webhook_endpoint',
     sql`

@@ -1,8 +1,8 @@
 // Creates parcels in one statement with the idempotency key and the job.
 import type { Sql } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { enqueuing, requestJson } from '#jobs/job.ts'
 import { shipParcel } from '#jobs/parcels.ts'
-import { isKeyUsed, storeKeys, type JobRequest } from '../idempotency.ts'
+import { isKeyUsed, storingKeys, type JobRequest } from '../idempotency.ts'
 
 export type ParcelRequest = JobRequest & { parcel_id: string; address: string }
 
@@ -22,8 +22,8 @@ export async function requestParcels(
       insert into parcels (tenant_id, id, idempotency_key, address)
       select tenant_id, parcel_id, idempotency_key, address from requested
       returning id
-    ), stored_keys as (${storeKeys(sql, 'parcel', sql`select *, parcel_id as resource_id from requested`)}
-    ), job as (${enqueue(
+    ), stored_keys as (${storingKeys(sql, 'parcel', sql`select *, parcel_id as resource_id from requested`)}
+    ), job as (${enqueuing(
       sql,
       shipParcel,
       sql`

@@ -1,7 +1,7 @@
 // Settles parcels with the carrier's result.
 import { newId } from '#core/ids.ts'
 import type { Sql, Tx } from '#core/db.ts'
-import { insertEvents, type EventType } from '../events.ts'
+import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/settle.ts'
 
 export type ParcelSettlement = Settlement & {
@@ -24,7 +24,7 @@ export async function settleParcels(sql: Sql | Tx, settlements: ParcelSettlement
       from updates where p.tenant_id = updates.tenant_id and p.id = updates.parcel_id and p.status = 'pending'
       returning p.*, updates.event_id
     ), event as (
-      ${insertEvents(
+      ${insertingEvents(
         sql,
         'parcel',
         sql`select p.*, ${'parcel.shipped' satisfies EventType} as event from p where status = 'shipped'`,
