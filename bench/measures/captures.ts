@@ -31,6 +31,19 @@ export const captures: Measure = {
   },
 }
 
+async function measureAuthorizations(
+  { options: { seconds, rounds } }: System,
+  payments: ReturnType<typeof openPayments>,
+): Promise<Row[]> {
+  const row = { measure: 'captures', unit: 'req/s' } as const
+  await payments.authorize(64, Math.min(3, seconds))
+  const authorized = await runAlternately(rounds, { product: () => payments.authorize(64, seconds) })
+  return [
+    info({ ...row, name: 'Authorize, 64 clients', measured: authorized.product.rate }, peer('authorize')),
+    cost({ ...row, name: 'Authorize, 64 clients' }, authorized.product),
+  ]
+}
+
 async function measure(system: System, url: string): Promise<Row[]> {
   const { seconds, rounds, log } = system.options
   const payments = openPayments(system, url)
@@ -40,12 +53,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
   const stubbed = await openChain(system, { STUB: '1' })
   try {
     log('authorizing payments')
-    await payments.authorize(64, Math.min(3, seconds))
-    const authorized = await runAlternately(rounds, { product: () => payments.authorize(64, seconds) })
-    rows.push(
-      info({ ...row, name: 'Authorize, 64 clients', measured: authorized.product.rate }, peer('authorize')),
-      cost({ ...row, name: 'Authorize, 64 clients' }, authorized.product),
-    )
+    rows.push(...(await measureAuthorizations(system, payments)))
 
     const capture = async (connections: number, run_s: number): Promise<Load> => {
       await payments.prepare(connections === 1 ? 1000 * run_s : 6000 * run_s)

@@ -41,24 +41,10 @@ export async function startProxy(url: string): Promise<Proxy> {
   /** Connections whose withheld data never arrives. */
   const stalled = new Set<Socket>()
   let delay_ms = 0
+  const delayMs = () => delay_ms
   let answerer: ((request: Buffer) => string) | null = null
   let replaced: [text: string, by: string] | null = null
 
-  /** Forwards the data of one direction of a connection, delayed and in order. */
-  function carrier(to: Socket): (data: string | Buffer) => void {
-    const waiting: { data: string | Buffer; due: number }[] = []
-    function pump(): void {
-      while (waiting.length > 0) {
-        const left_ms = waiting[0]!.due - performance.now()
-        if (left_ms > 0) return void setTimeout(pump, left_ms)
-        to.write(waiting.shift()!.data)
-      }
-    }
-    return (data) => {
-      waiting.push({ data, due: performance.now() + delay_ms })
-      if (waiting.length === 1) pump()
-    }
-  }
   const server = createServer((client) => {
     const answer = answerer
     if (answer !== null) {
@@ -75,25 +61,14 @@ export async function startProxy(url: string): Promise<Proxy> {
       frozen = true
       silent.add(client)
     }
-    const [forwardRequest, forwardAnswer] = [carrier(upstream), carrier(client)]
+    const [forwardRequest, forwardAnswer] = [carrier(upstream, delayMs), carrier(client, delayMs)]
     freezers.add(freeze)
     client.on('close', () => {
       freezers.delete(freeze)
       silent.delete(client)
       stalled.delete(client)
     })
-    for (const [one, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      sockets.add(one)
-      one.setNoDelay(true)
-      one.on('error', () => {})
-      one.on('close', () => {
-        sockets.delete(one)
-        other.destroy()
-      })
-    }
+    join(client, upstream, sockets)
     client.on('data', (data) => {
       if (withheld_texts.some((text) => data.includes(text))) {
         withheld = true
@@ -152,5 +127,37 @@ export async function startProxy(url: string): Promise<Proxy> {
       cut()
       await once(server, 'close')
     },
+  }
+}
+
+/** Ends each socket when the other ends, and keeps the open ones in `sockets`. */
+function join(client: Socket, upstream: Socket, sockets: Set<Socket>): void {
+  for (const [one, other] of [
+    [client, upstream],
+    [upstream, client],
+  ] as const) {
+    sockets.add(one)
+    one.setNoDelay(true)
+    one.on('error', () => {})
+    one.on('close', () => {
+      sockets.delete(one)
+      other.destroy()
+    })
+  }
+}
+
+/** Forwards the data of one direction of a connection, in order, each part delayed by `delayMs()` from its arrival. */
+function carrier(to: Socket, delayMs: () => number): (data: string | Buffer) => void {
+  const waiting: { data: string | Buffer; due: number }[] = []
+  function pump(): void {
+    while (waiting.length > 0) {
+      const left_ms = waiting[0]!.due - performance.now()
+      if (left_ms > 0) return void setTimeout(pump, left_ms)
+      to.write(waiting.shift()!.data)
+    }
+  }
+  return (data) => {
+    waiting.push({ data, due: performance.now() + delayMs() })
+    if (waiting.length === 1) pump()
   }
 }
