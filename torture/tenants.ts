@@ -1,0 +1,58 @@
+// Tenants of the system under torture, and another application of the same account at the processor.
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '#core/db.ts'
+import type { Client } from '#test/client.ts'
+import { createKey } from '#test/environment.ts'
+import { until } from '#test/process.ts'
+import type { Provider } from '#test/providers.ts'
+import { ALL_EVENTS_ENDPOINTS, registerEndpoints, TENANTS_PER_SUBSCRIBER } from './events/endpoints.ts'
+import { followFeed, type Follower } from './events/follower.ts'
+import type { Receivers } from './events/receivers.ts'
+
+export type ProcessorCall = (path: string, params: Record<string, string>) => Promise<{ id: string }>
+
+/** Creates tenants. `clientsOf`: a client of each API with this key. */
+export function createTenants(sql: Sql, receivers: Receivers, clientsOf: (key: string) => Client[]) {
+  const followers: Follower[] = []
+  let tenants = 0
+  async function subscribe(clients: Client[], tenant_id: string, specs: typeof ALL_EVENTS_ENDPOINTS) {
+    await registerEndpoints(receivers, clients, tenant_id, specs)
+    followers.push(followFeed(clients, tenant_id))
+    return clients
+  }
+  return {
+    followers,
+    /** Registers the endpoints of a tenant, and follows its feed. */
+    subscribe,
+    async newTenant(): Promise<Client[]> {
+      const nth = tenants++
+      const name = `tenant-${nth}`
+      // The database may be down.
+      const key = await until('the tenant is created', () => createKey(sql, name).catch(() => undefined))
+      const of_tenant = clientsOf(key.secret)
+      return nth % TENANTS_PER_SUBSCRIBER === 0
+        ? await subscribe(of_tenant, key.tenant_id, ALL_EVENTS_ENDPOINTS)
+        : of_tenant
+    },
+  }
+}
+
+/** Calls the processor's API with our credentials. Injected faults also hit these calls, which are retried. */
+export function createOtherApplication({ url, api_key }: Provider): ProcessorCall {
+  return async (path, params) => {
+    let key = randomUUID()
+    return await until(`POST ${path} is answered`, async () => {
+      const response = await fetch(`${url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${api_key}`, 'idempotency-key': key },
+        body: new URLSearchParams(params),
+      }).catch(() => undefined)
+      // An answer may be lost after its effect, so the same key is repeated. An error is replayed for the same key,
+      // so the key then changes.
+      if (response?.ok === false) key = randomUUID()
+      return (
+        response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))
+      )
+    })
+  }
+}
