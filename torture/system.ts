@@ -151,7 +151,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       receivers,
       followers: tenants.followers,
       tenant_id,
-      newTenant: tenants.newTenant,
+      newTenant: () => tenants.newTenant(),
       webhooks_url,
       email_secret,
       vault: createVault(env['ENCRYPTION_KEY']!),
