@@ -285,7 +285,7 @@ test(
     })
     expect([settled.status, settled.tracking]).toEqual(['shipped', `T-${carrier.keys.at(-1)}`])
 
-    // A carrier without idempotency keys is called once, with the job's own deadline.
+    // A carrier without idempotency keys is called once. The call ends at the deadline that the job defines.
     await worker.end()
     const definition = join(path, 'src/jobs/parcels.ts')
     const keyless = (await readFile(definition, 'utf8'))

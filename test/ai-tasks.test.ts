@@ -217,7 +217,7 @@ test.concurrent('a task with a slow call is running, renews its lease, and succe
   })
   const listed = (await world.client.get('/v1/ai/tasks?status=running')).body as { id: string }[]
   expect(listed.map(({ id }) => id)).toContain(queued.id)
-  // A lease that is not renewed expires earlier.
+  // Without a renewal, the lease would expire earlier.
   await eventually(async () => {
     const [job] = await world.sql<{ renewed: boolean }[]>`
       select lease_until > started_at + interval '7 seconds' as renewed from jobs where resource_id = ${queued.id}`
@@ -575,7 +575,7 @@ test('answers are checked round robin by tenant, and an aborted check ends', asy
     check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
   )
   expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
-  // Two checks run at a time, and one more check may end before the check of tenant b begins.
+  // Two checks of tenant a are already running, and a third may end first. The check of tenant b is next.
   expect(checked.indexOf('b')).toBeLessThanOrEqual(3)
   await hostile[0]
   end.abort(new Error('enough'))
@@ -594,7 +594,7 @@ test('the result of a check does not depend on the load of the machine', async (
   const busy = Array.from({ length: 8 }, () => new Worker('for (;;);', { eval: true }))
   try {
     await Promise.all(busy.map((each) => once(each, 'online')))
-    // The check takes some tenths of a second, and other processes share the processor.
+    // Alone, the check takes some tenths of a second. Here it takes longer, because the workers occupy the processor.
     const data = Array.from({ length: 3_000 }, (_, nth) => ({ nth }))
     const input = { schema: { type: 'array', uniqueItems: true }, data }
     expect(await findSchemaViolation('busy', input, new AbortController().signal)).toBeNull()

@@ -23,7 +23,7 @@ import { testIn } from '#test/world.ts'
 
 const test = testIn({ parts: ['api'] })
 
-test('a path that resembles the path of an area is 404, and a message without the scope is refused as missing_scope', async ({
+test('a path that only resembles a path of an area gets route_not_found, and a key without the scope gets missing_scope', async ({
   world,
 }) => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
@@ -167,7 +167,7 @@ test.for(
   },
 )
 
-test('each provider’s credentials are required at the start of a worker, or the API reports that they are missing', () => {
+test('a worker requires the credentials of each provider, except where the API reports that credentials are missing', () => {
   const required = requiredVariables('worker')
   for (const area of AREA_NAMES) {
     const { provider, credentials }: (typeof AREAS)[Area] = AREAS[area]

@@ -38,7 +38,7 @@ test('a large batch runs without waiting for more items', async () => {
   expect(runs).toEqual([[0], many])
 })
 
-test('an item that arrives during a short run waits no longer than a later item', async () => {
+test('after a short run, the next run starts when the gathering time is over', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const finish: (() => void)[] = []

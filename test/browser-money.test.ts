@@ -287,7 +287,7 @@ test('a payment without a card shows no money on hold, and shows the name of its
   await other.getByText('The buyer has to confirm the payment with the bank').waitFor()
 })
 
-test('a capture dialog with an invalid amount does not show the authorized amount', async () => {
+test('the capture dialog does not offer the authorized amount after an invalid amount is typed', async () => {
   const { client } = dashboard.world
   const { id } = await authorizedPayment(client, { amount_minor: 2800 })
   const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
@@ -668,7 +668,7 @@ test('the overview compares complete days, shows all currencies, and offers only
     update payments set capture_before = now() + interval '5 hours'
     where tenant_id = ${tenant_id} and id in (${authorized[0].id}, ${authorized[1].id})`
   await warnOfExpiry(world.sql, 100)
-  // Today, yesterday, the same two days one week ago, and a day of the previous period.
+  // The captures of today, of yesterday, of the same two days one week ago, and of a day of the previous period.
   await world.sql`
     insert into payment_days (tenant_id, day, currency, kind, count, amount_minor)
     select ${tenant_id}, (now() at time zone 'UTC')::date - ago, 'CHF', 'captured', 1000, minor

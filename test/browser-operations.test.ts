@@ -333,7 +333,7 @@ test('a timeline shows for each retried attempt whether the attempt may have tak
     client.post(`/v1/payments/${id}/capture`, undefined, ASYNC),
   ])
   await Promise.all([payout_fails.hit(), refund_fails.hit(), paymentIn(client, id, 'captured')])
-  // The call with the old key certainly had no effect, although the outcome of its first attempt was unknown at first.
+  // The capture with the old key had no effect. This was unknown after its first attempt, and is certain now.
   const page = await dashboard.open(`/payments/${id}`, { as: 'operator' })
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await page.getByRole('button', { name: /^Show \d+ minor entr/ }).click()

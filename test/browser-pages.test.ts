@@ -35,7 +35,7 @@ const UNLINKED_PATHS = [
   '/settings/profile',
   '/settings/audit',
 ]
-/** An endpoint with a hostile response body. The page of the delivery shows an excerpt of it. */
+/** A receiver of webhooks whose response has a hostile body. The page of a delivery shows an excerpt of this body. */
 const receiver = createServer((request, response) => {
   request.resume().on('end', () => response.writeHead(request.url === '/well' ? 204 : 500).end(HOSTILE))
 })
@@ -246,7 +246,7 @@ async function checkFilters(
   }
 }
 
-/** The enumerated parameters of lists, by route, without their default values. */
+/** The enumerated parameters of the lists, by route, each with its values except the default. */
 async function parametersOfLists(): Promise<ListParameters[]> {
   const document = await readDocument(dashboard.world.client)
   const pattern = (path: string) => new RegExp(`^${path.replaceAll(/\{\w+\}|:\w+/g, '[^/]+')}$`)

@@ -116,7 +116,7 @@ test('a second factor is enabled and disabled', async () => {
   const secret = await dialog.getByLabel('Secret').inputValue()
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(`otpauth://totp/Sluice?secret=${secret}`))
   expect(await passwordSuffices()).toBe(true)
-  // The response with the new session cookie arrives after the page was refused with the old session.
+  // The page sends a request with the old session cookie, which is refused, before it gets the new session cookie.
   const answer = Promise.withResolvers<void>()
   await page.route('**/api/auth/two-factor/verify-totp', async (route, request) => {
     // Node fetches the response, because the browser would store the new session cookie at once.

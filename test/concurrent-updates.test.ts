@@ -1,5 +1,5 @@
-// Statements write correct rows although a row changes while they wait for its lock. PostgreSQL computes such an update twice: first with
-// the columns of the statement's snapshot, which the constraints also check; then with the current row.
+// Statements write correct rows although a row changes while they wait for its lock. PostgreSQL computes such an update
+// twice: first with the row of the statement's snapshot, then with the current row. The constraints check both results.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
@@ -389,7 +389,7 @@ const refunds: Crossing = {
   steps: { failed: settleRefund('failed'), pending: settleRefund('pending') },
 }
 
-/** Refunds of a payment whose amounts change in the meantime. */
+/** Refunds whose payment changes its amounts in the meantime. */
 const refundsOfPayments: Crossing = {
   table: 'payments',
   async make(sql, { tenant_id, id }) {

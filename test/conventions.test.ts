@@ -104,8 +104,8 @@ test("all keys of a tenant share a rate limit; the tenant's people and other ten
     for (let n = 0; n < 3; n++) answers.push(await createClient(url, key).get(missing))
   expect(answers[0]!.headers.get('ratelimit')).toMatch(/^"default";r=2;t=\d+, "tenant";r=11;t=\d+$/)
   expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(404))
-  // Each key sends three requests, so that no key exceeds its own limit, even if the tenant's limit recovers in the
-  // meantime.
+  // The tenant's limit may recover in the meantime, so several requests may be needed. Each key sends only three of
+  // them, so that no key exceeds its own limit.
   let requests = 12
   const refused = await untilRefused(() =>
     createClient(url, keys[Math.floor(requests++ / 3)]!.key).get(missing),
@@ -177,7 +177,7 @@ test.for([959, 1])(
     }
     const allowed = 8000 + seconds * 2000
     expect(cost).toBeGreaterThan(allowed * 0.9)
-    // Each key may exceed its limit once.
+    // The last request of each key may exceed the key's limit.
     expect(cost).toBeLessThan(allowed + 200 * (1 + extra))
   },
 )
@@ -208,8 +208,8 @@ test('a key that is refused because other keys exceeded their limits gets the ti
   world,
 }) => {
   const limit = limitWithFakeTime(world)
-  // Together, five keys pay back more than the tenant's rate. This ends when the first two keys have paid back their
-  // debts.
+  // All five keys are over their limits. Together they repay more requests a second than the tenant's rate, until the
+  // first two keys have repaid their debts.
   for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
     limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
   let retry_after_s = 0
@@ -297,7 +297,8 @@ test('each pipelined request counts against the rate limit before the next respo
   const flood = sendPipelined(url, greedy.key, 200)
   const statuses = await flood.statuses()
   expect(statuses).toHaveLength(200)
-  // Each response costs a hundred requests: three responses use up the burst, in addition to the requests in progress.
+  // Each response counts as a hundred requests, so three responses use up the burst. The requests that are in progress
+  // at that moment are answered too.
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
 })
 
@@ -335,7 +336,7 @@ test('lists leave connections for other requests and tenants; a slow list is abo
         select count(*)::int as waiting from pg_locks where relation = 'customers'::regclass and not granted`
       return row!.waiting >= 2
     })
-    // Long lists use all their connections; quick lists of other tenants and other requests do not wait.
+    // The blocked lists occupy the long lane. Quick lists of other tenants and all other requests do not wait.
     expect((await other.get('/v1/payments')).status).toBe(200)
     expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
     for (const { socket } of connections) socket.destroy()
@@ -699,7 +700,7 @@ test('an address has a budget for requests without a key; probes and requests wi
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('after the first request of a key the rest of its burst is available, at any time of the clock', () => {
+test('after the first request of a key exactly the rest of its burst remains, at any time', () => {
   const limit = createLimit({ rps: 1, burst: 3 })
   const remaining = new Set<string>()
   const reply = { header: (name: string, value: string) => name === 'ratelimit' && remaining.add(value) }
@@ -738,12 +739,12 @@ test('a client that guesses keys is refused after few lookups of keys; a valid k
     message: expect.stringContaining('this address'),
   })
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-  // The maximum number of lookups is the sum of: 20 lookups at once and 5 a second; the requests that were in progress,
-  // or began before the exhausted budget took effect; the lookups of the slow lane; the lookups of the owner's key.
+  // The terms of the maximum: 20 lookups at once and 5 a second; requests that were in progress, or began before the
+  // exhausted budget took effect; lookups of the slow lane; lookups of the owner's key.
   expect(await countKeyLookups(world, statistics)).toBeLessThan(
     before + 20 + 5 * seconds + 2 * 16 + (2 + 10 * seconds) + (2 + seconds),
   )
-  // The owner's cached lookup expires in the meantime; the next lookup does not use the budget of guesses.
+  // The cached lookup of the owner's key expires in the meantime. Its next lookup does not use the budget of guesses.
   await sleep(900)
   expect((await owner.get('/v1/customers')).status).toBe(200)
 })

@@ -6,7 +6,7 @@ import { expectNothingLost, pay, startLoad, type CapturedPayment } from '#test/l
 import { until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 
-/** Statuses of failed requests and broken connections. */
+/** The statuses of failed requests; 0 for a broken connection. */
 function failedStatuses(paid: CapturedPayment[]): number[] {
   return paid.flatMap(({ answers }) => answers).filter((status) => ![200, 201, 202].includes(status))
 }

@@ -218,7 +218,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
 
 // This test uses one queue backend only: the torture runs cover both backends.
 test.concurrent(
-  'a job whose first five workers die completes and takes effect once',
+  'a job whose first five workers die is completed, and takes effect once',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const deployment = await createDeployment({ queue: 'redis' })

@@ -202,7 +202,7 @@ test('every request under /api and bull-board counts against the limit of its ad
   const operator = await signedInAs(world, { is_operator: true })
   const address = { 'x-forwarded-for': '198.51.100.7' }
   const get = (path: string) => operator.get(path, address)
-  // The requests continue until each path is refused: after a pause a slow machine would have capacity again.
+  // The flood continues until each path is refused. Otherwise a slow machine could permit requests again.
   const stop = new AbortController()
   const flood = Array.from({ length: 100 }, async () => {
     const statuses: number[] = []
@@ -308,7 +308,7 @@ test('expensive searches of some tenants do not delay other tenants or operators
   ]
   const unlock = await blockSearches(world)
   const search = (browser: Browser) => browser.get('/api/find?q=zzz')
-  // After an expensive search, a tenant's searches do not use the fast queue for a while.
+  // After an expensive search, a tenant's searches do not use the quick lane for a while.
   await Promise.all(slow.map(search))
   const stop = new AbortController()
   const flood = slow.flatMap((browser) =>
@@ -527,7 +527,7 @@ test('no text in a query or a body causes a server error', async ({ world }) => 
   }
 })
 
-test('the audit log uses one word for the resource of an id in a path', async ({ world }) => {
+test('an entry of the audit log names the resource whose id is in the path', async ({ world }) => {
   const documented = routesOf(await readDocument(world.client)).map(({ path }) => path)
   const paths = [
     ...documented.map((path) => path.replaceAll(/\{(\w+)\}/g, ':$1')),

@@ -606,7 +606,7 @@ test.for(['redis', 'postgres'] as const)(
   },
 )
 
-test('schedules, overview and metrics show the failure of recurring work with a refusing provider until the work succeeds again', async () => {
+test('schedules, overview and metrics report recurring work that its provider refuses, until the work succeeds again', async () => {
   const env = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
   const refusing = await createWorld({ parts: ['worker', 'dashboard'], env })
   onTestFinished(() => refusing.close())

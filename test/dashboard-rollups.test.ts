@@ -87,8 +87,8 @@ test('roll-ups count each job, tenant and payment once', async ({ world }) => {
   expect(counted.length).toBeGreaterThan(2)
   expect(await rolledUp(world, 60)).toEqual(counted)
   expect(await rolledUp(world, 3600)).toEqual(counted)
-  // Arrivals equal finished jobs, because no job was open at the first roll-up. Arrivals are counted later than
-  // finished jobs, with the next sample of open jobs.
+  // In the end, arrivals equal finished jobs, because no job was open at the first roll-up. Arrivals are counted with
+  // the next sample of open jobs, later than finished jobs.
   await eventually(async () => {
     await countAll(world)
     const [flow] = await sql`
@@ -157,7 +157,7 @@ test('a roll-up waits for open transactions, and a roll-up whose lease has expir
       insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
       values (${newId()}, ${tenant_id}, 'payments', ${name}, '{}', 1, 'failed', now())`
     await insert('failed')
-    // The open transaction has written a job, so the roll-up waits for it even after the time limit for other
+    // The open transaction has written a job, so the roll-up waits for this transaction longer than for other
     // transactions.
     await sql`update recurring_work set due_at = now(), lease_until = null where name = 'roll-ups'`
     const run = await beginRun(worker, 'roll-ups')
@@ -233,7 +233,7 @@ test('an hour whose jobs are counted late and in several runs includes all jobs 
     from (select ${hour}::timestamptz + n * interval '1 minute' as at from generate_series(1, 50) n) n`
   for (let run = 0; run < 2; run++) {
     await sql`update recurring_work set due_at = now() where name = 'roll-ups'`
-    // A run has twenty steps of one job each: the first run ends before the end of the hour.
+    // A run has twenty steps, here of one job each, so it ends before all jobs of the hour are counted.
     await rollUpOnce(worker, { jobs_at_once: 1 })
   }
   await countAll(world)

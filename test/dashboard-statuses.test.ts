@@ -23,7 +23,7 @@ const UNLISTED = {
   attempts: ['done', 'declined', 'retry', 'ambiguous', 'returned', 'misconfigured', 'discarded', 'resolved'],
   calls: ['done', 'declined', 'rotated', 'discarded'],
   notifications: ['received', 'waiting', 'applied', 'parked', 'ignored'],
-  // The second list has the statuses of rows, keys, operators' acts, processes and providers.
+  // The array in `concat` has the statuses of rows, keys, operators' acts, processes and providers.
   pages: ['parked', 'paused', 'retrying', 'lost', 'failing', 'none', 'done', 'refused'].concat([
     'archived',
     'deleted',

@@ -412,7 +412,7 @@ test('a stolen session cannot be used to guess the password, and ends when the p
 test('repeated password hashing by one user does not delay other users', async ({ world }) => {
   const flooder = await signedInAs(world, { role: 'read-only' })
   const victim = await createPerson(world, { role: 'owner' })
-  // The groups have five concurrent requests with the right password: no request counts as a failure.
+  // At most five requests are open at a time, and all have the right password, so no request counts as a failure.
   const statuses: number[] = []
   const hashRepeatedly = async () => {
     for (let n = 0; n < 9; n += 1)

@@ -309,7 +309,8 @@ describe('a delivery that fails', () => {
         )[0]
       let delay = await findDelay()
       for (; delay === undefined; delay = await findDelay()) await sleep(10)
-      // The statement may write the row some time after it begins, and counts the delay from its beginning.
+      // The delay is counted from the beginning of the statement. `queued_at` is the time at which the statement writes
+      // the row, which may be later.
       expect(delay.delay_ms).toBeGreaterThan(min_ms - 1_000)
       expect(delay.delay_ms).toBeLessThanOrEqual(max_ms)
       expect(await deliveriesOf(client, endpoint.id)).toMatchObject([

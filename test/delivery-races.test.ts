@@ -268,7 +268,7 @@ describe('recoveries', () => {
     const recovery_id = newId()
     const { endpoint: other } = await hookAndEndpoint(world, () => 500)
     await awaitDelivery(other.id, ({ attempts }) => attempts === 1)
-    // The counter of this recovery overflows, and the step of this recovery comes first.
+    // The step of this recovery is the first one, and always fails, because its counter overflows.
     await world.sql`
       insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until, found, updated_at)
       values (${client.tenant_id}, ${recovery_id}, ${other.id}, '-infinity', now(), 2147483647, '-infinity')`

@@ -232,7 +232,7 @@ test('an outdated response of the processor does not overwrite a newer response'
   const later = (await eventsOf(world, payment)).slice(1)
   await deliverAll(world, later)
   await disputeIn(world.client, payment.id, 'won')
-  // The blocked response is older than the end of the dispute, and contains no time.
+  // The blocked response was created before the dispute ended. No time in the response shows this.
   await hold.remove()
   await untilAttempted(world, [created!, ...later])
   await world.drain()

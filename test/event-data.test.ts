@@ -90,7 +90,7 @@ test('events of an email contain its recipients and their delivery status', asyn
   for (const [type, address, more] of [
     ['email.bounced', joan, { bounce: 'hard', diagnostic: '550 5.1.1 no such user' }],
     ['email.complained', grace, {}],
-    // A duplicate of the event.
+    // The relay reports this complaint twice.
     ['email.complained', grace, {}],
   ] as const) {
     const data = { message_id, address, ...more }

@@ -345,7 +345,7 @@ describe('a waiting request', () => {
       (await measureReads(world, 'select last_sequence from event_sequences')).calls
     const before = await countReads()
     const answer = sendWaiting(reader)
-    // The request itself reads once; while no event is written, the API does not read for the request again.
+    // The request reads once when it begins. Without a new event, only a published state makes the API read again.
     await eventually(async () => {
       queue.publish([{ id: reader.tenant_id, state: 'succeeded' }])
       expect(await countReads()).toBeGreaterThan(before + 2)

@@ -52,7 +52,7 @@ const succeeded = (job: ClaimedJob) => settlement(job, done())
 const claimOptions = (worker: string) => ({ worker, names: JOB_NAMES })
 
 /**
- * A request as `POST /v1/payments` accepts it. The test sends no wake-up; `will_wake` claims that a wake-up follows.
+ * A request as `POST /v1/payments` accepts it. `will_wake` announces a wake-up for its job, but the test sends none.
  */
 function request(
   { config, tenant_id: first }: World,
@@ -427,7 +427,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
       expect(recorded).toEqual({ in_doubt: true })
       await sql`delete from job_attempts where job_id = ${id}`
     }
-    // A call that is refused for a day does not count as never sent.
+    // A call that an attempt may have sent does not count as never sent, even after a day of refusals.
     await sql`update jobs set refused_since = now() - interval '25 hours', run_at = now() where id = ${id}`
     const [refused] = await claimJobs(sql, [id], claimOptions('w'))
     expect(refused).toMatchObject({ failures: 4, call: { in_doubt: true, refused_ms: expect.any(Number) } })
@@ -440,7 +440,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     const attempts = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
     expect([...attempts]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
     await settleJobs(sql, [settlement(rotated!, retry('the lookup failed'))])
-    // A day later the call is only looked up. A lookup that the worker returns does not remove the time of the sending.
+    // A day later the call is only looked up. If the worker returns the job without a lookup, the time remains.
     await sql`
       update jobs set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where id = ${id}`
     const aged = await sentAt()

@@ -373,7 +373,7 @@ test.concurrent.for<[number, string, string]>([
   expect(result.stderr).not.toContain('\u001B')
 })
 
-test.concurrent('each type that the error of --types offers matches event types', async () => {
+test.concurrent('each type in the list that the error about --types shows matches an event type', async () => {
   const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
   const offered = stderr.split('There are ')[1]!.trim().split(', ')
   expect(offered.filter((type) => matchEventTypes(type).length === 0)).toEqual([])

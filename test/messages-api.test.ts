@@ -806,7 +806,9 @@ test('a waiting request and its replay report that an email has failed, and the 
   expect([now.status, now.body.id, now.body.status]).toEqual([201, id, 'sent'])
 })
 
-test('a request waits a moment longer for an email with an unknown outcome', async ({ world }) => {
+test('a request whose email has an unknown outcome waits a moment for the outcome, and then gets 202', async ({
+  world,
+}) => {
   const [unknown, resolved, discarded] = await Promise.all([
     responseAfter(world, async (id) => {
       await world.sql`update messages set status = 'unknown' where id = ${id}`

@@ -794,7 +794,7 @@ describe('incoming SMS and suppressions', () => {
     expect(recipients).toEqual(['suppressed', null])
   })
 
-  test('an SMS goes to the tenant that sent last to its number, with an event, is stored encrypted, and is erased later', async ({
+  test("an incoming SMS belongs to the tenant that last sent to the sender's number, creates an event, is stored encrypted, and is erased later", async ({
     world,
   }) => {
     const [number, other] = [freshNumber(), await world.clientOf()]

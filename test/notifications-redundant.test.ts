@@ -369,7 +369,7 @@ test('a notification that waits for a lookup longer than five seconds gets a job
   const setReceivedAgo = async (event: StripeEvent, seconds: number) =>
     await world.sql`
       update notifications set received_at = now() - ${seconds} * interval '1 second' where id = ${notificationId(event)}`
-  // The lookup for the first notification counts as recent, as if several lookups had followed one another.
+  // The first notification counts as just received, and its lookup as recent. Only the later one has waited too long.
   await setReceivedAgo(created, -60)
   await setReceivedAgo(waits, 6)
   await eventually(async () =>

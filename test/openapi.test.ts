@@ -516,7 +516,7 @@ test('the example responses match their schemas', () => {
   }
 })
 
-test('the example response of a create matches the example request, and that of a timeline matches its resource', () => {
+test('the example response to a create request matches its example request, and the example of a timeline matches its resource', () => {
   const answered = ({ operation }: DocumentedRoute, status: number) =>
     operation.responses[status].content['application/json'].example
   const creates = routes.filter(({ operation }) => operation.responses[201] !== undefined)

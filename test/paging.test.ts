@@ -120,7 +120,9 @@ test('the filters email and external_id match exactly, alone and together', asyn
   expect((await readAllPages(client, 1, '&email=ada@example.com')).map(({ id }) => id)).toEqual([b, a])
 })
 
-test('cursors with a time offset or another number of digits denote the same moment', async ({ world }) => {
+test('a cursor denotes the same moment if its time has a UTC offset or a different number of fractional digits', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
   const east = new Date(Date.parse(body.created_at) + 3_600_000).toISOString().slice(0, 19)

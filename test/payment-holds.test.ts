@@ -103,7 +103,7 @@ test('a worker cancels an expired hold at the processor with the reason `expired
   expect([refused.status, refused.body.error.code]).toEqual([409, 'payment_not_capturable'])
 })
 
-test("the payment whose hold expires first at the processor is canceled by the processor's notification", async ({
+test('a payment whose hold expires at the processor before it expires in Sluice is canceled by a notification', async ({
   world,
   client,
 }) => {

@@ -223,8 +223,8 @@ async function paidAtProcessor(world: World, ids: string[]): Promise<number> {
     .reduce((sum, { effect, amount }) => sum + (signs[effect] ?? 0) * amount, 0)
 }
 
-describe('a tenant that fails its own payouts is not paid more than its balance', () => {
-  test('by sequential requests, while the processor has each payout', async ({ world }) => {
+describe('a tenant cannot exceed its balance by failing its own payouts', () => {
+  test('in sequential requests, each while the payout is at the processor', async ({ world }) => {
     const client = await clientWithBalance(world, 1000)
     const to = await recipient(client, 'ba_manual')
     const payouts: any[] = []
@@ -249,7 +249,9 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
       .toEqual({ balance: 0, reserved: 0 })
   })
 
-  test('by 100 payouts, each of which is failed and settled while others are created', async ({ world }) => {
+  test('with 100 payouts, each of which is failed and settled while others are created', async ({
+    world,
+  }) => {
     const client = await clientWithBalance(world, 1000)
     const to = await Promise.all(
       ['ba_manual', 'ba_pending', 'acct_success', 'ba_refused', 'ba_success'].map((destination) =>

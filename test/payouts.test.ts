@@ -662,7 +662,7 @@ describe('a manual failure', () => {
     },
   )
 
-  test('that loses against the payment does not mark a later return of the payout as manual', async ({
+  test('of a payout that is paid nevertheless does not mark a later return of the payout as manual', async ({
     world,
   }) => {
     const own = await clientWithBalance(world, 100)

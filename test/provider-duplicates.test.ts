@@ -215,7 +215,7 @@ async function reportDuringCancellation(
     await tx`select from payments where id = ${id} for update`
     await makeDue(world, id)
     await waitingForLocks(world.sql, 1)
-    // The notification reads the payment before the cancellation, and is settled after the cancellation.
+    // The worker reads the payment for the notification before the cancellation, and settles the notification after it.
     const reference = await make(world, id)
     const lookup = { method: 'GET', path: `/v1/payment_intents/${reference}` }
     await eventually(async () => expect(await world.provider('stripe').requests(lookup)).not.toHaveLength(0))

@@ -129,7 +129,7 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
       expect([provider, status]).toEqual([provider, expect.toBeOneOf([201, 202])])
     }
 
-    // A final failure is not retried, and a response of an AI provider may take two minutes.
+    // An AI task with refused credentials fails without a retry. A slow AI task is not late: it may take two minutes.
     const retries = (provider: string) =>
       provider !== 'ai' || (outage_kind !== 'refusing credentials' && outage_kind !== 'slow')
     await eventually(async () => {
@@ -275,7 +275,7 @@ test('a call is late only after its own deadline, so a slow AI provider has no o
   expect([with_success.lines.length, without_success.lines.length]).toEqual([0, 1])
 })
 
-test('an outage that no job waits for ends, and is logged only while calls fail', async () => {
+test('an outage ends if no job waits for its provider, and is logged only while calls fail', async () => {
   const world = await createWorld({ parts: ['api'] })
   cleanup.defer(() => world.close())
   const lines: { failed: number }[] = []

@@ -320,7 +320,7 @@ describe('recipients', () => {
     ['declined', ['gone@bounce.example', 'away@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'also@defer.example'], '451 4.3.0'],
-  ])('of which the server refuses all end the attempt: %s', async (kind, all, provider_code) => {
+  ])('that the server refuses without exception end the attempt: %s', async (kind, all, provider_code) => {
     expect(await email.sendEmail(emailTo(all), NEVER_ABORTED)).toMatchObject({
       kind,
       failure: { code: 'recipient_refused', provider_code },

@@ -73,7 +73,7 @@ beforeEach(async () => {
   provider = open(emulator.url, { onCall: (call) => calls.push(call) })
 })
 
-// The plus of the number is not encoded as %2B.
+// The emulator's SMS to a number. The control API must accept the number with a plus that is not encoded as %2B.
 const messages = async (to = TO) => await emulator.control('GET', `/messages?to=${to}`)
 
 test('an SMS is sent once, and signed callbacks report its statuses in order', async () => {

@@ -66,7 +66,7 @@ const FULL = { notifications: false, env: { WORKER_CONCURRENCY: '16', TENANT_WIN
 describeIn('a queue full of jobs that scans have claimed', FULL, (test) => {
   test('has a free slot for a wake-up', async ({ world }) => {
     const [crowd, other] = [world.client, await world.clientOf()]
-    // All jobs except the first exceed the tenant's limit per scan, so only scans find them.
+    // All jobs except the first exceed the tenant's window of wake-ups, so only scans find them.
     const authorizations = { method: 'POST', path: '/payment_intents$', contains: world.tenant_id }
     const hold = await fault(world, { match: authorizations, times: 1000, fault: 'hold' })
     const first = await createPayment(crowd, {}, ASYNC)
@@ -100,7 +100,7 @@ describeIn('a consumer without wake-ups', { parts: ['api'], notifications: false
       }, 25_000)
       expect(await countOf(metrics.directClaims, 'payments')).toBeGreaterThan(directly)
       proxy.swallow(null)
-      // Jobs are claimed after wake-ups again, and no longer directly.
+      // Wake-ups lead to claims again, and no job is claimed directly any more.
       await eventually(async () => {
         const claimed = await countOf(metrics.directClaims, 'payments')
         for (let each = 0; each < 5; each += 1) await authorizedPayment(world.client)

@@ -65,7 +65,9 @@ async function requestsTo(world: World, path: string): Promise<any[]> {
 }
 
 describe('refunds', () => {
-  test('exactly one of 200 concurrent refunds of 60 out of 100 succeeds', async ({ world }) => {
+  test('of 200 concurrent refunds of USD 0.60 for a payment of USD 1.00, exactly one succeeds', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
     const answers = await atOnce(CONCURRENCY, () => refund(client, id, { amount_minor: 60 }))
     expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': CONCURRENCY - 1 })
@@ -79,7 +81,9 @@ describe('refunds', () => {
     expect((await refund(client, id, { amount_minor: 40 })).status).toBe(201)
   })
 
-  test('exactly 14 of 200 concurrent refunds of 7 out of 100 succeed', async ({ world }) => {
+  test('of 200 concurrent refunds of USD 0.07 for a payment of USD 1.00, exactly 14 succeed', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
     const answers = await atOnce(CONCURRENCY, () => refund(client, id, { amount_minor: 7 }))
     expect(tally(answers)).toEqual({ 201: 14, '422 refund_exceeds_captured': CONCURRENCY - 14 })

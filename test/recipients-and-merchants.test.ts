@@ -404,7 +404,9 @@ describe.each(RESOURCE_NAMES)(
       expect((await world.client.get(`${path}/${id}`)).body).toMatchObject(changes)
     })
 
-    test('one of several concurrent requests archives a resource', async ({ world }) => {
+    test('of several concurrent requests to archive a resource, exactly one changes the resource', async ({
+      world,
+    }) => {
       const { id } = await createResource(world)
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => world.client.delete(`${path}/${id}`)),

@@ -368,7 +368,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
     )
   })
 
-  test('a failed refund that has succeeded at the processor has a drift until its status is corrected', async ({
+  test('a refund that failed here and succeeded at the processor has a drift until its status is corrected', async ({
     world,
     client,
   }) => {

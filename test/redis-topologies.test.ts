@@ -68,7 +68,7 @@ describe.each([
   test.each(start === startRedisCluster ? ['clients that are redirected while they disconnect'] : [])(
     '%s reconnect',
     async () => {
-      // Several clients are needed, because not every client is redirected at the critical moment.
+      // Several clients are needed, because not every client is redirected while it disconnects.
       const clients = Array.from({ length: 4 }, () => connectRedis(redis.url, producerConnection) as Cluster)
       for (const client of clients) {
         client.on('error', () => {})

@@ -148,7 +148,7 @@ test.for(['api', 'webhooks', 'worker', 'dashboard'])(
     const addWakeups = (queue: string) =>
       `select count(*)::int as wakeups from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(wakeups)}')`
     expect(await runAs(role, addWakeups('ai'))).toEqual([{ wakeups: 1 }])
-    // Each queue has a sequence, so no role may create queues.
+    // A new queue would create a sequence. No role may create queues, so the sequences stay the same.
     const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
     const before = await sequences()
     await expect(runAs(role, addWakeups(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
@@ -598,8 +598,8 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, counts.get(tenant_id) ?? 0])
       }
     }
-    // These tables have no rows that readers see: there are no drifts and no deliveries to endpoints, and deleted
-    // customers are erased. Notifications of a payment belong to a tenant, and a job of the system moves them.
+    // These tables have no rows of the tenants: no drifts and no deliveries to endpoints exist, the erasures of deleted
+    // customers are complete, and no notification of a payment has moved to the history.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
@@ -688,7 +688,7 @@ test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events',
         update ${tx(table)} set tenant_id = ${to}
         where ctid = (select ctid from ${tx(table)} where tenant_id = ${from} and ${where} limit 1) returning ctid::text as place`
       })
-    // The position must not be used in the other tenant's ledger.
+    // The sequence number of the moved transfer must not exist in the other tenant's ledger.
     const movable =
       table === 'ledger_transfers'
         ? world.sql`seq > (select max(seq) from ledger_transfers where tenant_id = ${other.tenant_id})`

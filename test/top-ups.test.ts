@@ -635,7 +635,7 @@ describe('with notifications that the test delivers', () => {
   })
 
   test.for(['a notification', 'a lookup'])(
-    'money that arrives after its top-up was resolved as failed is posted and opens a drift, which %s of the reversal closes',
+    'money that arrives after its top-up was resolved as failed is posted, and is a drift until %s reports the reversal',
     async (source, { world }) => {
       const shop = await world.clientOf()
       const { id, job_id } = await createUnknown(world, shop)

@@ -391,8 +391,8 @@ test('a history in which the responses of two reads are exchanged is not explain
   let exchanged = 0
   fc.assert(
     fc.property(operation_lists, offset_lists, (list, offsets) => {
-      // No cancellation fails, so that an earlier view of the payment does not recur: a history in which equal reads
-      // are exchanged is explained.
+      // After a failed cancellation the payment looks as it did before, and an exchange of two equal responses would be
+      // explained. So no cancellation fails here.
       const calls = stretchCalls(simulateSerially(list, { cancels_fail: false }), offsets)
       const reads = calls.filter(({ operation, answer }) => operation.op === 'read' && answer !== null)
       const resultOf = ({ answer }: Call) => JSON.stringify(answer!.result)

@@ -50,7 +50,7 @@ test('an endpoint gets no events from before its creation', async ({ world }) =>
   ])
 })
 
-test('added and removed types apply to later events', async ({ world }) => {
+test('adding or removing a type affects only later events', async ({ world }) => {
   const endpoint = await createSubscribed(world, { types: ['customer.created'] })
   const id = await createEvent(client)
   await client.patch(`/v1/customers/${id}`, { name: 'Grace' })

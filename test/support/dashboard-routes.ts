@@ -24,7 +24,7 @@ export async function dashboardRoutes(): Promise<RouteOptions[]> {
   return routes
 }
 
-/** The schemas of successful responses, by `GET /members/{id}`. */
+/** The schemas of successful responses, by method and path, for example `GET /members/{id}`. */
 export async function dashboardAnswers(): Promise<AnswerSchemas> {
   const answers: Record<string, z.ZodType> = {}
   for (const { method, url, schema } of await dashboardRoutes()) {
@@ -38,7 +38,7 @@ export async function dashboardAnswers(): Promise<AnswerSchemas> {
   }) as AnswerSchemas
 }
 
-/** The query parameters of the GET routes, by `/members/{id}`. */
+/** The query parameters of the GET routes, by path, for example `/members/{id}`. */
 export async function dashboardQueries(): Promise<QuerySchemas> {
   const queries = (await dashboardRoutes()).flatMap(({ method, url, schema }) =>
     method === 'GET' && schema?.querystring !== undefined
@@ -51,7 +51,7 @@ export async function dashboardQueries(): Promise<QuerySchemas> {
   }) as QuerySchemas
 }
 
-/** Converts `/api/members/:id` to `/members/{id}`. */
+/** The path of a route in the notation of OpenAPI, without `/api`: `/members/{id}` for `/api/members/:id`. */
 function pathOf(url: string): string {
   return url.slice('/api'.length).replaceAll(/:(\w+)/g, '{$1}')
 }

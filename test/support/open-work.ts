@@ -4,8 +4,8 @@ import type { Sql } from '#core/db.ts'
 /**
  * True if any work is due within `soon_s` seconds: a job, a waiting notification (which has no job), or an event for an
  * endpoint. Work that is due later waits on purpose: its notification is parked, or its delivery waits for a retry.
- * `unknown_s`: the limit for jobs with an unknown outcome. It can be lower, because in a large system one of them is
- * always due soon.
+ * `unknown_s` replaces `soon_s` for jobs with an unknown outcome. It can be lower, because in a large system one of
+ * these jobs is always due soon.
  */
 export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`

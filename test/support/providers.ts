@@ -34,9 +34,8 @@ export type ProviderAddresses = { url: string } & Record<string, string>
 type Row<Own> = {
   api_key: string
   /**
-   * For a provider with notifications: its signing secret, the variable for the secret, and the event types that an
-   * endpoint needs. Default: all events. If `variable` is null, the provider signs with `api_key`, and event types
-   * cannot be selected.
+   * For a provider with notifications: its signing secret, the variable for the secret, and the event types that Sluice
+   * needs. If `variable` is null, the provider signs with `api_key`, and always sends all event types.
    */
   webhooks:
     | { secret: string; variable: string; needed_events: string[] }
@@ -48,7 +47,9 @@ type Row<Own> = {
    * Variables that contain the emulator's addresses. `addresses` has `url`, the address of the control API, and others.
    */
   addressVariables: (addresses: ProviderAddresses) => Record<string, string>
-  /** The name of the address of the emulator's control API. Default: `<name>_url`. */
+  /**
+   * The name of the control API's address among the addresses that the emulator prints. Default: `<name>_url`.
+   */
   control?: string
   /**
    * Starts the emulator in this process. As a separate process the emulator is `src/emulators/<name>/main.ts` and

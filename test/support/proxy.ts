@@ -6,8 +6,9 @@ export type Proxy = {
   /** `url` of the server, with the proxy's address in place of the server's. */
   url: string
   /**
-   * Withholds the answers on each connection from its first request that contains one of `texts`: the server processes
-   * the request, and the client gets no response. Without texts: ends these connections and passes answers again.
+   * Withholds answers. On each connection, it begins with the first request that contains one of `texts`: the server
+   * processes this request and later ones, and the client gets no response. Without texts: ends the connections whose
+   * answers are withheld, and passes answers again.
    */
   withholdAnswersTo(...texts: string[]): void
   /** Open connections stay open and pass no data, as if a machine had vanished. New connections work. */
@@ -21,7 +22,7 @@ export type Proxy = {
   swallow(text: string | null): void
   /** Delays all traffic by this time; 0: no delay. */
   delay(ms: number): void
-  /** Answers requests instead of the server; null: the server answers. Ends all connections. */
+  /** Answers all later requests instead of the server; null: the server answers. Ends all open connections. */
   answerWith(answer: ((request: Buffer) => string) | null): void
   /** Replaces `text` in answers by a text of the same length; null: no replacement. */
   replaceInAnswers(text: string | null, by?: string): void

@@ -53,8 +53,8 @@ export function openUnfinished(
     statuses,
     async reset() {
       const open = sockets.filter(({ closed }) => !closed)
-      // If the server ends a connection at this moment, Node cannot reset the connection: the socket emits `error` and
-      // never `close`.
+      // If the server ends a connection while it is being reset, Node cannot reset the connection any more: the socket
+      // emits `error` and never `close`.
       const ended = (socket: Socket) =>
         new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
       const all = Promise.all(open.map(ended))

@@ -47,8 +47,8 @@ export function jsonHeaders(world: World): Record<string, string> {
 type Expected = { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string }
 
 /**
- * The `test` of a file whose tests share an API without a worker and a customer. `accepted` returns the bodies that the
- * API did not refuse as expected: see `notRefused`.
+ * The `test` of a file whose tests share a customer, and an API without a worker. `accepted` returns the bodies that
+ * the API did not refuse as expected: see `notRefused`.
  */
 export function testRefusals() {
   return testIn({ parts: ['api'] })

@@ -3,7 +3,7 @@ import type { Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import type { Parcel } from './parcel.ts'
 
-/** Finds the parcels with the requested jobs. The result has the order of the requests. */
+/** Parcels with the requested jobs, in the order of `requested`. Undefined: the tenant has no such parcel. */
 export async function findParcels(
   sql: Sql,
   requested: RequestedRow[],
