@@ -7,8 +7,21 @@ import { promisify } from 'node:util'
 
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([#.][^'"]+)['"]/g
 const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx}'
-/** Tests of complete systems or browsers. Such a test runs only if its own file changes. */
+/** Tests of complete systems or browsers. Such a test runs only if its own file changes, with few other tests. */
 const SLOW = /^test\/(?:crash-|browser-|adding-a-|fuzz|torture\.|scripts|sdk-package|startup|supervisor)/
+/** If more test files than these change, the slow ones among them are not run. */
+const MAX_CHANGED_TESTS = 3
+/** A change of more files affects more tests than can be selected. */
+const MAX_CHANGED_FILES = 40
+/** Tests of files whose behavior is visible only far from them, or that are not imported. */
+const TESTS_OF: [files: RegExp, tests: string[]][] = [
+  [
+    /^src\/workers\/handlers\/(?:create|change|calls|absence)\.ts$/,
+    ['provider-lookups', 'provider-faults', 'provider-duplicates'],
+  ],
+  [/^migrations\//, ['migration', 'database-types', 'roles']],
+  [/^src\/domain\/ledger\//, ['ledger']],
+]
 /** At distance 2 the test imports a file that imports the changed file. */
 const MAX_IMPORT_DISTANCE = 2
 
@@ -21,32 +34,55 @@ export async function changedFiles(root: string): Promise<string[]> {
   return [...new Set([...changed, ...(await git('ls-files', '--others', '--exclude-standard'))])]
 }
 
-/** The nearest test files, at most `most`, and the count of all test files. */
+type Selection = { near: string[]; count: number; note: string | null }
+
+/**
+ * The nearest test files, at most `most`, and the count of all test files. `note`: why the selection says little about
+ * the change.
+ */
 export async function nearestTests(
   root: string,
   changed: readonly string[],
   most: number,
-): Promise<{ near: string[]; count: number }> {
+): Promise<Selection> {
   const texts = new Map<string, string>()
   for await (const file of glob(SOURCES, { cwd: root }))
     texts.set(file, await readFile(join(root, file), 'utf8'))
   const tests = [...texts.keys()].filter((file) => /^test\/[^/]+\.test\.ts$/.test(file)).sort()
+  if (changed.length > MAX_CHANGED_FILES) {
+    const note = `${changed.length} files are too many changed files for a selection: run npm test`
+    return { near: [], count: tests.length, note }
+  }
   const importers = importersOf(texts, await aliases(root))
   const scores = new Map<string, number>()
-  const score = (test: string, points: number) =>
-    scores.set(test, Math.min(points, scores.get(test) ?? Infinity))
+  const score = (test: string, points: number) => {
+    if (texts.has(test)) scores.set(test, Math.min(points, scores.get(test) ?? Infinity))
+  }
   for (const file of changed) {
     if (tests.includes(file)) score(file, 0)
-    for (const [test, distance] of importDistances(file, importers))
-      if (tests.includes(test)) score(test, distance)
-    for (const test of tests)
+    const distances = importDistances(file, importers)
+    for (const [test, distance] of distances) if (tests.includes(test)) score(test, distance)
+    for (const test of tests) {
       if (isNamedAfter(test, file)) score(test, 1.5)
       else if (!/\.tsx?$/.test(file) && texts.get(test)!.includes(basename(file))) score(test, 1)
+      if ([...distances.keys()].some((importer) => isNamedAfter(test, importer))) score(test, 2.5)
+    }
+    for (const test of testsOf(file)) score(test, 1)
   }
+  const has_near = scores.size > 0
   if (changed.some((file) => /\.tsx?$/.test(file))) score('test/architecture.test.ts', 0.5)
-  const near = [...scores.keys()].filter((test) => !SLOW.test(test) || changed.includes(test))
+  const changed_tests = changed.filter((file) => tests.includes(file))
+  const slow = changed_tests.length > MAX_CHANGED_TESTS ? [] : changed_tests
+  const near = [...scores.keys()].filter((test) => !SLOW.test(test) || slow.includes(test))
   near.sort((a, b) => scores.get(a)! - scores.get(b)! || a.localeCompare(b))
-  return { near: near.slice(0, most), count: tests.length }
+  const note = has_near || changed.length === 0 ? null : 'No test is near this change: run npm test'
+  return { near: near.slice(0, most), count: tests.length, note }
+}
+
+/** The tests that the list names for a file. */
+function testsOf(file: string): string[] {
+  const listed = TESTS_OF.filter(([files]) => files.test(file)).flatMap(([, tests]) => tests)
+  return listed.map((name) => `test/${name}.test.ts`)
 }
 
 /** The import aliases, which begin with `#`, and their folders. */
