@@ -1,13 +1,13 @@
-// Compares programs, such as the product and its floor, on a noisy machine: they run alternately, and the medians of
-// each program count.
+// Compares programs, such as the product and its floor, on a noisy machine: runs them alternately and compares their
+// medians.
 import type { Load } from './load.ts'
 
-/** The figures of a run. The medians have the `cpu` of the run with the median `cpu_us`. */
+/** The figures of a run. `cpu` has no median: it is taken from the run with the median `cpu_us`. */
 type Measured = Pick<Load, 'count' | 'cpu_us' | 'cpu'>
 
 /**
- * Runs the compared programs (`sides`) alternately for `rounds` rounds. Returns the medians of each program; `count` is
- * the sum over all rounds.
+ * Runs the compared programs (`sides`) alternately for `rounds` rounds. Returns the medians of each program, except
+ * `count`, which is the sum over all rounds.
  */
 export async function runAlternately<Name extends string, Result extends Measured = Load>(
   rounds: number,

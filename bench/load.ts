@@ -1,4 +1,5 @@
-// The load generator: HTTP/1.1 on raw sockets, because it shares the cores with the measured system.
+// The load generator. It sends HTTP/1.1 on raw sockets to save processor time, because it shares the cores with the
+// measured system.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { costs, cpuTimes } from './cpu.ts'
@@ -6,7 +7,7 @@ import { costs, cpuTimes } from './cpu.ts'
 export type Load = {
   /** Answers per second. */
   rate: number
-  /** Latencies in milliseconds; in an open loop since the request was due. */
+  /** Latencies in milliseconds. In an open loop, a latency counts from the time at which the request was due. */
   p50_ms: number
   p99_ms: number
   count: number
@@ -30,7 +31,7 @@ type Options = {
 const HEAD_END = Buffer.from('\r\n\r\n')
 const LENGTH = Buffer.from('content-length: ')
 const LENGTH_CAPITALS = Buffer.from('Content-Length: ')
-/** Requests in flight at the end get this much time. */
+/** The time limit for the answers that are outstanding at the end of a run. */
 const DRAIN_TIMEOUT_MS = 15_000
 
 /** A request as bytes. `body` must be ASCII. */

@@ -17,8 +17,9 @@ const START_LIMIT_MS = 60_000
 const root = fileURLToPath(new URL('../', import.meta.url))
 
 /**
- * Starts `node <file>` with only `env` as its environment. It is ready when a line contains `ready`, or when the URL
- * `answers` returns 200. `profile`: a folder for its CPU profile, which is written at the end.
+ * Starts `node <file>` with production settings and `env` as its environment. The process is ready when a line of its
+ * output contains `ready`, or when the URL `answers` returns 2xx. `profile`: the folder for its CPU profile, which is
+ * written when the process ends.
  */
 export async function startMeasured(
   name: string,

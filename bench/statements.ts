@@ -15,8 +15,8 @@ export async function resetStatements(sql: Sql): Promise<void> {
 }
 
 /**
- * Writes the slowest statements to `file` and returns a line for each: in total, or per operation if `operations` is
- * the number of measured operations.
+ * Writes the slowest statements to `file` and returns a line for each. `operations`: the number of measured operations,
+ * by which the figures are divided. Null: the figures are totals.
  */
 export async function writeStatements(
   sql: Sql,

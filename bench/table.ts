@@ -58,8 +58,8 @@ export function info(row: Measurement, floor: Floor | null = null): Row {
 }
 
 /**
- * A row for the processor time per request of all processes together, which hardly depends on the load of the
- * machine. `cpu`: by program.
+ * A row for the processor time per request of all processes together. Unlike a rate, this time hardly depends on the
+ * load of the machine.
  */
 export function cost(
   row: Omit<Measurement, 'measured' | 'unit'>,

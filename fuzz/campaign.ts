@@ -66,8 +66,8 @@ export function propertiesOf(target: Target): string[] {
 }
 
 /**
- * One round: every property whose name contains `only`, with `runs` cases per route. Returns the first finding or null.
- * The same seed creates the same cases. `floods`: whether floods run too. `path` selects one case.
+ * Runs one round: checks every property whose name contains `only`, with `runs` cases per route. Returns the first
+ * finding, or null. The same seed creates the same cases. `floods` false: skips floods. `path` selects one case.
  */
 export async function runRound(
   target: Target,
@@ -242,7 +242,7 @@ async function checkNotice(
   // Twilio gets an XML answer.
   const acknowledged = body?.received === true || text.includes('<Response')
   const explained = status < 400 ? acknowledged : /^[a-z_]+$/.test(code) && /\w/.test(message)
-  const problems = explained ? [] : ['the answer does not tell the outcome']
+  const problems = explained ? [] : ['the answer does not show whether the notification was accepted']
   if (status >= 500 || status === 0) problems.push(`a notification was answered with ${status}`)
   if (status < 400 && isForged(notice.signature)) problems.push('a forged notification was accepted')
   if (status >= 400 && count_after !== count_before) problems.push('a refused notification was stored')

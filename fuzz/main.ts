@@ -69,7 +69,7 @@ async function main(): Promise<void> {
     const names = propertiesOf(target)
     if (values.list) return void process.stdout.write(`${names.join('\n')}\n`)
     if (!names.some((name) => name.toLowerCase().includes(values.route.toLowerCase())))
-      throw new Error(`--route: no property contains "${values.route}". See --list.`)
+      throw new Error(`--route: no property has "${values.route}" in its name. See --list.`)
     const tally = newTally()
     const finding = await runRounds(target, tally, { first_seed, runs, minutes })
     process.stdout.write(`${summary(tally)}\n`)

@@ -76,7 +76,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
   const other = createClient(client.url, neighbour.secret)
   const processor = deployment.provider('stripe')
   const inbox = deployment.provider('smtp')
-  // Only scenarios report the outcome of an SMS.
+  // The emulator reports no outcomes by itself: only scenarios report the outcome of an SMS.
   const sms = deployment.provider('twilio')
   await sms.control('POST', '/callbacks', { automatic: false })
 

@@ -137,7 +137,7 @@ const NUMBERS = [
   '12345678901234567890',
 ]
 
-/** A number as JSON text, around every limit. */
+/** A number as JSON text: a value near a limit, or any integer. */
 const badNumber: Arbitrary<string> = oneof(constantFrom(...NUMBERS), maxSafeInteger().map(String))
 
 /** A text in the place of a JSON value; not always JSON. */

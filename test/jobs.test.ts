@@ -187,7 +187,7 @@ describe.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => 
     })
     await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
     await hold.hit()
-    // Another worker claims the lease for a minute.
+    // Another worker claims the job, with a lease of a minute.
     const other_token = newId()
     await world.sql`
       update jobs set lease_token = ${other_token}, lease_until = now() + interval '1 minute', attempt = attempt + 1

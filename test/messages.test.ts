@@ -921,7 +921,7 @@ describe('incoming SMS and suppressions', () => {
       update messages set send_at = null, created_at = now() - ${ages.accepted}::interval,
         sent_at = now() - ${ages.sent}::interval where id = ${id}`
 
-  test('an SMS goes to the tenant whose message was sent last, not to the tenant whose message was accepted last', async ({
+  test('an incoming SMS belongs to the tenant whose message was sent last, not to the tenant whose message was accepted last', async ({
     world,
   }) => {
     const [number, other] = [freshNumber(), clientOf(await world.clientOf())]

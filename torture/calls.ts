@@ -185,8 +185,8 @@ export async function changeAtProcessor(
 }
 
 /**
- * What a call is about. A call about a payment is recorded in the history of the payment; of another resource, the
- * observed state is recorded.
+ * The resource of a call. A call about a payment is recorded in the history of the payment. For any other resource,
+ * only the observed state is recorded.
  */
 type RecordedAs = { payment: string; operation: Operation } | { observed: ResourceName }
 

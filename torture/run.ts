@@ -27,7 +27,7 @@ const MIN_REQUESTS_PER_SCENARIO = 4
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
 const WAKE_UPS_WINDOW_MS = 500
-/** Maximum number of jobs that are claimed without a wake-up in the window, of about forty claims. */
+/** Maximum number of jobs that a worker claims without a wake-up during `WAKE_UPS_WINDOW_MS`, of about forty claims. */
 const MAX_DIRECT_CLAIMS = 2
 
 export type RunOptions = {
@@ -196,7 +196,7 @@ async function inflict(
   return problems
 }
 
-/** Removes reports of late jobs that are finished or wait on purpose. */
+/** Removes reports of late jobs that have finished since then, or that wait on purpose. */
 async function withoutFinishedJobs({ sql }: System, problems: FaultProblem[]): Promise<Problem[]> {
   const late_jobs = problems.flatMap(({ late_job }) => (late_job === undefined ? [] : [late_job]))
   const open = await sql<{ id: string }[]>`

@@ -9,7 +9,7 @@ import { atLeast, atMost, info, type Row } from '../table.ts'
 import { untilDrained, type Measure } from './measure.ts'
 
 const TENANT_COUNT = 2000
-/** The first and the last part of a drain that are compared, each as a share of the drain's time. */
+/** The first and the last part of a drain are compared. Each part is this share of the drain's time. */
 const SHARE = 0.2
 /** A smaller backlog of the noisy tenant, as a share of the large one. */
 const SMALL_SHARE = 0.25

@@ -107,7 +107,7 @@ async function measure(system: System, url: string): Promise<Row[]> {
       product: () => capture(1, seconds),
     })
     rows.push(
-      // No value is required here: the measure `life` requires one for captures, with notifications in parallel.
+      // No value is required here. The measure `life` requires a value for captures while notifications arrive.
       info(
         { ...row, unit: 'ms', name: 'Capture, idle, 1 client, p50', measured: idle.product.p50_ms },
         { name: 'chain floor', value: idle.floor.p50_ms },

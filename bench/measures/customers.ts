@@ -90,7 +90,7 @@ async function createWithReplays(url: string, keys: Key[], seconds: number) {
     expect: 201,
     next() {
       sent_count += 1
-      // The repeated request is old enough to have been answered.
+      // Repeats a request that was sent long ago, and so has been answered.
       const before = sent_count % 5 === 0 ? sent.at(-1000) : undefined
       if (before !== undefined) return before
       const fresh = createCustomer('/v1/customers', keys[sent_count % keys.length]!, freshKey())

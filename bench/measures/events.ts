@@ -65,7 +65,7 @@ async function measureAccepting(system: System): Promise<Row[]> {
   return [below({ ...row, measured: (ratio - 1) * 100 }, 3)]
 }
 
-/** Measures the sequencer from the first sequence to the last, polled every 20 ms. */
+/** Measures the rate of the sequencer from the first assigned sequence to the last. Polls every 20 ms. */
 async function measureSequencer(system: System): Promise<Row[]> {
   const { sql, keys, options } = system
   options.log('the sequencer')

@@ -17,7 +17,7 @@ const CLIENTS = [
   { clients: 64, times: 2 },
   { clients: 256, times: 3 },
 ]
-/** `npm start` is for one developer and demonstrations. */
+/** `npm start` is measured with at most this many clients, because it is for one developer and demonstrations. */
 const MAX_START_CLIENTS = 64
 
 const row = { measure: 'life', unit: 'payments/s' } as const
@@ -107,7 +107,7 @@ async function measure(
   return rows
 }
 
-/** One client without concurrent requests, while the notifications of its payments arrive. */
+/** The latencies of a single client while the notifications of its payments arrive. */
 function idle({ floor, parts }: { floor: PaymentLife; parts: PaymentLife }): Row[] {
   return [
     ['Authorize', parts.authorize_p50_ms, floor.authorize_p50_ms] as const,

@@ -8,7 +8,7 @@ import { npmStart } from '../npm-start.ts'
 import { below, info, type Row } from '../table.ts'
 import type { Measure } from './measure.ts'
 
-/** The measured time of an idle system, after a pause (`REST_MS`) in which the work that follows a start ends. */
+/** An idle system is measured for this long. `REST_MS`: the pause before, in which the work after a start ends. */
 const IDLE_MS = 60_000
 const REST_MS = 30_000
 const SERVERS = ['postgres', 'redis-server', 'valkey-server']

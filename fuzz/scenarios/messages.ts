@@ -7,7 +7,10 @@ import { emailNotifier } from '../notifications/email.ts'
 import { inAnHour } from '../fixtures.ts'
 import { statusOf, allowedInStatuses, type Move, type ResourceModel } from './resource.ts'
 
-/** Emulator behavior: accepted, refused, refused after the data, and lost after acceptance. */
+/**
+ * Domains of recipients. The emulator accepts the email, refuses the recipient, refuses the content, or stores the
+ * email and cuts the connection.
+ */
 const DOMAINS = ['example.com', 'example.com', 'bounce.example', 'reject.example', 'lost.example']
 const NUMBERS = ['+14155550123', '+14155550123', '+15005550001', '+15005550500', '+15005550599']
 

@@ -49,7 +49,7 @@ function countTokens(bytes: Uint8Array, limit: number): { values: number; names:
   let names = 0
   let in_text = false
   let previous = 0
-  // Counts one value beyond the limit, because the end of an empty list or object reduces the count by one.
+  // Counts up to `limit + 1`, because the end of an empty list or object reduces the count by one.
   for (let at = 0; at < bytes.length && values <= limit + 1; at++) {
     const byte = bytes[at]!
     if (in_text) {

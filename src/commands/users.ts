@@ -134,7 +134,7 @@ async function assertVerified(sql: Sql, email: string): Promise<void> {
     ({ tenant, invited_by }) => `invited to ${tenant} by ${invited_by ?? 'npm run users'}`,
   )
   throw new ConfigError(
-    `The address ${email} is not verified: the invitation link was shown and not mailed (${by.join(', ')}). If you know the user, add --unverified-address.`,
+    `The address ${email} is not verified: the user joined by an invitation link that was shown and not mailed (${by.join(', ')}). If you know the user, run the command again with --unverified-address.`,
   )
 }
 

@@ -1,10 +1,10 @@
 // The waiting items of a batcher, and the selection of the next run.
 
-/** The maximum items of a statement. */
+/** The maximum number of items of a statement. */
 const MAX_BATCH_ITEMS = 100
 /**
- * The maximum bytes of a statement, if items have a `size`: every caller waits until the whole statement has run. A
- * larger item runs alone.
+ * The maximum number of bytes of a statement if items have a `size`, because every caller waits until the whole
+ * statement has run. A larger item runs alone.
  */
 export const MAX_BATCH_BYTES = 512 * 1024
 /**

@@ -45,7 +45,10 @@ export const AUDITED_FIELDS: ReadonlySet<string> = new Set([
 ])
 const MAX_LENGTH = { field: 255, filters: 1_000 }
 
-/** The resource that the path names, the audited fields of the body, and the query with all other values as `...`. */
+/**
+ * The resource that the path names, the audited fields of the body, and the query. In the query, the values of fields
+ * that are not audited are replaced by `...`.
+ */
 export function auditedParameters({
   params,
   routeOptions,

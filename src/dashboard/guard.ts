@@ -24,7 +24,7 @@ export function createGuard(config: Config): (request: FastifyRequest) => void {
     // DNS rebinding needs a host name, so every IP address is accepted.
     return name === 'localhost' || name === HOST || isIP(name.replaceAll(/[[\]]/g, '')) !== 0
   }
-  // Includes the scheme: a page over another scheme is another origin.
+  // Compares the scheme too: a page over another scheme has another origin.
   const isOwnOrigin = (request: FastifyRequest) => request.headers.origin === originOf(config, request)
 
   return (request) => {

@@ -7,14 +7,20 @@ import { createGate } from '#core/gate.ts'
 import { countSignInFailure, undoSignInFailure } from '#domain/people/sign-in-limit.ts'
 import type { DashboardContext } from './context.ts'
 
-/** Limits concurrent hashing: a hash takes 32 MB and 0.1 s of a processor. Throws `overloaded`. */
+/**
+ * Creates a gate that limits concurrent hashing: a hash takes 32 MB and 0.1 s of a processor. The gate throws
+ * `overloaded` if too many passwords are waiting.
+ */
 export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
   const refuse = () =>
     new AppError('overloaded', { message: 'Too many passwords are waiting to be checked: try again soon.' })
   return createGate({ running, queue: { waiting, wait_ms: 5_000, refuse } })
 }
 
-/** Limits of password checks, right or wrong. An office may share one address. */
+/**
+ * Limits of password checks, whether the password is right or wrong: for each account, and for each client network.
+ * An office may share one network address, so its limit is higher.
+ */
 const ACCOUNT_LIMIT = { rps: 0.5, burst: 20, max_buckets: 100_000 }
 const ADDRESS_LIMIT = { rps: 1, burst: 60, max_buckets: 100_000 }
 
@@ -30,8 +36,8 @@ export type PasswordGuard = (
 ) => Promise<Response>
 
 /**
- * Creates a guard with its own hashing capacity. Wrong passwords are counted across all guards and processes. Throws
- * `rate_limited`.
+ * Creates a guard with its own hashing capacity. Wrong passwords are counted across all guards and processes. The guard
+ * throws `rate_limited` after too many checks or wrong passwords, and `overloaded` if too many passwords are waiting.
  */
 export function createPasswordGuard({ sql, hashOf }: DashboardContext): PasswordGuard {
   const hashing = createHashingGate({ running: 4, waiting: 64 })

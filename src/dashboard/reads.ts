@@ -28,8 +28,9 @@ export function connectOperatorSql(config: Config, ends: AsyncDisposableStack): 
 }
 
 /**
- * Runs each GET route of `app` within the limits of `runList`, over `request.sql`. `credentialsOf`: the user and the tenant
- * of an admitted request. A read that exceeds the timeout of the quick lane (api/lists.ts) restarts in the long lane.
+ * Runs each GET route of `app` within the limits of `runList`, which provides the connection `request.sql`.
+ * `credentialsOf`: the user and the tenant of an admitted request. A read that exceeds the timeout of the quick lane
+ * (api/lists.ts) restarts in the long lane.
  */
 export function limitReads(
   app: FastifyInstance,

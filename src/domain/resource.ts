@@ -21,8 +21,8 @@ type AnyResource = {
   /** The events of the resource: the name after `<resource>.`, and the description. */
   events: Record<string, string>
   /**
-   * Checks for the audit of the resource's rows; for a child resource, of the parent's rows and their children. They
-   * can check a subset of the rows.
+   * The audit's checks of the resource's rows. The checks of a child resource cover the parent's rows and their
+   * children. Each check can be limited to a subset of the rows.
    */
   checks?: Checks
   /** Checks for the audit of all rows of a tenant. */
@@ -84,8 +84,8 @@ export type AtProvider = {
    */
   agreeing_statuses: Readonly<Record<string, readonly string[]>>
   /**
-   * Statuses at the provider in which no money has moved, or all money was returned: an object that we did not
-   * request is harmless.
+   * Statuses at the provider in which no money has moved, or all money was returned. An object in such a status is
+   * harmless even if we did not request it.
    */
   reverted_statuses?: readonly string[]
   /**

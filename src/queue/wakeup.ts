@@ -7,11 +7,11 @@ export type WakeUps = {
   admits(queue: string, tenant_id: string): boolean
   /** Sends a wake-up without waiting. Call it after the commit. Never throws. */
   wake(wakeup: WakeUp & { tenant_id: string }): void
-  /** Removes ended jobs from the window. */
+  /** Removes ended jobs from the windows of their tenants. */
   jobsEnded(jobs: { id: string }[]): void
 }
 
-/** The maximum time for which a wake-up counts in the window, if the end of its job is not published. */
+/** The maximum time for which a wake-up counts in the window of its tenant, if the end of its job is not published. */
 const EXPIRY_MS = 10_000
 /** The maximum number of counted wake-ups of all tenants; further jobs wait for the sweep. */
 const MAX_PENDING = 50_000

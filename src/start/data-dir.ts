@@ -17,7 +17,7 @@ const ProcessRecord = z.object({ pid: z.int(), started: z.string() })
 const LockRecord = ProcessRecord.extend({ parts: z.record(z.string(), ProcessRecord).default({}) })
 const DevFile = z.object({ api_url: z.string() })
 
-/** Parts that outlived a killed start are killed after this time. */
+/** Processes that a killed `npm start` has left are killed if they have not ended after this time. */
 const ORPHAN_TIMEOUT_MS = 10_000
 
 export type LockedFolder = {
@@ -27,9 +27,9 @@ export type LockedFolder = {
 }
 
 /**
- * Creates the folder and locks it until `release`. First stops the parts that outlived a killed start, which would write
- * to the same files. Throws ConfigError if another start uses the folder, if it is not writable, or if another user owns
- * it or can write to it.
+ * Creates the folder and locks it until `release`. First stops the processes that an earlier, killed `npm start` has
+ * left, because they would write to the same files. Throws ConfigError if another `npm start` uses the folder, if the
+ * folder is not writable, or if another user owns it or can write to it.
  */
 export async function lockFolder(data_dir: string): Promise<LockedFolder> {
   try {

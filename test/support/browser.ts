@@ -230,7 +230,7 @@ async function cookiesOf(url: string, person: Person) {
   }))
 }
 
-/** Collects the errors of the page and fails the test at its end. */
+/** Collects the errors of the page. If there are any, the test fails at its end. */
 async function watch(
   context: BrowserContext,
   page: Page,

@@ -5,7 +5,7 @@ import type { Problem } from '#test/invariants.ts'
 
 type ReceivedEvent = { id: string; sequence: number }
 
-/** The problem found if events get their sequence number when written, not when all earlier events are readable. */
+/** The problem that is found if an event gets its sequence number before all earlier events are readable. */
 export const FEED_GAP = 'the feed has a gap'
 
 export type Follower = {

@@ -19,7 +19,7 @@ export type ReceiverEndpoint = {
   ordered: boolean
   /** A signature with any of these secrets is valid. */
   secrets: string[]
-  /** Requests that arrive later must be signed with `secrets`. Clock: `performance.now()`. */
+  /** From this time on, requests must be signed with one of `secrets`. Clock: `performance.now()`. */
   verified_from: number
 }
 

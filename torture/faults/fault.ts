@@ -5,8 +5,8 @@ import type { QueueServer } from '../queue-servers.ts'
 import type { System } from '../system.ts'
 
 /**
- * `late_job`: the job that was late, if the problem is a late job. In lenient runs such a problem counts only if the
- * job is still open at the end.
+ * `late_job`: the id of the job if the problem is a late job. In lenient runs, a late job counts as a problem only if
+ * it is still open at the end.
  */
 export type FaultProblem = Problem & { late_job?: string }
 

@@ -69,8 +69,8 @@ async function killAfterSend(system: System, random: Random): Promise<void> {
 }
 
 /**
- * A reply from a number that has got no message is parked, so its keyword is processed later. The verdict compares
- * the keywords with the suppressions.
+ * Sends replies whose keywords are processed late, because a reply from a number that has got no message is parked. The
+ * verdict compares the keywords with the suppressions.
  */
 async function processKeywordsLate(system: System, random: Random): Promise<void> {
   const first = 2_300_000 + random.between(0, 7_000_000)

@@ -8,7 +8,10 @@ import { cutRepeatedly, freeze } from './redis.ts'
 
 /** Round-trip time of the slow connection. */
 const SLOW_MS = 700
-/** The deferred trigger runs at commit, once per transaction. */
+/**
+ * Delays a quarter of the commits that write events. The deferred trigger runs at commit. It may sleep only in its
+ * first run in a transaction.
+ */
 const SLOW_COMMITS = `
   create function torture_slow_commit() returns trigger language plpgsql as $$
   begin

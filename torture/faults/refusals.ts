@@ -7,7 +7,7 @@ import { requestPayment, requestRefund, capturePayment } from './requests.ts'
 import type { Fault } from './fault.ts'
 
 const INDEXES = [0, 1, 2]
-/** Longer than the time during which lookups must not find an effect before the call is repeated. */
+/** A call is repeated after lookups have found no effect of it for some minutes. This interval is longer. */
 const ABSENCE_INTERVAL = '11 minutes'
 
 export const REFUSAL_FAULTS: Fault[] = [

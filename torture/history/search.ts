@@ -18,7 +18,7 @@ export type Machine<S> = {
   spontaneousSteps: (state: S) => S[]
 }
 
-/** `stuck`: the states in which most calls are explained. */
+/** `stuck`: the states in which the search had explained the most calls. `gave_up`: the search stopped at its limit. */
 export type Explanation<S> = { found: true } | { found: false; gave_up: boolean; stuck: S[] }
 
 /** The search gives up after this many configurations. */

@@ -80,7 +80,10 @@ function acceptStep(payment: Payment, nth: number): Step<State> {
   return { reads: false, next: (state) => afterAcceptance(payment, state, nth) }
 }
 
-/** The steps of an answered change: it was accepted, now or earlier, or refused; then the payment was read. */
+/**
+ * The steps of an answered change. First the change is accepted, by this call or by an earlier call with the same key,
+ * or it is refused. Then the payment is read.
+ */
 function stepsOf(payment: Payment, nth: number, operation: Write, result: CallResult): Step<State>[] {
   const { refusal } = result
   if (refusal === undefined) {

@@ -94,7 +94,7 @@ async function toTestAddress(scenario: Scenario, channel: Channel): Promise<void
   )
   const { status, id } = answer.status === 202 ? answer.body : {}
   if (!ends.includes('delivered') || channel === 'sms' || status !== 'unknown' || random.next() < 0.5) return
-  // Another failure may have happened before the server accepted the email.
+  // A delivery is reported only for an email that the server has accepted: the attempt may have failed earlier.
   const query = new URLSearchParams({ to: to(scenario) }).toString()
   const accepted: unknown[] = await scenario.provider('smtp').control('GET', `/messages?${query}`)
   if (accepted.length === 0) return

@@ -93,7 +93,7 @@ export function judgeMessages(
       message.reached !== sent[0]!.recipients
     )
       report('a message reached the wrong number of recipients')
-    // Email has no lookup, and of several equal messages a lookup cannot tell which one was sent.
+    // Email has no lookup. A lookup of one of several equal messages cannot tell which of them was sent.
     if (channel === 'sms' && status === 'unknown' && sent.length > 0 && message.unknown_at_address === 1)
       report('a sent SMS stays unknown')
     if (ambiguous) counts.ambiguous++

@@ -173,7 +173,7 @@ async function duplicateWork({ sql }: System): Promise<Problem[]> {
   return [...captures, ...refunds]
 }
 
-/** Each event must be stored once, with or without its notification, and be applied or ignored. */
+/** Each event must be stored once, even if its notification was lost, and must be applied or ignored. */
 async function notificationsOnce(system: System): Promise<Problem[]> {
   const { sql, provider } = system
   const doubled = await sql<Problem[]>`

@@ -2,7 +2,7 @@
 import { launchChromium } from '#test/chromium.ts'
 import { median } from '../../compare.ts'
 
-/** The first time a page is opened, its script is loaded too. */
+/** The number of times that each page is opened. The first opening also loads the script of the page. */
 const OPENINGS = 5
 
 /** Milliseconds from navigation to a complete page; median by address. */

@@ -13,8 +13,8 @@ const STATEMENTS = 200
 const ROUNDS = 21
 
 /**
- * PostgreSQL's processor time per accepted customer with the feed, divided by that without it; median of pairs of
- * rounds.
+ * PostgreSQL's processor time per accepted customer with the feed, divided by the time without the feed. Returns the
+ * median of all rounds.
  */
 export async function costOfAccepting(system: System): Promise<number> {
   // Events without a feed: partitioned by week, each partition with both indexes.
@@ -31,8 +31,8 @@ export async function costOfAccepting(system: System): Promise<number> {
     const ratios: number[] = []
     const tenant_id = system.keys[0]!.tenant_id
     for (let round = 0; round <= ROUNDS; round++) {
-      // The second program of a round finds pages that the first has written, so the order alternates. The queue
-      // of unsequenced events is emptied, so that it stays short.
+      // The order alternates, because the second run of a round uses database pages that the first run has written.
+      // The queue of unsequenced events is emptied, so that it stays short.
       await system.sql`truncate unsequenced_events`
       const sides = round % 2 === 0 ? [plain, feed] : [feed, plain]
       const [first, second] = [await run(sides[0]!, tenant_id), await run(sides[1]!, tenant_id)]

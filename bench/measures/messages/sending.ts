@@ -64,8 +64,8 @@ async function acceptMessages(
 }
 
 /**
- * Asserts that all were sent. No SMS callbacks arrive here: without the update the worker would look each SMS up a
- * minute later, during another run.
+ * Asserts that all messages were sent, and cancels their lookups. No SMS callbacks arrive here, so the worker would
+ * look each SMS up a minute later, during another run.
  */
 async function finish(
   { sql }: System,

@@ -11,7 +11,7 @@ import type { ProductProcesses } from '../life/product.ts'
 import { floorPayout, payoutRequests, type Payer } from './payers.ts'
 
 const CLIENTS = [1, 64]
-/** The two steps of the emulated bank. */
+/** The time that the emulated bank takes for its two steps. */
 const BANK_MS = 2 * SETTLE_DELAY_MS
 
 const row = { measure: 'payouts', unit: 'payouts/s' } as const

@@ -135,8 +135,8 @@ async function checkPassword(
 }
 
 /**
- * Removes the passkeys if requested, and lists the remaining passkeys: a person who knew the password may have added
- * a passkey.
+ * Removes the passkeys if the change of the password requests it, and adds the names of the remaining passkeys to the
+ * response. The user should check them: a person who knew the old password may have added a passkey.
  */
 async function withPasskeys(
   { sql }: DashboardContext,

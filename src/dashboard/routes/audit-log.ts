@@ -24,7 +24,7 @@ const entrySchema = z.object({
   request_id: z.string().nullable(),
   address: z.string().nullable(),
   outcome: jsonObject.nullable(),
-  /** Whether another entry records the outcome: if so, and `outcome` is null, the outcome is unknown. */
+  /** Whether another entry records the outcome. If true and `outcome` is null, the outcome is unknown. */
   expects_outcome: z.boolean(),
 })
 type EntryView = z.output<typeof entrySchema>
@@ -61,7 +61,7 @@ async function sendEntries(reply: FastifyReply, filters: AuditFilters): Promise<
   return await withActOutcomes(sql, entries)
 }
 
-/** Adds the current state of operator acts as their outcome, because they finish after their entry. */
+/** Adds the current state of operator acts as their outcome, because an act finishes after its entry is written. */
 async function withActOutcomes(sql: Sql, entries: AuditEntry[]): Promise<EntryView[]> {
   const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
   const acts = await findActOutcomes(sql, ids)

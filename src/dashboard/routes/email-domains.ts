@@ -26,8 +26,8 @@ export function emailDomainRoutes(root: FastifyInstance, { sql, config }: Dashbo
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   /**
-   * Replaces the list with the result of `update`, and records the change. If `update` returns null, the default
-   * applies.
+   * Replaces the domains of the tenant with the result of `update`, and records the change. If `update` returns null,
+   * the domains of the installation apply.
    */
   async function change(
     request: FastifyRequest,

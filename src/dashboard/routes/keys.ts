@@ -21,7 +21,7 @@ const keySchema = z.object({
   revoked_at: z.string().nullable(),
 })
 const keyWithSecretSchema = keySchema.extend({ secret: z.string() })
-/** Maximum keys of a tenant: valid at once, and in the list. */
+/** The maximum number of keys of a tenant that are valid at the same time, and that are listed. */
 const MAX_KEYS = { valid: 200, listed: 500 }
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 const createBody = z.strictObject({

@@ -28,7 +28,7 @@ const sessionSchema = z.object({
   is_operator: z.boolean(),
   tenant: tenantSchema.nullable(),
   role: z.enum([...roleSchema.options, 'operator']).nullable(),
-  /** The operations of /v1 that change something, and the acts of the dashboard, that the role may do. */
+  /** What the role may do: operations of /v1 that change something, and acts of the dashboard. */
   may: z.array(z.string()),
   /** The roles that may do each act. */
   who_may: z.record(z.string(), z.array(roleSchema)),

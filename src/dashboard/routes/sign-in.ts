@@ -75,7 +75,7 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
       }
       if (current_user === undefined || signs_in_again) await recordSignIn(request, response, by)
       else if (single_use_code && !current_user.two_factor_enabled) {
-        // The first correct code turns two-factor authentication on.
+        // This is the first correct code of the user, which turns two-factor authentication on.
         request.signed_in = current_user
         const actor = actorOf(request, current_user.tenant?.id ?? null)
         reply.header(AUDIT_HEADER, await appendAuditEntry(sql, actor, { action: 'two_factor.enable' }))

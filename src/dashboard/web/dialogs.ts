@@ -2,8 +2,8 @@
 import { useCallback, useState } from 'react'
 
 /**
- * The dialogs of a page by name. At most one is open. `props(name)` are a dialog's properties. `opening`
- * counts openings and is the React key of the dialogs: it resets their fields.
+ * The dialogs of a page by name. At most one is open. `props(name)` are the properties of a dialog. `opening` is the
+ * number of openings. Used as the React key of the dialogs, it resets their fields.
  */
 export function useDialogs<Name extends string>(): {
   opening: number

@@ -14,7 +14,7 @@ export function isOutcomeUnknown(error: Error): boolean {
   return error.code === 'idempotency_key_reused' || (error.maybe_done && !isFinalResponse(error))
 }
 
-/** Whether the API returned this error after it had checked the key: then it is the outcome of the act. */
+/** Whether the API returned this error after it had checked the key. Such an error is the outcome of the act. */
 function isFinalResponse({ code, status, param }: SluiceError): boolean {
   if (status === null || ![402, 404, 409, 422].includes(status)) return PROVIDER_FAILURES.has(code)
   if (code === 'conflict') return param !== TENANT_HEADER
@@ -52,7 +52,8 @@ export const storedTitlesOf = (operation: string): readonly string[] =>
 
 /**
  * Requests an act, and stores its key in the session storage until the outcome is known, even if the dialog is closed
- * or the page reloaded. A refusal before the key was checked is not the outcome of an earlier request with the key.
+ * or the page reloaded. If an earlier request had the same key, a refusal before the key was checked does not end the
+ * wait for the outcome of that request.
  */
 export async function runWithStoredKey<T>(
   { operation, key, title }: { operation: string; key: string; title: string },
@@ -68,7 +69,7 @@ export async function runWithStoredKey<T>(
   } catch (error) {
     if (error instanceof SluiceError) {
       if (isFinalResponse(error) || (!is_retry && !isOutcomeUnknown(error))) deleteStoredKey(operation, key)
-      // The request with this title was not accepted, so the title is removed.
+      // This request was not accepted, so its title is removed from the stored act.
       else if (is_retry && (!error.maybe_done || error.code === 'idempotency_key_reused'))
         storeAct(operation, before)
     }

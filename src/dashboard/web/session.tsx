@@ -17,13 +17,13 @@ export function useSessionQuery(): UseQueryResult<WebSession> {
   return useQuery({
     queryKey: SESSION_KEY,
     queryFn: async ({ signal }) => {
-      // A refetch must be for the page's tenant: another tab may have selected another tenant.
+      // A later read names the tenant of the page, because another tab may have selected another tenant.
       const is_first = queryClient.getQueryData(SESSION_KEY) === undefined
       if (is_first) setRequestTenant(null)
       const request = () => read<WebSession>('/session', undefined, signal)
       const session = await request().catch(async (error: unknown) => {
         if (is_first || !isSignedOut(error)) throw error
-        // The server ends the old session before the response with the new cookie arrives.
+        // An act may just have replaced the session: the old one ends before the response with the new cookie arrives.
         await waitForChanges()
         return await request()
       })

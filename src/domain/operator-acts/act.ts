@@ -163,8 +163,8 @@ export async function listActs(
 }
 
 /**
- * The jobs of an act in the order of their ids, those after the job `after`. `outcome`: only jobs that are done,
- * refused or waiting.
+ * The jobs of an act that come after the job `after`, in the order of their ids. `after` null: from the first job.
+ * `outcome` selects the jobs with one outcome: done, refused or waiting.
  */
 export async function findActItems(
   sql: Sql,

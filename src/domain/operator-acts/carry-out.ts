@@ -88,7 +88,7 @@ async function performBatch(tx: Tx, act: OpenAct): Promise<void> {
   // The filter is checked again: jobs may have changed since the act began.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
   const batch_size = act.act === 'resolve' ? RESOLVE_BATCH_SIZE : BATCH_SIZE
-  // In the order of ids, as all batches lock jobs.
+  // Every batch locks its jobs in the order of their ids, so that batches cannot deadlock.
   const items = await tx<{ job_id: string }[]>`
     select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${batch_size}`
   const results = []

@@ -36,7 +36,8 @@ export function cancelingSessions(sql: Sql | Tx, rows: Fragment): Fragment {
 
 /**
  * Inserts jobs that cancel the sessions of verifications that have waited for the person for `ttl_days` days without
- * a change. The canceled session rejects the verification. At most `limit`; returns the count.
+ * a change. A verification is rejected when its session is canceled. Inserts at most `limit` jobs and returns their
+ * number.
  */
 export async function cancelAbandonedVerifications(
   sql: Sql,

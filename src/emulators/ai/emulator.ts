@@ -48,7 +48,7 @@ export function completionCount({ completions }: Pick<AiEmulator, 'completions'>
   return completions.at(-1)?.seq ?? 0
 }
 
-/** The options of the page for where a fault applies: by label, the `match` of the fault's script. */
+/** The requests to which the page can limit a fault: maps each label to the `match` of the fault's script. */
 export const AI_FAULT_TARGETS: Record<string, object> = { 'any request': {} }
 
 /** Adds a scripted fault. Throws AiRefusal if the script is invalid. */

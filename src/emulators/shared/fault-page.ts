@@ -42,7 +42,7 @@ export function problemPage(message: string): string {
 const FIELDS = ['id', 'value', 'place', 'times', 'amount'] as const
 export type ButtonFields = Record<(typeof FIELDS)[number], string>
 
-/** The fields that a button sent; empty if missing. */
+/** The fields that a button sent. A missing field is an empty text. */
 export function buttonFields(body: Record<string, unknown>): ButtonFields {
   return Object.fromEntries(FIELDS.map((field) => [field, textOf(body, field) ?? ''])) as ButtonFields
 }

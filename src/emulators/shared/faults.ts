@@ -1,7 +1,7 @@
 // Scripted faults: which requests they match, how often, and what fails.
 import { patternOf } from './pattern.ts'
 
-/** The actions of faults. `when`: default moment, before or after the effect of the request. */
+/** The actions of faults. `when`: whether a fault happens before or after the effect of the request by default. */
 const ACTIONS = {
   drop_before: { action: 'drop', when: 'before' },
   drop_after: { action: 'drop', when: 'after' },
@@ -50,7 +50,7 @@ export type Fault = {
   retry_after_s: number | null
   /** Error code of a 400; null: the default of the emulator. */
   code: string | null
-  /** The false status of `still_processing`; null: `processing`. */
+  /** The wrong status that the fault `still_processing` reports; null: `processing`. */
   status: string | null
   random: () => number
   /** Number of matching requests. */
@@ -74,7 +74,8 @@ type ScriptRules = { id: string; refuse: (message: string, param: string) => Err
 /**
  * `{ match?: { method?, path? (regular expression), contains? (in path and body), nth? }, times?, probability?, seed?, fault }`.
  * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
- * Default: once. With `times`: that often. With a `probability` (0..1): until it is deleted.
+ * A fault applies once by default, or `times` times. With a `probability` (0..1) and without `times`, it applies at
+ * random until it is deleted.
  */
 export function scriptFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
   const { match, times, probability, seed, fault } = objectOf(script, 'fault script', refuse)

@@ -73,8 +73,8 @@ export function document(title: string, body: string, head = ''): string {
 }
 
 /**
- * Sends a page that loads nothing, runs no script and cannot be framed. Its forms may lead here or to `back`.
- * `has_frames`: it may frame pages of this server.
+ * Sends a page that loads nothing, runs no script and cannot be framed. The forms of the page may lead to this server
+ * and to `back`. `has_frames`: the page may frame pages of this server.
  */
 export function sendPage(
   response: ServerResponse,

@@ -62,7 +62,7 @@ const OWN_HEADER_PREFIX = 'x-sluice-'
 export const PHASES = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'DOT'] as const
 export type Phase = (typeof PHASES)[number]
 
-/** The options of the page for the phase of a fault: by label, the `match` of the fault's script. */
+/** The phases to which the page can limit a fault: maps each label to the `match` of the fault's script. */
 export const SMTP_FAULT_TARGETS: Record<string, object> = Object.fromEntries(
   PHASES.map((method) => [method, { method }]),
 )

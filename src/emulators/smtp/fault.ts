@@ -36,7 +36,7 @@ export async function applySmtpFault(faults: Faults, fault: Fault, due: string):
     case 'empty_200':
     case 'string_ok':
       return { kind: 'reply', line: 'OK' }
-    // Also `still_processing`, which does not apply to SMTP.
+    // Delays and holds, which are over, and `still_processing`, which does not apply to SMTP.
     default:
       return { kind: 'continue' }
   }

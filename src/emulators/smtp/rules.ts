@@ -15,7 +15,7 @@ const MAX_DOMAIN_LENGTH = 255
 /** Maximum length of a path, including the angle brackets. */
 const MAX_PATH_LENGTH = 256
 
-/** Headers that occur exactly once, and at most once (RFC 5322, 3.6). */
+/** Headers that must occur exactly once, and headers that may occur at most once (RFC 5322, 3.6). */
 const ONCE = ['date', 'from']
 const AT_MOST_ONCE = [
   ...ONCE,

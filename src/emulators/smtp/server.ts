@@ -131,7 +131,7 @@ function phaseOf(line: string): Phase | null {
   return PHASES.find((phase) => phase === (verb === 'HELO' ? 'EHLO' : verb)) ?? null
 }
 
-/** Calls `proceed` at once if no fault matches; calls `instead` after the reply of a fault. */
+/** Applies the fault that matches. Calls `instead` after the fault has replied, and `proceed` if none matches. */
 function withFault(
   emulator: SmtpEmulator,
   client: Client,

@@ -3,7 +3,7 @@ import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import { parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 
-/** The options of the page for where a fault applies: by label, the `match` of the fault's script. */
+/** The requests to which the page can limit a fault: maps each label to the `match` of the fault's script. */
 export const STRIPE_FAULT_TARGETS: Record<string, { method?: string; path?: string }> = {
   'any request': {},
   authorization: { method: 'POST', path: '/payment_intents$' },

@@ -27,7 +27,10 @@ export function fingerprintOf(path: string, body: string): string {
   return hash('sha1', `${path}\n${body.split('&').sort().join('&')}`, 'base64')
 }
 
-/** The stored answer, if there is one; refuses a key in use (409) or used with other parameters (400). */
+/**
+ * The stored answer of the key, or null. Throws a 409 if a request with the key is in progress, and a 400 if the key
+ * was used with other parameters.
+ */
 export function findAnswer(
   idempotency: Idempotency,
   key: string,

@@ -73,7 +73,7 @@ function withNewLink(emulator: Emulator, session: VerificationSession): Verifica
   })
 }
 
-/** Uses up the link. False if it is used, expired or unknown. */
+/** Uses up the link. Returns false if the link was already used, has expired or is unknown. */
 export function useLink(emulator: Emulator, session: VerificationSession, token: string): boolean {
   const now = nowS(emulator)
   const isValid = session.unused.some((each) => each.token === token && each.until > now)

@@ -27,7 +27,7 @@ const AUTOMATIC_METHODS = parameters('allow_redirects enabled', {
 export function checkExclusiveParams(params: Params): void {
   exclusive(params, 'customer', 'customer_account')
   if (booleanOf(params, 'confirm')) {
-    // All methods of this emulator are cards.
+    // All payment methods of this emulator are cards, for which Stripe refuses this parameter.
     if (params['statement_descriptor'] !== undefined)
       throw parameterRefused(
         'The statement descriptor of a card charge is set with `statement_descriptor_suffix`.',

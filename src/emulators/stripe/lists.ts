@@ -1,4 +1,5 @@
-// Finds objects by id, and pages of lists, newest first, by `limit`, `starting_after`, `ending_before` and `created`.
+// Finds objects by id. Returns pages of lists, newest first, for the parameters `limit`, `starting_after`,
+// `ending_before` and `created`.
 import type { Emulator } from './emulator.ts'
 import { resourceMissing, parameterRefused } from './errors.ts'
 import { integerOf, stringOf } from './params.ts'
@@ -101,7 +102,7 @@ export function limitOf(params: Params): number {
   return limit
 }
 
-/** A filter for `created=1` or `created[gte]=1&created[lt]=2` (unix seconds), or for another number. */
+/** A filter by the numeric parameter `name`: `created=1`, or a range such as `created[gte]=1&created[lt]=2`. */
 export function rangeOf(params: Params, name: string): (value: number) => boolean {
   const range = params[name]
   if (range === undefined) return () => true

@@ -79,7 +79,7 @@ export function authenticationPage(intent: Intent): string {
   return document('Authentication', form)
 }
 
-// A declined card is final for its payment.
+// Whether the page lets the buyer act. After a declined card, the buyer cannot try another card for this payment.
 function isAwaitingBuyer({ status, error }: Intent): boolean {
   return (
     status === 'requires_action' || (status === 'requires_payment_method' && error?.type !== 'card_error')

@@ -153,7 +153,7 @@ function createSignedPost({ url, secret, render }: WebhookOptions) {
   return { post, close: () => poster.close() }
 }
 
-/** Waiting deliveries. At most `CONCURRENCY` are sent at a time, none while paused. */
+/** Creates the queue of waiting deliveries. It sends at most `CONCURRENCY` at a time, and none while paused. */
 function createBacklog(
   settings: Pick<WebhookSettings, 'paused' | 'shuffle'>,
   attempt: (delivery: Delivery) => Promise<void>,

@@ -141,13 +141,16 @@ function unsubscribed(): Error {
   return smsInvalid(21610, 'Attempt to send to unsubscribed recipient')
 }
 
-/** "URL must contain a valid hostname and underscores are not allowed" (`StatusCallback` in the types of twilio). */
+/**
+ * Whether Twilio accepts the text as a URL: "URL must contain a valid hostname and underscores are not allowed"
+ * (`StatusCallback` in the types of twilio).
+ */
 function isWebAddress(text: string): boolean {
   const url = text.length <= MAX_URL_LENGTH && /^https?:\/\//.test(text) ? URL.parse(text) : null
   return url !== null && !url.hostname.includes('_')
 }
 
-/** Approximate: GSM characters outside of ASCII count as Unicode. */
+/** The number of segments of a body. It is approximate: GSM characters outside of ASCII count as Unicode. */
 function segmentsOf(body: string): number {
   const [single, part] = /^[\n\r\x20-\x7e]*$/.test(body) ? [160, 153] : [70, 67]
   return body.length <= single ? 1 : Math.ceil(body.length / part)

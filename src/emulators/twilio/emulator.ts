@@ -94,7 +94,7 @@ export function newestMessages({ messages }: TwilioEmulator, to?: string): SentS
   return [...messages.values()].filter((sms) => to === undefined || sms.to === to).toReversed()
 }
 
-/** The options of the page for where a fault applies: by label, the `match` of the fault's script. */
+/** The requests to which the page can limit a fault: maps each label to the `match` of the fault's script. */
 export const SMS_FAULT_TARGETS: Record<string, object> = {
   'any request': {},
   sending: { method: 'POST', path: '/Messages\\.json$' },

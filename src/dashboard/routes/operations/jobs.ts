@@ -43,7 +43,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
       const { tenant, ...filters } = query
       const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
       const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
-      // An act supports fewer filters than a search. The count is of the jobs that the act would match.
+      // An act supports fewer filters than a search. If it supports these, only jobs that an act may match are counted.
       const parsed = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
       const filter = parsed.success && !unknown_tenant ? parsed.data : null

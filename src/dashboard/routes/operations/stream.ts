@@ -12,7 +12,10 @@ import { requireOperator, type DashboardContext } from '../../context.ts'
 const POLL_INTERVAL_MS = 1_000
 /** Figures are updated every ten seconds, so not every poll reads them. */
 const POLLS_PER_FIGURES = 5
-/** Interval of keep-alives, because proxies close idle connections, and of the check that the user is still an operator. */
+/**
+ * The interval at which each stream sends a keep-alive, because proxies close idle connections, and at which its user
+ * must still be an operator.
+ */
 const CHECK_INTERVAL_MS = 5_000
 const MAX_STREAMS = 200
 const MAX_STREAMS_PER_USER = 5

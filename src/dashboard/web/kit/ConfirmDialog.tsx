@@ -38,10 +38,11 @@ type ConfirmDialogProps<T> = {
 /**
  * Confirms an act. `title` is the question (`Capture $12.00?`). `action` is the label of the submit button (`Capture`);
  * the other button is `Back`. `effect` says what happens, to what and for how much. `act` gets the idempotency key,
- * which is the same while the dialog is open, and longer with `operation`. `outcome` renders the result of the act;
- * without it, the dialog closes. `ready` false: fields (`children`) are incomplete; after the first input, `missing`
- * names them. `children` may be a function of `errorOf`, which returns the error of a parameter. Call `errorOf` within
- * that function: an error that a field shows is not repeated below.
+ * which stays the same while the dialog is open. With `operation`, the key stays the same until the outcome is known.
+ * `outcome` renders the result of the act. Without `outcome`, the dialog closes after the act. `ready` false: fields
+ * (`children`) are incomplete. `missing` names these fields after the first input. `children` may be a function of
+ * `errorOf`, which returns the error of a parameter. Call `errorOf` within that function: an error that a field shows
+ * is not repeated below.
  */
 export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
   // A requested act cannot be canceled, so the dialog stays open until the response arrives.

@@ -19,7 +19,7 @@ export function Instant({ at, none = '–' }: { at: string | null | undefined; n
   )
 }
 
-/** When the data was read, in ms. Never in the future, even if the server's clock is ahead. */
+/** Shows when the data was read (`at`, in ms). Never shows a future time, even if the server's clock is ahead. */
 export function AsOf({ at }: { at: number }) {
   const now = useNow()
   return (

@@ -71,7 +71,7 @@ export function LineChart({
   )
 }
 
-/** The values of the selected point, or the last values, or the sums. */
+/** The values of the selected point. While no point is selected: the sums if `summed`, otherwise the last values. */
 function Readout({
   series,
   format,

@@ -6,7 +6,7 @@ import { Freshness, type ReadState } from './Freshness.tsx'
 /**
  * The header of a page; every page has one. `title` is also the window title. The heading gets the focus after
  * navigation. `heading` replaces `title` in the heading, e.g. an amount with its status. `parent`: the list that the
- * page belongs to. `read`: the page's query. `as_of`: when the data was true, in ms, if the server reports it.
+ * page belongs to. `read`: the page's query. `as_of`: the time of the data in ms, if the server reports it.
  */
 export function PageHeader({
   title,

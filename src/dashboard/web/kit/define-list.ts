@@ -44,7 +44,7 @@ type ListAppearance<T> = {
 /** `key` is the field that identifies a row. */
 export type ListSpec<T> = ListSource<T> & ListAppearance<T> & { key: keyof T }
 
-/** Defines the list at `path`. `filters` are parameters of this path, with all their values. */
+/** Defines the list at `path`. `filters` are filters by parameters of this path. */
 export function defineList<Path extends ListPath>({
   filters = [],
   ...list

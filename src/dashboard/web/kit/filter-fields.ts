@@ -149,7 +149,7 @@ export function parametersOf(
   return { ...sent, ...activeFilters(named, search) }
 }
 
-/** The non-empty parameters of the address, of those in `names`. */
+/** Those of the parameters `names` that the address has and that are not empty. */
 export function pickPresent(names: readonly string[], search: AddressSearch): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {

@@ -28,7 +28,7 @@ export type TableList<T> = Pick<
   'rows' | 'scanned_until' | 'goNext' | 'goPrevious' | 'is_filtered'
 > & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
-  /** When the data was true, according to the response. Undefined: when it was read. */
+  /** The time of the data, according to the response. Undefined: the time of the read. */
   as_of?: string | null | undefined
 }
 

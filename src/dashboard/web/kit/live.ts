@@ -1,7 +1,7 @@
 // Server-sent events.
 import { useEffect, useRef, useState } from 'react'
 
-/** Whether events arrive, or the connection is being opened. */
+/** The state of the connection: being opened for the first time, open, or being opened again after an error. */
 export type ConnectionState = 'connecting' | 'live' | 'reconnecting'
 
 /**

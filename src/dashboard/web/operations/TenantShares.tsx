@@ -1,4 +1,4 @@
-// Tenants by their share of a queue's run time, or of all queues.
+// Tenants by their share of the run time of one queue, or of all queues.
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { singlePageList } from '../kit/list.ts'

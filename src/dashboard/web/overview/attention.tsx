@@ -40,12 +40,12 @@ type KindTexts = {
   item_path: string
   list_path: string
   search?: (as_of: string) => AddressSearch
-  /** The operation of the act. Readers without it get the label `VIEW`. */
+  /** The operation of the act. Users who may not call it get the label `VIEW`. */
   operation?: string
   operators_only?: boolean
 }
 
-/** The label for readers who may not act, and for items without an act on these pages. */
+/** The label for users who may not perform the act, and for items without an act on these pages. */
 const VIEW = 'See'
 const DAY_MS = 86_400_000
 
@@ -190,7 +190,7 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
 function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
   const { is_operator, may } = useSession()
   const { kind, count, is_more, oldest_at, examples } = item
-  // A page that was loaded before a deployment may not have the new kinds.
+  // A page that was loaded before a deployment has no texts for the kinds that the deployment has added.
   const texts = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindTexts | undefined)
   if (texts === undefined) return `${count.toLocaleString()}: ${humanize(kind)}. Reload the page.`
   const { icon: Icon, since, item_path, list_path, operation } = texts
@@ -243,7 +243,7 @@ function AttentionRow({ item, as_of }: { item: AttentionItem; as_of: string }) {
 
 const hasOutage = (item: AttentionItem): item is OutageItem => item.outage !== null
 
-/** An outage of a provider: the resources that wait for its end, and the time since when they wait. */
+/** An outage of a provider: the resources that wait for its end, and how long they have waited. */
 function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem }) {
   const { is_operator } = useSession()
   const waiting = outage.waiting.map(({ resource, count }) => resourceCount(count, resource))

@@ -36,7 +36,7 @@ const EVENTS = defineList({
       label: 'Order',
       default_label: 'Newest first',
       options: [{ value: 'sequence', label: 'By sequence' }],
-      // The order selects one of two lists. It is not a parameter.
+      // The order is not a parameter of the API: it selects one of two lists.
       toParameters: () => ({}),
     },
   ],

@@ -37,7 +37,7 @@ export type Party<T, Update> = {
     verb: 'Archive' | 'Delete'
     may: Operation
     send: (id: string, options: RequestOptions) => Answer<T>
-    /** The dialog's text before the act, and after it. */
+    /** The texts of the dialog before the act (`effect`) and after it (`outcome`). */
     effect: string
     outcome: string
     /** The text on the page of a removed row, after the time of its removal. */

@@ -176,7 +176,7 @@ function nextAttemptText(
   return job.run_at === null ? '' : dueText(job.run_at, now)
 }
 
-/** A job: the request, and the wait for its first attempt. */
+/** The entry of a job: from its request to its first attempt. */
 function jobItem(
   { payment, timeline, now, is_operator, paused }: TimelineContext,
   job: TimelineJob,
@@ -201,7 +201,7 @@ function jobItem(
         ? 'then waited for a worker'
         : job.name,
     outcome: waits ? 'queued' : null,
-    // The request of any other job already has an entry: the event.
+    // The request of any other job is already shown by another entry, that of its event.
     is_major: waits || context,
     links: is_operator && (
       <Link to="/ops/jobs/$id" params={{ id: job.id }}>

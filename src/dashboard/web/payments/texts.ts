@@ -16,7 +16,7 @@ export function bankHasMoney({ dispute }: Payment): boolean {
 export const refundableMinor = (payment: Payment): number =>
   payment.amount_captured_minor - payment.amount_refunded_minor - payment.amount_refund_pending_minor
 
-/** The refunds of a payment as text: refunded, pending, and still captured. */
+/** The refunds of a payment as text: the refunded and the pending amount, and the amount that stays captured. */
 export function refundsText(payment: Payment): string {
   const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
   const { amount_refund_pending_minor: pending } = payment

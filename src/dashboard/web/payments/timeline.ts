@@ -42,7 +42,7 @@ type PaymentTimelinePage = {
 const LIMIT = 100
 const UNDER_WAY = ['pending', 'capturing', 'canceling']
 
-/** Whether work is in progress: then the timeline is polled every second. */
+/** Whether work is in progress. While it is, the timeline is polled every second. */
 function isUnderWay(payment: Payment | undefined, timeline: PaymentTimelineData | undefined): boolean {
   if (payment !== undefined && UNDER_WAY.includes(payment.status)) return true
   return (

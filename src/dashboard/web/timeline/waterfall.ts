@@ -26,6 +26,7 @@ const MAX_BREAK_SHARE = 0.4
 const CHARACTER_PX = 7
 const MIN_LABEL_GAP_PX = 10
 
+/** The period between two consecutive starts or ends of entries. `busy`: an entry runs during the whole period. */
 type Step = { from: number; to: number; ms: number; busy: boolean }
 
 /** Places the bars of entries, which are in order of time. */

@@ -18,7 +18,7 @@ export type CurrencyFilter = {
   options: (chosen: string) => Option[]
 }
 
-/** Options: the currencies with a balance, and the currency of the address. */
+/** A filter by currency. Its options are the currencies with a balance, and the currency of the address. */
 export function useCurrencyFilter(): CurrencyFilter {
   const { data = [] } = useBalances()
   const currencies = data.map(({ currency }) => currency)
