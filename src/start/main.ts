@@ -29,7 +29,7 @@ import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
 import { superviseServer } from './servers.ts'
-import { createStep, secondsSince, type StartStep } from './steps.ts'
+import { createProgress, secondsSince, type StartStep } from './steps.ts'
 import { supervise, type SupervisedPart } from './supervisor.ts'
 import { createTerminalWriter } from './terminal.ts'
 
@@ -43,6 +43,8 @@ type Start = {
   log: Log
   /** Reports to the log and the terminal that a part or a server died or is back. */
   notify: (line: string) => void
+  /** Prints a line of a part on the terminal. */
+  print: (line: string) => void
   cleanup: AsyncDisposableStack
   step: StartStep
   /** Lines of the banner. */
@@ -66,7 +68,7 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     const write = (text: string) => writeToConsole(text, process.stdout)
     write(`Starting Sluice in ${data_dir}\n`)
     const began_at = performance.now()
-    const step = createStep(write)
+    const { step, endLine } = createProgress(write)
     // The file is open until this process exits. The parts append to the file themselves, so no line is lost if this
     // process is killed.
     const log_descriptor = openOwnFile(log_file, 'append')
@@ -85,9 +87,14 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     config.WEBHOOKS_URL ??= addresses.webhooks.url
     const notify = (line: string) => {
       log.info(line)
+      endLine()
       printStatus(line)
     }
-    const start: Start = { config, data_dir, log, notify, cleanup, step, notes: [] }
+    const print = (line: string) => {
+      endLine()
+      printStatus(line, process.stdout)
+    }
+    const start: Start = { config, data_dir, log, notify, print, cleanup, step, notes: [] }
     const { notes } = start
     void buildStalePages(log, cleanup)
 
@@ -125,7 +132,13 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     const text = banner(facts, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
     write(`Started in ${secondsSince(began_at)}\n${text}`)
     const started_parts = cleanup.move()
-    return { log, close: () => started_parts.disposeAsync() }
+    const close = async () => {
+      const stopping_at = performance.now()
+      print('Stopping')
+      await started_parts.disposeAsync()
+      print(`Stopped after ${secondsSince(stopping_at)}.`)
+    }
+    return { log, close }
   } catch (error) {
     throw unusable(error, data_dir)
   }
@@ -215,14 +228,14 @@ function devFileOf(
 
 /** Starts all parts at once. Resolves when all are ready, with the parts that serve `/readyz`. They stop group by group. */
 async function startParts(
-  { config, data_dir, notify, cleanup }: Start,
+  { config, data_dir, notify, print, cleanup }: Start,
   addresses: PartAddresses,
   each: { log_descriptor: number; onStart: LockedFolder['record'] },
 ): Promise<SupervisedPart[]> {
   const options = {
     ...each,
     notify,
-    onOutputLine: createTerminalWriter((text) => printStatus(text, process.stdout)),
+    onOutputLine: createTerminalWriter(print),
   }
   const groups = programsOf(config, addresses, data_dir).map((programs) =>
     programs.map((program) => supervise(program, options)),

@@ -3,19 +3,38 @@
 /** Runs a step of the start. Prints its name first, and its duration when it finishes. */
 export type StartStep = <T>(name: string, work: () => Promise<T>) => Promise<T>
 
-/** A StartStep that prints with `write`. */
-export function createStep(write: (text: string) => void): StartStep {
-  return async (name, work) => {
-    const began_at = performance.now()
-    write(`  ${`${name} `.padEnd(60, '.')} `)
-    try {
-      const result = await work()
-      write(`${secondsSince(began_at)}\n`)
-      return result
-    } catch (error) {
-      write('failed\n')
-      throw error
-    }
+type Progress = {
+  step: StartStep
+  /** Ends the open line of the running step, so that another line can be printed. The step prints its name again. */
+  endLine: () => void
+}
+
+/** The progress of a start, printed with `write`. */
+export function createProgress(write: (text: string) => void): Progress {
+  let is_open = false
+  return {
+    async step(name, work) {
+      const began_at = performance.now()
+      const begin = `  ${`${name} `.padEnd(60, '.')} `
+      const end = (text: string) => {
+        write(`${is_open ? '' : begin}${text}\n`)
+        is_open = false
+      }
+      write(begin)
+      is_open = true
+      try {
+        const result = await work()
+        end(secondsSince(began_at))
+        return result
+      } catch (error) {
+        end('failed')
+        throw error
+      }
+    },
+    endLine() {
+      if (is_open) write('\n')
+      is_open = false
+    },
   }
 }
 
