@@ -1,6 +1,8 @@
 // The reconciler looks up rows that stay in one state for too long. It also reads the processor's list of events, to
 // find events whose notifications did not arrive.
 import { z } from 'zod'
+import { PROVIDER_FACTS } from '#core/config/providers.ts'
+import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
@@ -8,6 +10,7 @@ import { storeNotifications } from '#domain/notifications/store.ts'
 import { countDrifts, DRIFT_STATES } from '#domain/reconciliation/drift.ts'
 import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { findDrifting, findStale, lookupsOf, type Cursor } from '#domain/reconciliation/lookups.ts'
+import { variablesToCheck } from '#domain/operations/provider-outages.ts'
 import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { ProviderEvent } from '#providers/events.ts'
@@ -18,6 +21,8 @@ const MAX_PAGES_PER_RUN = 50
 const LOOKUP_BATCH_SIZE = 500
 /** The minimum time between two warnings about unknown jobs for which no drift can be opened. */
 const WARN_INTERVAL_MS = 3_600_000
+/** The minimum time between two warnings that the events of the processor cannot be read. */
+const UNREAD_INTERVAL_MS = 60_000
 
 export type ReconcileOptions = {
   every_s: number
@@ -42,6 +47,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
       ),
     WARN_INTERVAL_MS,
   )
+  const warnOfUnread = createUnreadWarning(log, context.processor.name)
   const loops = [
     repeat(log, 'reconciling', interval_ms, async () => {
       await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
@@ -52,7 +58,8 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
       () => (has_more ? 0 : interval_ms()),
       async () => {
         has_more = false
-        has_more = (await runIfDue(sql, events_of, (run) => readEvents(context, options, run))) ?? false
+        has_more =
+          (await runIfDue(sql, events_of, (run) => readEvents(context, options, run, warnOfUnread))) ?? false
       },
     ),
     repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),
@@ -110,13 +117,26 @@ const eventsPosition = z.object({
 })
 type EventsPosition = z.output<typeof eventsPosition>
 
+type UnreadWarning = (outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured', reason: string) => void
+
+/** Logs that the events could not be read, with the variables to check: at most one line a minute. */
+function createUnreadWarning(log: Log, provider: string): UnreadWarning {
+  const title = PROVIDER_FACTS[provider]?.title ?? provider
+  return throttle((suppressed, outcome, reason) => {
+    const check = outcome === 'declined' ? [] : variablesToCheck(provider, outcome)
+    const advice = check.length > 0 ? `: check ${check.join(' and ')}` : ''
+    log.warn({ provider, outcome, reason, suppressed }, `the events of ${title} could not be read${advice}`)
+  }, UNREAD_INTERVAL_MS)
+}
+
 /** Reads events that never arrived as notifications. Returns whether there are more; rejects if they cannot be read. */
 async function readEvents(
   context: WorkerContext,
   { every_s, after_s }: ReconcileOptions,
   run: Run,
+  warnOfUnread: UnreadWarning,
 ): Promise<boolean> {
-  const { sql, log, processor } = context
+  const { sql, processor } = context
   const now_s = Math.floor(Date.now() / 1000)
   let position: EventsPosition = eventsPosition.safeParse(run.position).data ?? {
     from_s: now_s - processor.event_retention_s,
@@ -128,7 +148,7 @@ async function readEvents(
     const page = await processor.listEvents({ from_s, to_s, after: range?.after ?? null })
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
-      log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
+      warnOfUnread(page.kind, reason)
       // The processor may have deleted the event with which this page begins: the range is read again from the start.
       if (page.kind === 'declined') position = { from_s, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
