@@ -17,6 +17,12 @@ test('docs/configuration.md and .env.example match the table of variables (npx v
   await expect(exampleEnvironment()).toMatchFileSnapshot('../.env.example')
 })
 
+test('npm run screenshots -- --help prints its help and starts nothing', async () => {
+  const { code, stdout, stderr } = await runCommand('test/support/screenshots.ts', ['--help'])
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toMatch(/^npm run screenshots: .*\n[^]*--help/)
+})
+
 test.for([
   ['api', 'src/api/main.ts'],
   ['webhooks', 'src/webhooks/main.ts'],

@@ -6,6 +6,7 @@ import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
 import type { Browser as Chromium, Page } from 'playwright-core'
 import { buildPages } from './built-pages.ts'
 import { launchChromium } from './chromium.ts'
@@ -34,6 +35,19 @@ type Running = {
   emulators: { stripe_url: string }
 }
 
+const HELP = `npm run screenshots: takes the pictures of the dashboard for the README, with demo data, and replaces those in docs/images.
+It starts a complete system on free ports in a temporary folder, and needs Chromium. It takes some minutes.
+
+  -h, --help  prints this text`
+
+const { values } = parseArgs({ options: { help: { type: 'boolean', short: 'h' } } })
+if (values.help === true) {
+  process.stdout.write(`${HELP}\n`)
+  process.exit(0)
+}
+
+// A closed pipe must not end this process before it has stopped the system that it started.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 await using cleanup = new AsyncDisposableStack()
 await buildPages()
 const running = await startSystem(cleanup)
@@ -55,6 +69,8 @@ async function startSystem(stack: AsyncDisposableStack): Promise<Running> {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   stack.defer(() => stop(child))
+  // After an uncaught error the stack is not disposed.
+  process.once('exit', () => child.kill('SIGTERM'))
   for await (const line of createInterface({ input: child.stdout })) if (line.includes('dev.json')) break
   child.stdout.resume()
   return JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Running
