@@ -62,6 +62,7 @@ test('a request causes one log line, and the lines of its job have the same requ
       tenant_id,
       key_id: expect.any(String),
       resource_id: payment_id,
+      payment_id,
     },
   ])
   expect(lines.filter(({ msg }) => msg === 'the provider answered')).toMatchObject([

@@ -4,6 +4,7 @@ import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-
 import { createBodyReader } from '#core/bodies.ts'
 import { createListener } from '#core/listener.ts'
 import { originOfLinks } from '#core/startup.ts'
+import { RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import { createAdmission, isV1, needsKey, noSuchRoute } from './admit.ts'
 import { areaRoutes } from './areas.ts'
 import type { Authenticate } from './auth.ts'
@@ -163,8 +164,15 @@ function keyOf({ credentials }: FastifyRequest): Record<string, unknown> {
   return { key_id: credentials?.key_id }
 }
 
+/** The names of ids in the log lines of jobs, such as `payment_id`, by the path of the resource. */
+const ID_NAMES = new Map(RESOURCE_NAMES.map((name) => [resourceOf(name).table, `${name}_id`]))
+
 /** The tenant and the resource of a request, for its log line. */
-function requestFields({ credentials, params, resource_id }: FastifyRequest): Record<string, unknown> {
+function requestFields(request: FastifyRequest): Record<string, unknown> {
+  const { credentials, params, resource_id, routeOptions } = request
   const { id = resource_id } = (params ?? {}) as { id?: string }
-  return { tenant_id: credentials?.tenant_id, resource_id: id }
+  const [, path] = /\/v1\/([a-z_]+)/.exec(routeOptions.url ?? '') ?? []
+  const id_name = path === undefined ? undefined : ID_NAMES.get(path)
+  const fields = { tenant_id: credentials?.tenant_id, resource_id: id }
+  return id_name === undefined ? fields : { ...fields, [id_name]: id }
 }
