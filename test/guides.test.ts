@@ -27,7 +27,7 @@ const FOLDER = new URL('../docs/guides/', import.meta.url)
 const GUIDES = (await readdir(FOLDER))
   .map((file) => file.replace('.md', ''))
   .filter((name) => name !== 'README')
-  .concat('sdk')
+  .concat('sdk', 'configuration')
 const SEPARATOR = '\u001E'
 
 const guide = (name: string) => readFile(new URL(`${name}.md`, FOLDER), 'utf8')

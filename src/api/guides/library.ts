@@ -6,8 +6,11 @@ import { Marked, type Token, type Tokens } from 'marked'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
 
-/** The README of the SDK is also a guide. */
-const SDK = '../../sdk/README.md'
+/** The files of guides that are not in the folder, by the name of the guide. */
+const FILES_ELSEWHERE: Readonly<Record<string, string>> = {
+  sdk: '../../sdk/README.md',
+  configuration: '../configuration.md',
+}
 
 /** A hidden line at the top of a guide or under the heading of a section. */
 const KEYWORDS = /^<!-- keywords: (.*) -->/
@@ -43,7 +46,8 @@ export type Library = { index: Guide; guides: Guide[] }
 /** A guide in the index. `about`: its description, in Markdown. */
 export type ListedGuide = { name: string; title: string; about: string }
 
-const INDEX_ENTRY = /^- \[(.+)\]\((?:\.\.\/\.\.\/(?=sdk))?([a-z0-9-]+)(?:\/README)?\.md\): (.+)$/gm
+const INDEX_ENTRY =
+  /^- \[(.+)\]\((?:\.\.\/\.\.\/(?=sdk)|\.\.\/(?=configuration))?([a-z0-9-]+)(?:\/README)?\.md\): (.+)$/gm
 
 /** The guides that the index, README.md, lists. */
 export async function listGuides(): Promise<ListedGuide[]> {
@@ -60,7 +64,7 @@ export async function loadLibrary(): Promise<Library> {
   const listed = await listGuides()
   const [index, ...guides] = await Promise.all([
     readGuide('', 'README.md'),
-    ...listed.map(({ name }) => readGuide(name, name === 'sdk' ? SDK : `${name}.md`)),
+    ...listed.map(({ name }) => readGuide(name, FILES_ELSEWHERE[name] ?? `${name}.md`)),
   ])
   return { index, guides }
 }
@@ -148,8 +152,9 @@ export function escapeHtml(text: string): string {
 async function readGuide(name: string, file: string): Promise<Guide> {
   const markdown = await readFile(join(FOLDER, file), 'utf8')
   // Guides link to each other by file name: these links are replaced by links to pages.
-  const linked = markdown
-    .replaceAll(`](${SDK}`, '](/docs/guides/sdk')
+  const linked = Object.entries(FILES_ELSEWHERE)
+    .reduce((text, [guide, path]) => text.replaceAll(`](${path}`, `](/docs/guides/${guide}`), markdown)
+    .replaceAll('](guides/', '](')
     .replaceAll('](../README.md', '](/docs/guides')
     .replaceAll('](../images/', '](/docs/images/')
     .replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1')
