@@ -58,7 +58,7 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
     if (signal === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
     else running.child.kill('SIGTERM')
     expect(await running.ended).toEqual([0, null])
-    expect(running.output()).toMatch(/\nStopping\nStopped after \d+\.\d s\.\n/)
+    expect(running.output()).toMatch(/\nStopping\n(?:.*\n)*Stopped after \d+\.\d s\.$/)
     expect(pids.map((pid) => processStarted(pid))).toEqual(pids.map(() => null))
     // The processes that create work stop before the worker.
     const lines = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
