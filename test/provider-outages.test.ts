@@ -373,3 +373,21 @@ test('a job that succeeds at once is not recorded as retried, and the variables 
   for (const { check } of Object.values(PROVIDER_FACTS))
     for (const name of [...check.credentials, ...check.address]) expect(VARIABLE_NAMES).toContain(name)
 })
+
+test('events that cannot be read cause one warning a minute, with the provider and the variable to check', async () => {
+  const world = await createWorld({ parts: ['api'] })
+  cleanup.defer(() => world.close())
+  const lines: Record<string, unknown>[] = []
+  const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
+  const failures = async () =>
+    (await metrics.recurringFailures.get()).values.find(({ labels }) => labels['work'] === 'events of stripe')
+      ?.value ?? 0
+  const before = await failures()
+  const env = { ...world.env, ...(await OUTAGES.down()), RECONCILE_EVERY_S: '1' }
+  const worker = await startInThisProcess('worker', env, log)
+  cleanup.defer(() => worker.close())
+  await vi.waitFor(async () => expect(await failures()).toBeGreaterThan(before + 2), 30_000)
+  expect(lines.filter(({ msg }) => String(msg).includes('could not be read'))).toMatchObject([
+    { provider: 'stripe', msg: 'the events of Stripe could not be read: check STRIPE_API_BASE' },
+  ])
+})
