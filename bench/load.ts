@@ -130,7 +130,7 @@ async function drive(
   const started = performance.now()
   let last = started
   const timer = setTimeout(
-    () => reject(new Error(`the run did not end after ${seconds} s`)),
+    () => reject(new Error(`the run did not end within ${seconds} s`)),
     seconds * 1000 + DRAIN_TIMEOUT_MS,
   )
   try {

@@ -19,7 +19,7 @@ create table ledger_transfers (
   kind text not null check (kind in ('capture', 'refund', 'refund_failed', 'top_up', 'top_up_reversed', 'payout_paid',
     'payout_returned', 'dispute_withdrawn', 'dispute_reinstated', 'fee', 'correction')),
   subject_id uuid not null,
-  -- Distinguishes transfers with the same kind and subject. For a returned payout: the amount posted before.
+  -- Distinguishes transfers with the same kind and subject. For a returned payout: the amount returned before.
   -- For a dispute: the processor's id of the movement.
   reference text not null default '',
   debit_account text not null check (debit_account in ('available', 'processor_clearing', 'fees')),

@@ -1,8 +1,8 @@
 -- Notifications of providers, drifts between their books and ours, the provider accounts of our credentials, and
 -- failed calls to providers.
 
--- `resource` and `resource_id` reference the root row of a notification. No foreign key: it would lock that row
--- for each of its notifications. The audit checks that the row exists in the same tenant.
+-- `resource` and `resource_id` reference the root row of a notification, such as the payment of a refund. No foreign
+-- key: it would lock that row for each of its notifications. The audit checks that the row exists in the same tenant.
 create table notifications (
   id uuid primary key,
   provider text not null,

@@ -14,7 +14,8 @@ create table verifications (
   provider_reference text,
   -- When the last applied answer was requested. A later answer to an earlier request changes nothing.
   reported_as_of timestamptz,
-  -- Links to the provider's page that no response has contained yet: sealed, by the id of the job that requested them.
+  -- Links to the provider's page that no response has contained yet. Each is sealed and has the id of the job that
+  -- requested it as its key.
   links jsonb not null default '{}',
   links_until timestamptz,
   failure jsonb,
@@ -56,9 +57,9 @@ create index verifications_waiting on verifications (updated_at)
   where status = 'requires_input' and cancel_requested_at is null;
 create index verifications_links on verifications (links_until) where links_until is not null;
 
--- A trigger with the owner's rights updates `kyc_status`: no process can mark a party as approved without a
--- verification that records the decision. A process that begins a verification locks the party; a process that
--- changes it has locked the verification.
+-- A trigger with the owner's rights updates `kyc_status` of the customer, merchant or recipient: no process can set
+-- it to approved without a verification that records the decision. A process that begins a verification locks the row
+-- of the customer, merchant or recipient; a process that changes a verification has locked the verification.
 create function follow_verification() returns trigger language plpgsql security definer as $$
 begin
   if tg_relid <> 'verifications'::regclass then

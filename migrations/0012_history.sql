@@ -234,8 +234,9 @@ language sql security definer set plan_cache_mode = 'force_custom_plan' as $$
     from erasure, reached
     where r.tenant_id = erasure.tenant_id and r.customer_id = erasure.customer_id and (select count(*) from step) = most
   ), waits as (
-    -- A call that may be repeated needs its request unchanged; nothing else delays the erasure. A finished job that
-    -- still has its URL may move to the history during this step, so another step looks for it there.
+    -- A call that may be repeated needs its request unchanged; nothing else delays the erasure. A finished job whose
+    -- request still has its `return_url` may move to the history during this step, so the customer gets another step,
+    -- which finds the job there.
     update erasures r
     set due_at = clock_timestamp() + case when pending.is_open then interval '10 seconds' else interval '0' end
     from erasure cross join lateral (

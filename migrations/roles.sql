@@ -390,7 +390,7 @@ begin
     execute format('create policy %I on %I.%I %s', each.policy, here, each.name, each.what);
     execute format('comment on policy %I on %I.%I is %L', each.policy, here, each.name, md5(each.what));
   end loop;
-  -- Policies of earlier versions.
+  -- Policies that only earlier versions had are dropped.
   for each in
     select p.polname as policy, c.relname as name from pg_policy p join pg_class c on c.oid = p.polrelid
     where c.relnamespace = here::regnamespace and pg_has_role(c.relowner, 'usage')

@@ -259,7 +259,8 @@ test(
       },
     ])
 
-    // An attempt in doubt whose repeat is declined is not settled as never shipped: the carrier's list decides.
+    // The first attempt is in doubt and its repeat is declined. The refusal does not settle the parcel: the carrier's
+    // list decides whether it was shipped.
     carrier.behavior = 'refuses_repeats'
     carrier.hides_parcels = true
     const in_doubt = (await client.post('/v1/parcels', anotherBody())).body

@@ -391,7 +391,7 @@ test('lists omit outputs, and a task with an output above the limit fails', asyn
   expect(JSON.stringify(body).length).toBeLessThan(10_000)
 })
 
-test('a task fails if a number of its output would lose digits', async ({ world }) => {
+test('a task fails if its output has a number that would lose digits in JSON', async ({ world }) => {
   const schema = { type: 'object', properties: { n: { type: 'integer', exclusiveMinimum: 2 ** 53 - 1 } } }
   expect((await createTask(world, extract('x', schema))).body).toMatchObject({
     status: 'failed',
@@ -575,7 +575,8 @@ test('answers are checked round robin by tenant, and an aborted check ends', asy
     check('a', { schema: { ...schema, $comment: `${nth}` }, data }),
   )
   expect(await check('b', { schema: { type: 'string' }, data })).toBeNull()
-  // Two checks of tenant a are already running, and a third may end first. The check of tenant b is next.
+  // Two checks of tenant a are already running. The check of tenant b begins next, but a third check of tenant a may
+  // end before it.
   expect(checked.indexOf('b')).toBeLessThanOrEqual(3)
   await hostile[0]
   end.abort(new Error('enough'))
@@ -594,7 +595,7 @@ test('the result of a check does not depend on the load of the machine', async (
   const busy = Array.from({ length: 8 }, () => new Worker('for (;;);', { eval: true }))
   try {
     await Promise.all(busy.map((each) => once(each, 'online')))
-    // Alone, the check takes some tenths of a second. Here it takes longer, because the workers occupy the processor.
+    // Alone, the check takes some tenths of a second. Here it takes longer, because the workers occupy the CPU.
     const data = Array.from({ length: 3_000 }, (_, nth) => ({ nth }))
     const input = { schema: { type: 'array', uniqueItems: true }, data }
     expect(await findSchemaViolation('busy', input, new AbortController().signal)).toBeNull()

@@ -109,7 +109,7 @@ test('each layer imports only what the table of allowed imports permits', async 
   )
 })
 
-test('relative imports stay within their layer and contain the file name', async () => {
+test('relative imports stay within their layer and contain the extension of the file', async () => {
   const astray = (await readImports()).filter((one) => !staysWithinLayer(one))
   expect(astray.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
 })
@@ -123,7 +123,7 @@ test('the dependencies in package.json are exactly the packages that production 
       !isWeb(file) && !DEVELOPMENT.includes(layer) && !/^(?:[.#]|node:)/.test(target),
   )
   const names = new Set(production.map(({ target }) => /^(?:@[^/]+\/)?[^/]+/.exec(target)![0]))
-  // The regular expression also matches words such as `from 'paid'` in SQL.
+  // The regular expression for imports also matches SQL such as `from 'paid'`, so only installed packages count.
   const packages = [...names].filter((name) => existsSync(join(ROOT, 'node_modules', name)))
   expect(packages.sort()).toEqual(Object.keys(dependencies).sort())
 })
@@ -304,7 +304,7 @@ test('the search for shared names finds a name that two files export', () => {
   expect(sharedNames(Object.entries(files))).toEqual(['Place: a.ts, b.ts'])
 })
 
-/** Verbs that may not begin the name of a function that returns a part of a statement: alone, it does nothing. */
+/** Verbs that may not begin the name of a function that only returns a part of a statement: a part is not executed. */
 const IMPERATIVE =
   /^(?:add|append|assign|begin|cancel|check|claim|close|compute|count|create|delete|enqueue|erase|fence|find|finish|import|insert|judge|lift|list|lock|open|post|read|refuse|release|remove|reserve|resume|send|set|settle|store|suppress|update|write)(?:$|[A-Z])/
 const FRAGMENT_FUNCTION = /function (\w+)\((?:(?!\n\}|\bfunction )[\s\S])*?\): Fragment \{/g
@@ -421,7 +421,7 @@ test('docs/architecture.md contains the table of allowed imports, and the files 
   ])
   expect(Object.fromEntries(table)).toEqual(MAY_IMPORT)
   const files = Array.from(text.matchAll(PATH), ([, file]) => file!)
-  // The guide describes the resource in test/support/resource.
+  // The document also names files of the example resource, which are in test/support/resource.
   const exists = (file: string) =>
     existsSync(join(ROOT, file)) ||
     existsSync(join(ROOT, 'test/support/resource', file.replace('NNNN', '0900')))

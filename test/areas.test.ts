@@ -143,7 +143,7 @@ test.for(CAUSES)(
 test.for(
   CHANNELS.flatMap((channel) => CHANNEL_CREDENTIALS[channel].map((missing) => ({ channel, missing }))),
 )(
-  'without $missing the channel $channel sends no messages, which the log and /readyz report, and messages remain readable',
+  'without $missing the channel $channel sends no messages, the log and /readyz report this, and messages remain readable',
   async ({ channel, missing }, { world }) => {
     const lines: object[] = []
     const log = createLog('silent', 'test')

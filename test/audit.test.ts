@@ -92,7 +92,7 @@ type Case = [
   found: (world: World) => object,
 ]
 
-describe('the audit reports the row until the correction', () => {
+describe('the audit reports a damaged row until its correction', () => {
   const setRunningBalance = (balance_after_minor: number) =>
     `update ledger_transfers set balance_after_minor = ${balance_after_minor} where subject_id = '${payment.id}'`
   const set = (table: string, id: string, values: string) =>
@@ -482,7 +482,7 @@ test('every audit finds a poison notification, even though each audit begins at 
   await eventually(async () => expect((await lastAudit()).found).toBe(0))
 })
 
-test('the audit command reports the row, exits with 1, and changes nothing', async ({ world }) => {
+test('the audit command reports a wrong row, exits with 1, and changes nothing', async ({ world }) => {
   await tamper(world, `update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
   const { code, stdout } = await audit(world)
   expect(code).toBe(1)

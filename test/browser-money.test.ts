@@ -98,7 +98,7 @@ test('payouts and refunds have the typed amount even if the browser formats the 
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 100_050 })
 })
 
-test('the refund dialog offers the amount that pending refunds do not reserve, and is not offered when this amount is zero', async () => {
+test('the refund dialog proposes the amount that pending refunds do not reserve, and is not available if that amount is zero', async () => {
   const { client } = dashboard.world
   const { id } = await capturedPayment(client, {
     amount_minor: 4000,

@@ -524,7 +524,7 @@ test('the statistics of an endpoint are reloaded when its recovery completes', a
   const first = stats(10_000)
   await page.goto(`${dashboard.url}/webhooks/${endpoint.id}?recovery=${recovery.id}`)
   await first
-  // The page reloads regularly only every ten seconds.
+  // The regular reload happens only every ten seconds, so an earlier reload is caused by the completion.
   const reloaded = stats(5_000)
   complete()
   await page.getByText('0 of 0 deliveries sent again').waitFor()

@@ -7,7 +7,7 @@ import { codeOf, createBrowser, createPerson, PASSWORD, signIn, tryPassword } fr
 
 let dashboard: Dashboard
 beforeAll(async () => {
-  // Without email the page shows the link of an invitation to the inviter.
+  // Without email the page shows the inviter the link of an invitation.
   dashboard = await createDashboard({ env: { EMAIL_FROM: '', DISABLED_AREAS: 'ai' } })
 }, BROWSER_TIMEOUT_MS)
 afterAll(() => dashboard?.close())
@@ -116,7 +116,7 @@ test('a second factor is enabled and disabled', async () => {
   const secret = await dialog.getByLabel('Secret').inputValue()
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(`otpauth://totp/Sluice?secret=${secret}`))
   expect(await passwordSuffices()).toBe(true)
-  // The page sends a request with the old session cookie, which is refused, before it gets the new session cookie.
+  // Before the page gets the new session cookie, it sends a request with the old cookie. That request is refused.
   const answer = Promise.withResolvers<void>()
   await page.route('**/api/auth/two-factor/verify-totp', async (route, request) => {
     // Node fetches the response, because the browser would store the new session cookie at once.

@@ -10,7 +10,7 @@ async function selected(...changed: string[]): Promise<string[]> {
   return near.map((file) => file.replace(/^test\/|\.test\.ts$/g, ''))
 }
 
-test('the tests of what imports a changed file are selected, and those that the list names', async () => {
+test('tests of the files that import a changed file are selected, and so are the tests that the list names for the file', async () => {
   expect(await selected('src/workers/handlers/create.ts')).toEqual(
     expect.arrayContaining(['provider-lookups', 'provider-faults', 'provider-duplicates', 'payments']),
   )
@@ -20,7 +20,7 @@ test('the tests of what imports a changed file are selected, and those that the 
   expect(await selected('src/domain/ledger/post.ts')).toContain('ledger')
 })
 
-test('a change without a near test is reported', async () => {
+test('a change of a file that no test is near to is reported', async () => {
   expect(await nearestTests(ROOT, ['bench/main.ts'], 6)).toMatchObject({
     near: ['test/architecture.test.ts'],
     note: 'No test is near this change: run npm test',

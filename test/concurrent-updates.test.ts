@@ -761,7 +761,7 @@ afterAll(async () => await ends?.disposeAsync())
 
 describe.each(Object.entries(CROSSINGS))('%s', (_name, crossing) => {
   test.each(Object.keys(crossing.steps))(
-    '%s > the step "%s" gives a correct result for rows that change before they are locked',
+    'the step "%s" gives a correct result for rows that change before they are locked',
     async (step) => {
       const crossings = await crossingsOf(sql, crossing, step)
       expect(crossings.map(({ change, crossed }) => ({ change, crossed }))).toEqual(

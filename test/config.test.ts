@@ -56,7 +56,7 @@ test('the system sends email from its own address', () => {
     )
 })
 
-test('an invalid value is refused with the name of its variable and an example', () => {
+test('the refusal of an invalid value names the variable and an example', () => {
   for (const [name, value] of [
     ['NODE_ENV', 'staging'],
     ['API_PORT', 'http'],

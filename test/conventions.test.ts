@@ -208,8 +208,8 @@ test('a key that is refused because other keys exceeded their limits gets the ti
   world,
 }) => {
   const limit = limitWithFakeTime(world)
-  // All five keys are over their limits. Together they repay more requests a second than the tenant's rate, until the
-  // first two keys have repaid their debts.
+  // All five keys have exceeded their limits. Until the first two keys are below their limits again, the sum of the
+  // keys' rates exceeds the tenant's rate.
   for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
     limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
   let retry_after_s = 0
@@ -336,7 +336,8 @@ test('lists leave connections for other requests and tenants; a slow list is abo
         select count(*)::int as waiting from pg_locks where relation = 'customers'::regclass and not granted`
       return row!.waiting >= 2
     })
-    // The blocked lists occupy the long lane. Quick lists of other tenants and all other requests do not wait.
+    // The blocked lists occupy the database connections for long lists. Quick lists of other tenants and all other
+    // requests do not wait.
     expect((await other.get('/v1/payments')).status).toBe(200)
     expect((await other.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
     for (const { socket } of connections) socket.destroy()
@@ -503,7 +504,7 @@ test('a request whose client disconnects gets no response and causes no error', 
   expect(refused).toEqual(['/stays'])
 })
 
-test('an incomplete request does not prevent closing', async () => {
+test('an incomplete request does not prevent the server from closing', async () => {
   const app = createListener('test', { ...LISTENER, closing_ms: 200 })
   app.post('/', () => 'never')
   const { port, hostname } = new URL(await app.listen({ port: 0 }))
@@ -790,7 +791,7 @@ test('when too many keys of one address wait for a lookup, a random key is refus
   expect(answered.some((n) => n > 1_000)).toBe(true)
 })
 
-test('a forwarded address of an untrusted proxy logs a warning with the variable to set', async ({
+test('a forwarded address of an untrusted proxy causes a warning that names the variable to set', async ({
   world,
 }) => {
   const lines: string[] = []

@@ -49,7 +49,7 @@ async function stopping(): Promise<string[]> {
 const PAYMENT = { amount_minor: 1700, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 
 test(
-  'an interrupted start completes its capture, the next start returns the capture, and a killed start leaves no process',
+  'the capture of an interrupted start takes effect once, the next start shows the capture, and a killed start leaves no process',
   { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const first = await start()

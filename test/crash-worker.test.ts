@@ -237,7 +237,8 @@ test.concurrent(
     }
     expect(await capture(deployment, payment)).toMatchObject(done)
     const attempts = await captureAttempts(deployment, payment)
-    // On a slow machine a worker may claim the job late and return it. Such an entry is no attempt at the call.
+    // On a slow machine a worker may claim the job too late and give it back. Such an attempt has the outcome
+    // `returned`, and does not make the call.
     const attempted = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
     expect(attempted).toEqual([...Array<null>(5).fill(null), 'done'])
     await expectNothingLost(deployment, [payment])

@@ -242,7 +242,7 @@ test('the number of acts that wait is limited', async () => {
   await expect(requestRetry()).rejects.toMatchObject({ code: 'rate_limited' })
 })
 
-test("the dashboard lists processes and schedules, and the audit log contains the dashboard's pauses", async () => {
+test('the dashboard lists processes and schedules, and the audit log contains pauses from the dashboard', async () => {
   await deployment.startWorker()
   await until('a scheduled run is finished', async () =>
     (await findSchedules(dashboard)).some((each) => each.worker !== null && each.duration_ms !== null),

@@ -19,7 +19,7 @@ test('a filter that the list does not support, and labels that lack a value, do 
   expect(mistakes).toBeInstanceOf(Function)
 })
 
-test('a choice offers all values of its parameter', () => {
+test('a filter of the kind `choice` offers all values of its parameter', () => {
   const [status, kind] = fieldsOf('/v1/ai/tasks', [
     { kind: 'choice', name: 'status', label: 'Status' },
     {

@@ -22,7 +22,7 @@ test('an amount is shown, typed and exported with the decimals of the API', () =
   }
 })
 
-test('an amount has the decimals of its currency in the guide to payments, even if browsers use other decimals', () => {
+test('an amount has the decimals that the guide to payments gives for its currency, even if browsers use others', () => {
   const amounts = ['HUF', 'ISK', 'UGX', 'JPY', 'MGA', 'IQD', 'KWD'].map((currency) =>
     decimalAmount(100_000, currency),
   )

@@ -398,7 +398,7 @@ test('only the recipient can read the link of an invitation', async ({ world }) 
   const choose = async () =>
     (await operator.post('/api/session/tenant', { tenant_id: SYSTEM_TENANT_ID })).status
   expect(await choose()).toBe(404)
-  // The system tenant is the user's selected tenant; the test writes the row directly.
+  // No request can select the system tenant, so the test writes the selection into the row.
   await sql`update user_sessions set selected_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
   expect((await operator.get('/api/session')).body).toMatchObject({ tenant: null, role: null })
   expect((await operator.get('/api/v1/messages')).status).toBe(403)
@@ -545,7 +545,7 @@ test('invitations are limited, and their emails contain no text and no links tha
   expect(mail).toContain('Spam Ltd (spam) on Sluice')
   expect(mail).toContain('Win 1M https evil example now invites you')
   expect(mail).not.toContain('evil.example')
-  // The limit of emails to an address counts all tenants. Another tenant can still invite the address with a link.
+  // The limit of emails to an address counts the emails of all tenants. Another tenant can still invite with a link.
   const elsewhere = { email: 'victim@elsewhere.example', role: 'support' }
   const link_only = await by.admin.post('/api/members/invitations', elsewhere)
   expect(link_only).toMatchObject({ status: 201, body: { sent: false, link: expect.any(String) } })

@@ -99,7 +99,7 @@ test(
 )
 
 test(
-  'a replaced pool leaves no connection open, even if the server returns before the next attempt to connect',
+  'a replaced pool leaves no connection open, even if the server is available again before the next attempt to connect',
   { timeout: 60_000 },
   async () => {
     const { hostname, port } = new URL(database.url)
@@ -125,11 +125,11 @@ test(
     const pool = connectDatabase(url.href, { max: 1, application_name: 'replaced' })
     onTestFinished(() => pool.end({ timeout: 0 }))
     await pool`select 1`
-    // More statements than a connection accepts at once: the rest wait until the connection attempts to connect again.
+    // More statements than a connection accepts at once: the rest wait until the connection opens again.
     const statements = Array.from({ length: 250 }, () => pool`select 1`.catch(() => {}))
     server.close()
     for (const client of clients) client.destroy()
-    // The old pool ends 3.25 s after the loss, before the next attempt of its connection.
+    // The old pool ends 3.25 s after the loss, before its next connection attempt.
     await sleep(3_000)
     await listen(Number(url.port))
     await Promise.all(statements)

@@ -38,7 +38,7 @@ const fetchEndpoint = async (id: string) => (await client.get(`/v1/webhook_endpo
 const sequencesOf = (hook: TestHook) => hook.arrived.map(({ body }) => body.sequence)
 
 describe('a delivery', () => {
-  test('carries the event, signed by Standard Webhooks, and its log shows the response', async ({
+  test('carries the event, signed as Standard Webhooks defines, and its log shows the response', async ({
     world,
   }) => {
     const { hook, endpoint } = await hookAndEndpoint(world, () => 200, { headers: { 'x-shop': '17' } })
@@ -529,7 +529,7 @@ describe('an endpoint', () => {
     await expect.poll(failingSince).toBeNull()
   })
 
-  test('that is recovered receives its failed deliveries', async ({ world }) => {
+  test('for which a recovery is requested receives its failed deliveries', async ({ world }) => {
     let failing = true
     const { hook, endpoint } = await hookAndEndpoint(world, () => (failing ? 500 : 204))
     await createEvent(client)

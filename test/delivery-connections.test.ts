@@ -365,7 +365,7 @@ test('a lost connection, a refused connection and an invalid response have diffe
   expect(await openPost()(`http://127.0.0.1:${closed.port}/`)).toMatchObject({ error: 'connect_failed' })
 })
 
-test('Retry-After is read in seconds or as a date, two days at most', async () => {
+test('Retry-After is read in seconds or as a date, and the delay is at most two days', async () => {
   const readRetryAfter = async (value: string) => {
     const { url } = await startReceiver(httpAnswer(503, '', { 'retry-after': value }))
     return ((await openPost()(url)) as { retry_after_ms: number | null }).retry_after_ms

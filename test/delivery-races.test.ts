@@ -234,7 +234,8 @@ describe('endpoints', () => {
       from generate_series(1, 300) n`
     await untilArrived(hook, 301)
     await world.drain()
-    // A busy process returns attempts whose permits have expired. An attempt without an outcome has lost its lease.
+    // In a busy process permits may expire: such attempts end with the outcome `returned`. An attempt without an
+    // outcome has lost its lease.
     const lapsed = await world.sql`
       select from jobs j join job_attempts a on a.job_id = j.id
       where j.resource_id = ${endpoint.id} and a.outcome is null`
@@ -268,7 +269,8 @@ describe('recoveries', () => {
     const recovery_id = newId()
     const { endpoint: other } = await hookAndEndpoint(world, () => 500)
     await awaitDelivery(other.id, ({ attempts }) => attempts === 1)
-    // The step of this recovery is the first one, and always fails, because its counter overflows.
+    // Each step of this recovery fails, because the counter `found` overflows. As the least recently updated recovery,
+    // it is the first to be tried.
     await world.sql`
       insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until, found, updated_at)
       values (${client.tenant_id}, ${recovery_id}, ${other.id}, '-infinity', now(), 2147483647, '-infinity')`

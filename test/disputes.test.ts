@@ -91,8 +91,8 @@ describe('any order of the notifications of a dispute', () => {
   }
 
   test('a won dispute settles alike for any first notification', async ({ world }) => {
-    // The events are created, funds_withdrawn, updated, funds_reinstated and closed. The worker does not read the
-    // content of an event.
+    // The events are created, funds_withdrawn, updated, funds_reinstated and closed. Each comes first in one of the
+    // orders. Other orders are equivalent, because the worker does not read the content of events.
     const orders = rotationsOf([0, 1, 2, 3, 4])
     const disputes = await wonDisputes(world, orders.length)
     await deliverInOrders(

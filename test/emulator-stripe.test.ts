@@ -629,7 +629,7 @@ describe('idempotency keys', () => {
     })
   })
 
-  test('a key stores declines but not refused parameters, and expires after a day', async () => {
+  test('a key stores declines, but not refusals of parameters, and expires after a day', async () => {
     const { url, control } = await start()
     const status = async (params: string, key: string) => {
       const response = await postForm(url, '/v1/payment_intents', params, key)
@@ -768,7 +768,7 @@ describe('the emulator server', () => {
     expect(await control('GET', 'nothing')).toMatchObject({ error: { type: 'invalid_request_error' } })
   })
 
-  test('shows which events it does not send, and omits requests that list events', async () => {
+  test('shows on its page which events it does not send, but not the requests that list events', async () => {
     const { url, stripe, control } = await start({
       webhook_url: 'http://127.0.0.1:9/stripe',
       webhook_events: ['charge.refunded'],

@@ -269,7 +269,7 @@ test.for([
   },
 )
 
-test('unsequenced events are read once by index, even with the statistics of an empty table', async ({
+test('unsequenced events are read once by index, even if the planner uses statistics of an empty table', async ({
   world,
 }) => {
   await sequenceAllEvents(world.sql)

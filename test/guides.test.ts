@@ -124,7 +124,9 @@ test('the guide to events waits for the next event after all earlier events, eve
   expect(new_events.filter(({ sequence }) => sequence <= 101)).toEqual([])
 })
 
-test('the commands of a guide also end when they are run a second time', async ({ world }) => {
+test('the commands of a guide also end when they are run a second time, with an error if they wait in vain', async ({
+  world,
+}) => {
   const guides = ['wallet', 'payouts', 'kyc', 'disputes']
   // Two polls are enough, because all events have arrived.
   const before = 'sleep() { :; }; seq() { echo 1 2; }'

@@ -170,7 +170,7 @@ test('an act resolves the unknown jobs that match its filter, and no act can res
   await resume()
 })
 
-/** Runs `work` while another refund reserves the amount. The processor then refuses this refund. */
+/** Runs `work` while another refund reserves the amount. Afterwards the processor refuses that other refund. */
 async function releaseAnotherRefund(world: World, payment: any, work: () => Promise<void>): Promise<void> {
   const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
   const hold = await fault(world, { match, fault: { hold: 'before' } })
@@ -286,7 +286,7 @@ test('a refund that a notification has settled cannot be resolved as failed', as
   )
 })
 
-test("a refund that was made manually is resolved with the refund's own reference only", async ({
+test('a refund that was made manually can be resolved with its own reference, but not with that of another refund', async ({
   world,
   client,
 }) => {

@@ -116,7 +116,7 @@ test('timelines, replays and audits include jobs in the history, and repeated no
   expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
 })
 
-test('jobs are not moved to the history while they are open, discarded, just finished or without an applied notification', async ({
+test('jobs are not moved to the history if they are open, discarded, just finished, or have a notification that is not applied', async ({
   world,
 }) => {
   await authorizedPayment(world.client)

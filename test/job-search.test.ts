@@ -121,7 +121,7 @@ test('pages lead forward and back through open jobs, final jobs and their histor
   expect(back).toHaveLength(before_last.length + pages.length)
 })
 
-test('the count for an act has only the jobs that the act would change, and an empty page has a link to the previous page', async ({
+test('the count for an act includes only the jobs that the act would change, and an empty page links to the previous page', async ({
   world,
 }) => {
   await createJobs(world, 'old.work', 9, true)

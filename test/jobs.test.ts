@@ -400,7 +400,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
       return (await claimJobs(sql, [id], claimOptions('w')))[0]!
     }
     const sentAt = async () => (await sql`select first_sent_at from jobs where id = ${id}`)[0]!
-    // An attempt that was returned or refused does not record that it sent the call.
+    // An attempt that ends as `returned`, or whose call the provider refuses, does not record a time of sending.
     const refusedBeforeEffect = retryUndone({ kind: 'retry', reason: '429' })
     for (const decision of [giveBack('the worker is stopping'), refusedBeforeEffect]) {
       const job = await claimAgain()
@@ -415,7 +415,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     await sql`update jobs set run_at = now() - interval '2 hours' where id = ${id}`
     const [resumed] = await claimJobs(sql, [id], claimOptions('w'))
     expect(resumed!.call).toMatchObject({ in_doubt: false, refused_ms: null })
-    // This attempt died. Later attempts cannot remove the time at which it may have sent the call.
+    // The worker of this attempt died. Later attempts keep the time at which the attempt may have sent the call.
     const first = await sentAt()
     for (const decision of [retryUndone({ kind: 'misconfigured', reason: '401' }), refusedBeforeEffect]) {
       const next = await claimAgain()
@@ -440,7 +440,8 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     const attempts = await sql`select generation, key, first_sent_at from job_attempts where job_id = ${id}`
     expect([...attempts]).toEqual([{ generation: 1, key: `${id}:1`, ...first }])
     await settleJobs(sql, [settlement(rotated!, retry('the lookup failed'))])
-    // A day later the call is only looked up. If the worker returns the job without a lookup, the time remains.
+    // A day later the call is only looked up. A worker that gives the job back without a lookup keeps the time of the
+    // first sending.
     await sql`
       update jobs set first_sent_at = now() - interval '23 hours', last_sent_at = now() - interval '23 hours' where id = ${id}`
     const aged = await sentAt()
@@ -452,7 +453,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     }
   })
 
-  test('a lookup without an answer waits for as long as a provider asks that limits our rate', async ({
+  test('a lookup that is refused because of a rate limit is repeated after the delay that the provider requests', async ({
     world,
   }) => {
     const { sql, client } = world
@@ -462,7 +463,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     expect(settlement(job!, unanswered(lookup)).delay_ms).toBe(3_600_000)
   })
 
-  test('a lookup with an ambiguous answer waits at most until the next lookup of its schedule, or a minute', async ({
+  test('the delay that a provider requests after an ambiguous lookup is limited by the schedule of lookups, but not below a minute', async ({
     world,
   }) => {
     const { sql, client } = world
@@ -608,7 +609,7 @@ describeIn('attempts', { notifications: false }, (test) => {
     await paymentIn(client, id, 'captured')
   })
 
-  /** Puts the job into the state after each of its attempts has ended with the death of the worker. */
+  /** Puts the job into the state that it has if the worker died in each of its attempts. */
   async function poison(world: World, job_id: string): Promise<void> {
     await world.sql`
       update jobs set state = 'running', attempt = max_attempts, worker = 'dead worker', started_at = now(),

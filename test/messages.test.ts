@@ -985,7 +985,7 @@ describe('incoming SMS and suppressions', () => {
 })
 
 describe('an event of an email', () => {
-  test('suppresses an address that bounced hard, and makes the email undelivered once all recipients have bounced', async ({
+  test('suppresses an address that bounced hard, and gives the email the status undelivered when all recipients have bounced', async ({
     world,
   }) => {
     const [ada, grace] = [`Ada <${freshAddress()}>`, freshAddress()]

@@ -72,7 +72,7 @@ const CAPTURED_AND_REFUNDED = {
 }
 
 describe('five webhooks in all orders', () => {
-  test('have the same result after the responses to our own calls, with a refund that is still pending', async ({
+  test('have the same result if they arrive after the responses to our own calls, in which the refund is still pending', async ({
     world,
   }) => {
     const orders = ordersOf(KINDS)
@@ -169,7 +169,7 @@ describe('five webhooks in all orders', () => {
 })
 
 describe('a webhook that arrives before our own response', () => {
-  /** Delivers all events of one payment in random order. Waits until each event has been tried. */
+  /** Delivers all events of one payment in random order. Waits until each notification has had an attempt. */
   async function deliverAll(world: World, reference: string): Promise<void> {
     const events = shuffled(await listEvents(world, reference))
     for (const event of events) await deliver(world, event)

@@ -456,7 +456,7 @@ test('every example request succeeds', async ({ world }) => {
       ]),
     ),
   }
-  // The API reference sends every header that has an example.
+  // The API reference sends every header that has an example, so the test sends the same headers.
   const shown = (schema: any) => schema.examples?.[0] ?? schema.default
   for (const { method, path, operation } of routes) {
     const headers = operation.parameters.flatMap(({ $ref }: any) => {

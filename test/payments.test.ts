@@ -672,7 +672,7 @@ describe('idempotency', () => {
 })
 
 describe('lists', () => {
-  test('every filter finds a change once the request for the change is answered', async ({ world }) => {
+  test('every filter finds a change as soon as the request for the change is answered', async ({ world }) => {
     const shop = await world.clientOf()
     const { body: customer } = await shop.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })
     const dollars = await authorizedPayment(shop, {
@@ -782,7 +782,7 @@ describe('timeline', () => {
       'provider_call refund',
       'event refund.succeeded',
     ])
-    // A first attempt that succeeds has no row of its own.
+    // A first attempt that succeeds is stored only in the row of its job.
     const [row] = await world.sql`
       select count(*) from job_attempts where job_id in (select id from jobs where resource_id = ${id})`
     expect(row).toEqual({ count: 0 })

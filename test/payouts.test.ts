@@ -662,7 +662,7 @@ describe('a manual failure', () => {
     },
   )
 
-  test('of a payout that is paid nevertheless does not mark a later return of the payout as manual', async ({
+  test('of a payout that the processor pays anyway does not mark a later return of the payout as manual', async ({
     world,
   }) => {
     const own = await clientWithBalance(world, 100)

@@ -439,7 +439,7 @@ describe('a forced failure of a payout', () => {
     const shop = await clientWithBalance(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     const { id, processor_reference } = body
-    // The statement of the failure waits first for the lock of the row, then the statement of the settlement.
+    // Both statements wait for the lock of the row: first the statement of the failure, then that of the settlement.
     const proposal_id = await world.sql.begin(async (tx) => {
       // This lock permits the foreign key check of the proposal.
       await tx`select from payouts where id = ${id} for no key update`

@@ -226,7 +226,7 @@ test('the refusal of a key in use has an ambiguous outcome, because an earlier r
   expect(with_retry_after.outcome).toMatchObject({ kind: 'ambiguous', after_ms: 7000 })
 })
 
-test('a rate-limited call is retried after the requested delay, at most an hour', async () => {
+test('a rate-limited call is retried after the requested delay, or after an hour if that delay is longer', async () => {
   const limited = await authorizeAgainst(
     failure(429, { type: 'invalid_request_error', code: 'rate_limit' }, { 'Retry-After': '7' }),
   )

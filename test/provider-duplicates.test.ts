@@ -196,7 +196,9 @@ async function awaitReleased(world: World, payment_id: string, late: string): Pr
 
 const CANCELED = { status: 'canceled', processor_reference: null }
 
-test('a late hold of a payment that was canceled without a repeated call is released', async ({ world }) => {
+test('a late hold of a payment that was canceled without repeating its call is released', async ({
+  world,
+}) => {
   const { id } = await createUnknownPayment(world)
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
   await makeDue(world, id)
@@ -215,7 +217,8 @@ async function reportDuringCancellation(
     await tx`select from payments where id = ${id} for update`
     await makeDue(world, id)
     await waitingForLocks(world.sql, 1)
-    // The worker reads the payment for the notification before the cancellation, and settles the notification after it.
+    // The worker reads the payment for the notification before the cancellation, and settles the notification after
+    // the cancellation.
     const reference = await make(world, id)
     const lookup = { method: 'GET', path: `/v1/payment_intents/${reference}` }
     await eventually(async () => expect(await world.provider('stripe').requests(lookup)).not.toHaveLength(0))
@@ -225,7 +228,7 @@ async function reportDuringCancellation(
   return { id, late }
 }
 
-test('a late hold that appears during a cancellation without a repeated call is released', async ({
+test('a late hold that appears during the cancellation of a payment whose call was not repeated is released', async ({
   world,
 }) => {
   const { id, late } = await reportDuringCancellation(world, createLateHold)
@@ -253,7 +256,7 @@ test('a duplicate of a payment with a single call is kept and shown as a drift',
   expect(await stripeStatusOf(world, other)).toBe('requires_capture')
 })
 
-test('a late charge that appears during a cancellation without a repeated call is shown as a drift', async ({
+test('a late charge that appears during the cancellation of a payment whose call was not repeated is shown as a drift', async ({
   world,
 }) => {
   const { id, late } = await reportDuringCancellation(world, createLateCharge)
@@ -264,7 +267,7 @@ test('a late charge that appears during a cancellation without a repeated call i
   )
 })
 
-test('a payment that is canceled while the outcome of its call is unknown is canceled without a repeated call', async ({
+test('the cancellation of a payment whose call has an unknown outcome does not repeat the call', async ({
   world,
 }) => {
   const { id } = await createUnknownPayment(world)

@@ -892,7 +892,7 @@ test('the refusal of an authorization that may exist is final after the delay of
   expect([replayed.status, replayed.body.error.code]).toEqual([422, 'payment_invalid'])
 })
 
-test('attempts that workers returned do not lengthen the delay after the next failure', async ({
+test('attempts with the outcome `returned` do not lengthen the delay after the next failure', async ({
   world,
   client,
 }) => {

@@ -592,7 +592,10 @@ describe('a session of a verification', () => {
     })
   })
 
-  test('is looked up if the response to its cancellation has another status', async ({ world, client }) => {
+  test('is looked up if the response to its cancellation shows another status than canceled', async ({
+    world,
+    client,
+  }) => {
     const { id, subject_id, provider_reference } = await verificationOf(client)
     await fault(world, {
       match: { method: 'POST', path: `/${provider_reference}/cancel$` },

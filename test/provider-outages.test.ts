@@ -317,7 +317,7 @@ test(
     await createPayment(world.client, {}, ASYNC)
     const kinds = async () =>
       (await operator.get('/api/overview')).body.attention.map(({ kind }: { kind: string }) => kind)
-    // Recurring jobs may be refused in the meantime.
+    // The list may also contain recurring work that the provider refused in the meantime.
     await eventually(async () => expect(await kinds()).toContain('provider_outage'), A_MINUTE_MS)
     await fault.remove()
     await world.sql`update jobs set run_at = now() where finished_at is null`

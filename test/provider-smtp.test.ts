@@ -219,7 +219,7 @@ describe('an SMTP conversation', () => {
     },
   )
 
-  test('reports a reply about the login for one of several recipients to operators', async () => {
+  test('reports to operators a reply about the login that refuses one of several recipients', async () => {
     const calls: FinishedCall[] = []
     const observed = openProvider({ onCall: (call) => calls.push(call) })
     const code = '530 5.7.0 relay-user-7 may not send there'
@@ -320,7 +320,7 @@ describe('recipients', () => {
     ['declined', ['gone@bounce.example', 'away@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'also@defer.example'], '451 4.3.0'],
-  ])('that the server refuses without exception end the attempt: %s', async (kind, all, provider_code) => {
+  ])('end the attempt if the server refuses all of them: %s', async (kind, all, provider_code) => {
     expect(await email.sendEmail(emailTo(all), NEVER_ABORTED)).toMatchObject({
       kind,
       failure: { code: 'recipient_refused', provider_code },

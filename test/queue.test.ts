@@ -205,7 +205,7 @@ describe.each([
     expect(await performsWakeups(queue, 'restarted', performed)).toBe(true)
   })
 
-  test('returns from sending at once during an outage, counts the wake-ups as dropped, and performs wake-ups after the outage', async () => {
+  test('does not wait when it sends during an outage, counts the wake-ups as dropped, and performs wake-ups after the outage', async () => {
     const { queue, dropped } = openTestQueue(server.config)
     const performed = collectPerformed(queue, 'outage')
     const received: PublishedState[] = []

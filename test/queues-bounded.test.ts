@@ -13,7 +13,7 @@ const QUEUE_CREATION =
 const QUEUE_DEFINITION =
   /\bfunction (?:createGates?|createByteLimiters|createFairGate|createSlowLane|createBodyReader|createMemoryBudget)\b/
 
-test('the list of queues in the documentation has every file that creates a queue', async () => {
+test('the list of queues in the documentation names every file that creates a queue', async () => {
   const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
   const [, list = ''] = /\n## Queues\n([^]*?)\n## /.exec(document) ?? []
   const missing: string[] = []

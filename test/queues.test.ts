@@ -185,7 +185,7 @@ describeIn('without free sockets', MORE_JOBS_THAN_SOCKETS, (test) => {
     const requests = await world.provider('stripe').requests({ method: 'POST', path: '/capture$' })
     expect(requests.filter(({ at_ms }: { at_ms: number }) => at_ms > paused!.at_ms + 1000)).toEqual([])
     expect(requests.length).toBeLessThan(400)
-    // The waiting jobs are returned without a call.
+    // The attempts that waited for a socket made no call and ended as `returned`.
     const waiting = await sql<{ outcome: string }[]>`
       select a.outcome from jobs j join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id where j.finished_at is null`
     expect(new Set(waiting.map(({ outcome }) => outcome))).toEqual(new Set(['returned']))

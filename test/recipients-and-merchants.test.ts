@@ -173,7 +173,7 @@ describe.each(RESOURCE_NAMES)(
       expect(await createResource(world, longest)).toMatchObject(longest)
     })
 
-    test('codes of countries and currencies are accepted in upper and lower case, and returned in one case', async ({
+    test('codes of countries and currencies are accepted in any case; responses have country codes in upper case and currency codes in lower case', async ({
       world,
     }) => {
       const mixed = { country: 'gB', ...('currency' in fields && { currency: 'eUr' }) }

@@ -479,7 +479,7 @@ describe('readers', () => {
     'user_passkeys',
     'sign_in_failures',
     'audit_head',
-    // Rows that belong to the installation.
+    // The rows of these tables belong to the installation and not to a tenant.
     'job_rollups',
     'provider_accounts',
     'provider_failures',

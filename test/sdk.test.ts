@@ -257,7 +257,7 @@ test('maybe_done is true after a lost response, even if a retry is refused', asy
   expect((await errorOf(unanswered.refunds.create('1', {}))).maybe_done).toBe(true)
 })
 
-test('a DELETE whose response is lost succeeds if the retry answers 404, and a 404 to the first request is an error', async ({
+test('a DELETE whose response is lost succeeds if its retry gets a 404, and a 404 to the first request is an error', async ({
   world,
 }) => {
   const gone = httpAnswer(404, refusal('customer_not_found'), JSON_TYPE)

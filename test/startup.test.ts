@@ -234,7 +234,7 @@ test('each start, a migration and /readyz refuse a PostgreSQL server that is too
 })
 
 test(
-  'the error names all ports in use, and the address of another machine is refused',
+  'the error names all ports in use, and a HOST that is not an address of this machine is refused',
   { timeout: 180_000 },
   async () => {
     const used_ports = await Promise.all(

@@ -119,7 +119,7 @@ describe('a running system', () => {
     return (await Promise.all(ran)).map(({ stderr }) => stderr)
   }
 
-  test('makes a second start in its folder fail with the process and the address of the first start, and commands find the first start', async () => {
+  test('refuses a second start in its folder, with an error that names the process and the address of the first start, which commands find', async () => {
     expect(running.output()).toContain(
       'Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)',
     )
@@ -214,7 +214,7 @@ describe('a running system', () => {
     expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
   })
 
-  test('continues while its log is full, and reports the lost lines once there is space', async () => {
+  test('continues while its log is full, and reports the lost lines as soon as there is space', async () => {
     const limitFileSize = (max_bytes: string, pids: number[]) =>
       pids.forEach((pid) => execFileSync('prlimit', ['--pid', `${pid}`, `--fsize=${max_bytes}:`]))
     const pids = [running.pid, ...Object.values(await parts()).map(({ pid }) => pid)]

@@ -179,7 +179,7 @@ test('every route responds to an id of another tenant as to a random id, and cha
   expect(await rowsOfTenant(world)).toEqual(before)
 })
 
-/** Tables with a `tenant_id` and without a resource, and the reason. */
+/** Tables with a `tenant_id` and without a resource, each with the reason. */
 const TABLES_WITHOUT_RESOURCE: Record<string, string> = {
   api_keys: 'identify the tenant',
   audit_entries: 'record actions of people on any resource',

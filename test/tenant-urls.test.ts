@@ -13,7 +13,7 @@ const NOT_PUBLIC = 'must lead to a public address'
 const unresolvable: Lookup = async (name) =>
   await Promise.reject(new Error(`the name ${name} has no address`))
 
-/** The problem of a URL whose name has the given addresses. */
+/** The problem of a URL whose host name has the given addresses. Null: no problem. */
 async function problemOf(
   url: string,
   {
@@ -241,7 +241,7 @@ test('localhost is the loopback address with any name server, and is allowed whe
     expect(await problemOf(`http://${host}/`, { lookup, allowed: LOOPBACK })).toBe(null)
   }
   expect(server.asked).toEqual([])
-  // Only the last label of the name counts.
+  // Only the last label of a host name decides whether the name is a local one.
   expect(await problemOf('http://localhost.example/', { lookup })).toBe(null)
   expect(new Set(server.asked)).toEqual(new Set(['localhost.example']))
 })

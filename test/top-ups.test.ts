@@ -526,7 +526,7 @@ describe('with notifications that the test delivers', () => {
     await checkInvariants(world)
   })
 
-  /** Delivers the latest event of a top-up and waits until the event has been tried. */
+  /** Delivers the latest event of a top-up and waits until its notification has had an attempt. */
   async function deliverLatest(world: World, reference: string): Promise<void> {
     const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
     expect((await deliver(world, event)).status).toBe(200)
@@ -614,7 +614,7 @@ describe('with notifications that the test delivers', () => {
     const { id, job_id } = await createUnknown(world, shop)
     const reference = await topUpAtProcessor(world, marksOf(id, shop.tenant_id))
     await settleTopUp(world, reference, 'succeeded')
-    // First the operator's statement waits for the row, and then the worker's statement.
+    // Both statements wait for the lock of the row: first the operator's statement, then the worker's.
     const { resolution, event } = await world.sql.begin(async (tx) => {
       await tx`select from top_ups where id = ${id} for update`
       const pending = { resolution: world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...OPERATOR })) }

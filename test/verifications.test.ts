@@ -186,7 +186,7 @@ describe('the start of a verification', () => {
       await world.sql`update ${table} set kyc_status = 'approved' where id = ${subject_id}`
       const reports = [
         await auditEverything(world.sql),
-        // An audit of changes makes this check for all parties, not only for changed ones.
+        // An audit of changes checks all customers, recipients and merchants for this, not only the changed ones.
         await auditChanges(world.sql, new Date(Date.now() + 86_400_000).toISOString(), []),
       ]
       await world.sql`update ${table} set kyc_status = 'none' where id = ${subject_id}`
@@ -216,7 +216,7 @@ describe('the start of a verification', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('leads to a rejected verification without a decision if the provider refuses it, and a second verification can follow', async ({
+  test('leads to a rejected verification without a decision if the provider refuses the session, and a second verification can follow', async ({
     world,
     client,
   }) => {
@@ -344,7 +344,7 @@ describe('the page of the provider', () => {
   }) => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
-    // The link is refused before and after the notification of this status.
+    // The request for a link is refused both before and after the notification of the status processing.
     const refused = await client.post(`/v1/compliance/kyc/${id}/link`)
     expect([refused.status, refused.body.error.code]).toEqual([409, 'kyc_not_linkable'])
     await verificationIn(client, id, 'processing')
@@ -372,7 +372,7 @@ describe('the page of the provider', () => {
     expect((await startVerification(client, { ...subject, idempotency_key })).body.url).toBeNull()
   })
 
-  test('has its URL in that response only: no table, event or timeline has the URL in plaintext', async ({
+  test('has a URL that is only in responses: no table, event or timeline has the URL in plaintext', async ({
     world,
     client,
   }) => {
@@ -842,7 +842,7 @@ test('the data of verifications is erased with their customer', async ({ world, 
 })
 
 test('a job that moves to the history during the erasure of its customer is erased there, too', async () => {
-  // Without a worker, only this test moves and erases.
+  // Without a worker, only this test moves jobs to the history and erases data.
   const world = await createWorld({ parts: ['api'] })
   onTestFinished(() => world.close())
   const { client, sql, env } = world

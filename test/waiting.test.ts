@@ -69,7 +69,7 @@ test('a payment that two tenants request in one batch is returned only to its ow
 })
 
 describe('a second cancellation', () => {
-  test('waits for the outcome of the cancellation in progress, under its own idempotency key', async ({
+  test('waits for the outcome of the cancellation in progress, and its own idempotency key replays that outcome', async ({
     world,
   }) => {
     const { id, processor_reference } = await authorizedPayment(world.client)

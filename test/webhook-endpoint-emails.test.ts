@@ -207,8 +207,8 @@ test.concurrent('a missing or suppressed contact is logged once per endpoint', a
   expect(await inboxOf(world, 'ops@suppressed.example')).toEqual([])
 })
 
-// This test is not concurrent: its failure makes the workers write the notices one by one. They would then not log the
-// tenants above their limit, as another test expects.
+// This test is not concurrent: its failure makes the workers write the notices one by one. In that mode they do not log
+// tenants above their limit, but another test expects this log line.
 test('an endpoint whose email cannot be written does not delay other endpoints, and is logged once', async ({
   world,
 }) => {

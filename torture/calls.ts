@@ -126,7 +126,7 @@ export function acceptanceOf(
   return { kind, key, id: body.id as string, status, amount_minor: (amount as number | undefined) ?? null }
 }
 
-/** Reads the payment, its refunds, or a list with the payment, on a random API. Returns null without an answer. */
+/** Reads the payment, its refunds, or a list with the payment, on a random API. Returns null if there is no answer. */
 export async function readPayment(
   scenario: Scenario,
   { id, key: payment, created_at }: CreatedPayment,

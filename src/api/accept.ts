@@ -96,11 +96,11 @@ export type WorkRequest<T> = {
 }
 
 /**
- * Accepts work once for each idempotency key, and answers with the resource. Waits for the job as the caller prefers. The
- * status is 200 or 201, as the route declares, if the job has succeeded or the resource `isFulfilled`, and 202 with a
- * `Location` while the job is unfinished or unknown. A route that waits only on request answers 200 or 201 at once unless
- * the caller requests a wait. Throws the error of `explainRefusal`, `idempotency_key_reused`, the errors of `step`, and the
- * error of a failed job.
+ * Accepts work once for each idempotency key, and answers with the resource. Waits for the job as the caller prefers.
+ * The status is 200 or 201, as the route declares, if the job has succeeded or the resource `isFulfilled`, and 202 with
+ * a `Location` while the job is unfinished or unknown. If the route does not wait by default and the caller requests no
+ * wait, the answer is 200 or 201 at once. Throws the error of `explainRefusal`, `idempotency_key_reused`, the errors of
+ * `step`, and the error of a failed job.
  */
 export async function accept<T extends { status: string }>(
   context: ApiContext,
@@ -132,7 +132,7 @@ export async function accept<T extends { status: string }>(
   if (replayed) reply.header('idempotent-replayed', 'true')
   if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
 
-  // Listen before waking a worker and before reading the job, so that no hint is missed.
+  // Listen before waking a worker and before reading the job, so that no hint about the job is missed (see `wait.ts`).
   using hints = listenWhileConnected(context.waiters, request, job_id, wait_ms)
   wake()
   const { tenant_id } = request.credentials
@@ -180,7 +180,7 @@ export async function acceptBatchItem<T extends { status: string }>(
   return { status: finished || work.isFulfilled(resource) ? 201 : 202, resource }
 }
 
-/** Runs the accepting step, or finds its earlier outcome. Call the returned `wake` after `listen`. */
+/** Runs the accepting step, or finds the earlier outcome of its key. Call the returned `wake` after `listen`. */
 async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkRequest<T>, waits: boolean) {
   const {
     job: { queue },
@@ -204,7 +204,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const replayed = outcome.kind === 'replayed'
   const value = outcome.kind === 'accepted' ? outcome.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
-  // A job that this step created cannot end before `listen` is called.
+  // This process wakes a new job only after `listen`, so the first read can wait for a hint.
   const is_new_job = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
     ? outcome.stored
@@ -221,7 +221,9 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   }
 }
 
-/** Whether the job has ended and the resource shows its outcome. Throws the error of a failed job otherwise. */
+/**
+ * Whether the job succeeded, or failed with a failure that the resource shows. Throws the error of any other failure.
+ */
 function hasFinished<T extends { status: string }>(
   { reader, showsFailure, failure_code = 'processor_error' }: WorkRequest<T>,
   resource: T,
@@ -263,12 +265,12 @@ function contentOf({ idempotency_key: _key, ...content }: { idempotency_key?: st
   return content
 }
 
-/** The error of a refusal. `internal_error` if the route has no `explainRefusal`: then its step must not refuse. */
+/** The error of a refusal. `internal_error` if the route has no `explainRefusal`: its step must never refuse. */
 async function refusalError(explainRefusal: ExplainRefusal | undefined): Promise<AppError> {
   return (await explainRefusal?.()) ?? new AppError('internal_error')
 }
 
-/** Reads the resource and its job until the job has ended or the wait ends. A hint only triggers a read. */
+/** Reads the resource and its job, again at each hint, until the job has ended or the wait ends. */
 async function readUntilFinal<T>(
   find: () => Promise<ResourceWithJob<T>>,
   hints: Hints,
@@ -283,8 +285,8 @@ async function readUntilFinal<T>(
     if (waitUntil !== undefined) {
       if (waitUntil(found.resource)) return found
     } else if (expects_provider_event && state === 'unknown') {
-      // The wait continues although the job is `unknown`. Each poll reports such a job as ended, so this loop runs
-      // again within about a second.
+      // The wait continues although the job is `unknown`. Each poll of `wait.ts` sends a hint about an unknown job, so
+      // this loop reads again within about a second.
       unknown_at ??= performance.now()
       if (isFulfilled(found.resource) || performance.now() - unknown_at >= PROVIDER_EVENT_WAIT_MS)
         return found

@@ -1,4 +1,4 @@
-// Admits requests: all checks before the body is read, in this order.
+// Admits requests: `admit` makes all checks that precede the reading of the body.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { HEALTH_PATH } from '#core/listener.ts'
@@ -12,7 +12,7 @@ import { watchEventLoop } from './pressure.ts'
 import { checkPath, checkPlus, checkQuery } from './query.ts'
 
 export type Admission = {
-  /** Sets the credentials of a request to a route that needs a key. Throws refusals. */
+  /** Throws the error of the first failed check. Sets the credentials of the request if its route needs a key. */
   admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   close: () => void
 }

@@ -3,7 +3,8 @@ import type { Socket } from 'node:net'
 import type { FastifyReply } from 'fastify'
 
 /**
- * A client that does not read its answer within this time is disconnected. Pipelined answers wait for earlier ones.
+ * A client that does not read its answer within this time is disconnected. The time of a pipelined answer includes the
+ * wait until earlier answers are sent.
  */
 const SEND_TIMEOUT_MS = 60_000
 
@@ -11,7 +12,8 @@ const SEND_TIMEOUT_MS = 60_000
 export async function answerSent({ raw }: FastifyReply, socket: Socket): Promise<void> {
   if (raw.writableFinished || socket.destroyed) return
   await new Promise<void>((resolve) => {
-    // A pipelined response gets its socket only after the responses before it are sent: it does not see the socket close.
+    // Listen to the socket itself: a pipelined response has no socket until the responses before it are sent, and
+    // reports no close until then.
     const timeout = setTimeout(() => socket.destroy(), SEND_TIMEOUT_MS)
     const finish = () => {
       clearTimeout(timeout)

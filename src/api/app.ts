@@ -39,7 +39,7 @@ export type CallerHooks = {
   after?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
 
-/** Builds the API; the caller listens and closes. */
+/** Builds the API; the caller starts and closes it. */
 export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise<FastifyInstance> {
   const { authenticate, callerOf = keyOf } = hooks
   const { config, limit, log } = context
@@ -50,7 +50,7 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
     charge(request, bytes)
   })
   const { admit, close } = createAdmission(context, authenticate, keyless)
-  // The origin of links.
+  // The origin of links in answers.
   let origin = config.API_URL ?? ''
   const refusals = createRefusals(() => origin, log)
   const routes = { ...context, itemError: refusals.itemError }
@@ -143,7 +143,7 @@ function chargeAnswers(
   })
 }
 
-/** Adds the hooks for requests to `/v1`, and reports each operation. */
+/** Adds the hooks `before` and `after` to the routes of `/v1`, and calls `onOperation` for each operation. */
 function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: CallerHooks): void {
   if (before !== undefined)
     app.addHook('preHandler', async (request, reply) => {

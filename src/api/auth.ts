@@ -32,14 +32,14 @@ const UNKNOWN_KEY_LIMITS = {
 /**
  * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, `overloaded`, or `rate_limited`
  * if too many invalid keys came from the same address. A valid key from such an address is still accepted: if it is not
- * cached, it is looked up in the slow lane.
+ * cached, it is looked up in the slow lane (`slow-lane.ts`).
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 
 export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   /**
-   * Keys that were valid at their last lookup. Guessed keys cannot evict them, and their next lookup skips the gate of
-   * unknown keys.
+   * Keys that were valid at their last lookup. Guessed keys cannot evict them, and their next lookup does not wait for
+   * the lookups of unknown keys.
    */
   const valid = new Map<string, { until: number; credentials: Credentials }>()
   const rejected = new Map<string, number>()
@@ -104,8 +104,8 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
 }
 
 /**
- * Looks up keys that are not cached as valid: a few at a time. After too many invalid keys, keys of the same address are
- * looked up in the slow lane.
+ * Looks up keys that are not cached as valid: a few at a time. After too many invalid keys from an address, further
+ * keys from it are looked up in the slow lane (`slow-lane.ts`).
  */
 function createUnknownLookup(
   sql: Sql,
@@ -122,7 +122,7 @@ function createUnknownLookup(
   )
   return async (secret, ip) => {
     if (failures.refusal(ip) === undefined) {
-      // While this key waited, other requests may have exhausted the budget.
+      // While this key waited, other requests may have exhausted the budget of the address.
       const found = await unknownKeyGate(async () =>
         failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
       )

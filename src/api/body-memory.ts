@@ -9,7 +9,9 @@ const MEMORY_LIMITS = { bytes: MAX_BUFFERED_BYTES, per_tenant: MAX_BUFFERED_BYTE
 /** Bodies up to this size are not counted: the number of connections bounds them. */
 const UNCOUNTED_BYTES = 16 * 1024
 
-/** The memory of a body. `is_caller_done`: the caller has the answer or has left, but the handler may still use the body. */
+/**
+ * The memory of a body. `is_caller_done`: the caller has the answer or has disconnected. `is_in_use`: the handler runs.
+ */
 type BodyReservation = { is_caller_done: boolean; is_in_use: boolean; release: () => void }
 
 declare module 'fastify' {

@@ -1,5 +1,4 @@
-// Parses and limits request bodies: JSON in valid UTF-8, with limited depth and number of values, that PostgreSQL can
-// store.
+// Parses request bodies: JSON in valid UTF-8 that PostgreSQL can store. Limits their depth and their number of values.
 import { isUtf8 } from 'node:buffer'
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
@@ -33,7 +32,7 @@ export function parseBody(bytes: Buffer, max_values = MAX_VALUES): unknown {
     throw new AppError('invalid_request', { message: 'The body is not valid JSON.', cause: error })
   }
   checkStorable(body, '', 0)
-  // JSON.parse keeps only the last of two equal keys.
+  // JSON.parse keeps only the last of two equal keys, so the parsed body has fewer keys than the text.
   if (names !== keysOf(body)) throw new AppError('invalid_request', { message: 'The body has a key twice.' })
   return body
 }
@@ -42,7 +41,8 @@ const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Counts the values of a JSON text, including lists and objects, and the names of its fields. Stops after `limit` values.
+ * Counts the values of a JSON text (lists and objects are values too), and the names of fields. Stops after `limit`
+ * values.
  */
 function countTokens(bytes: Uint8Array, limit: number): { values: number; names: number } {
   let values = 1
@@ -114,8 +114,8 @@ export function checkStorable(value: unknown, path: string, depth: number): void
 }
 
 /**
- * The caller's free-form JSON, up to 16 KiB and 1,000 values. Numbers are limited too, so that the stored JSON is about as
- * large as the sent JSON.
+ * The caller's free-form JSON, up to 16 KiB and 1,000 values. Numbers are limited too, because PostgreSQL stores them
+ * in full: `5e-324` would take 327 characters.
  */
 export const metadataValue = metadataJson
   .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_LIMIT_BYTES, {
@@ -161,7 +161,10 @@ export const httpUrl = z
 /** Fields that a schema does not support, each with its error message. */
 export const unsupportedFields = z.registry<Record<string, string>>()
 
-/** The optional body of an update. Fields that only `create` accepts are refused with the advice `instead`. */
+/**
+ * The optional body of an update. Fields that only `create` accepts are refused. `instead`: the advice in their error
+ * message, such as what to do with the existing resource before creating another.
+ */
 export function updateBodyOf<Change extends z.ZodObject>(
   change: Change,
   create: z.ZodObject,
@@ -175,7 +178,7 @@ export function updateBodyOf<Change extends z.ZodObject>(
   return body
 }
 
-/** An idempotency key: 1 to 255 visible characters. `.` and `..` cannot be a path parameter. */
+/** An idempotency key: 1 to 255 visible characters; not `.` or `..`, which URL parsers remove from a path. */
 export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })

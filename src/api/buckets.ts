@@ -7,11 +7,17 @@ type Level = { remaining: number; enough_in_ms: number; full_in_ms: number }
 export type Buckets = {
   /** The level of the bucket of `id` after `requests` more requests. */
   levelAfter: (id: string, requests: number) => Level
-  /** Takes requests out of a bucket, down to empty. */
+  /** Removes requests from a bucket, at most until it is empty. */
   consume: (id: string, requests: number) => void
-  /** Takes requests out of a bucket even below empty. The next request must wait until the debt is refilled. */
+  /**
+   * Removes requests from a bucket even if it does not contain as many. The missing requests are its debt: the next
+   * request must wait until they are refilled.
+   */
   consumeOnCredit: (id: string, requests: number) => void
-  /** Lets `payer` repay a debt: for `for_ms`, the bucket refills more slowly, by `repaid_rps` requests a second. */
+  /**
+   * Charges a debt of another bucket gradually: for the next `for_ms`, the bucket of `id` refills more slowly, by
+   * `repaid_rps` requests a second. `payer`: the id of the bucket that has the debt.
+   */
   repay: (id: string, payer: string, for_ms: number) => void
   /**
    * The values of the headers `RateLimit-Policy` and `RateLimit`: `remaining` requests now, more in `more_in_ms`
@@ -30,8 +36,8 @@ export function writeRateLimitHeaders(reply: FastifyReply, ...limits: RateLimitH
 
 /**
  * A bucket for each id, in this process: `burst` requests at once, refilled at `rps` a second. Beyond `max_buckets`, the
- * least recently used buckets are evicted. The maintained plug-ins count in fixed windows and cannot express "500 a second
- * with bursts of 2,000".
+ * least recently used buckets are evicted. The maintained plug-ins of Fastify count in fixed windows and cannot
+ * express "500 a second with bursts of 2,000".
  */
 export function createBuckets({
   rps,
@@ -45,13 +51,13 @@ export function createBuckets({
   max_buckets?: number
   /** The name of the limit in the header `RateLimit-Policy`. */
   name?: string
-  /** The requests a second that the bucket loses for each payer that repays a debt. */
+  /** By how many requests a second a bucket refills more slowly for each payer (see `repay`). */
   repaid_rps?: number
 }): Buckets {
   const ms_per_request = 1000 / rps
   const capacity_ms = burst * ms_per_request
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
-  /** The part of the refill rate of a bucket that the repayment of one payer uses. */
+  /** The part of a bucket's refill rate that is lost for each payer. */
   const share = repaid_rps / rps
   const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ ms_per_request, share, max_buckets })
 
@@ -102,10 +108,12 @@ function createLevels({
 }) {
   /** When each bucket is full again; the least recently used bucket is first. */
   const full = new Map<string, number>()
-  /** When the repayment of each payer ends, the earliest first. `full` includes the repayments until `at`. */
+  /**
+   * When the repayment of each payer ends, the earliest first. Repayments before `at` are already included in `full`.
+   */
   const payers = new Map<string, { at: number; ends: Map<string, number> }>()
 
-  /** Delays the time at which a bucket is full by the repayments until now. */
+  /** Adds the repayments since the last call to the time at which a bucket is full again. */
   function catchUp(id: string, now: number): void {
     const paid = payers.get(id)
     if (paid === undefined) return

@@ -142,8 +142,8 @@ function routeOf({ method, params, routeOptions }: FastifyRequest): string {
   return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
 }
 
-// Runs the step again if another row of the tenant has the same `created_at`, which must be unique: then nothing was
-// written.
+// Runs the step. The `created_at` of a tenant's rows must be unique: if another row has the same, PostgreSQL has
+// written nothing, and the step runs again.
 async function runStep<T>(step: () => Promise<T>): Promise<T | 'key_used'> {
   for (;;) {
     try {

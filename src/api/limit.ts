@@ -1,4 +1,4 @@
-// Rate limits: by one id, and for callers by their key and by their tenant.
+// Rate limits: for any id, such as an address, and for callers: for their key and for their tenant.
 import type { FastifyReply } from 'fastify'
 import { TENANT_LIMIT_FACTOR } from '#core/config/limits.ts'
 import type { Config } from '#core/config.ts'
@@ -8,7 +8,7 @@ import { createBuckets, writeRateLimitHeaders, type Buckets } from './buckets.ts
 
 /** Counts `requests` (default: 1) of `id`, and sets the rate limit headers of `reply`. Throws `rate_limited`. */
 export type Limit<Id = string> = ((id: Id, reply?: FastifyReply, requests?: number) => void) & {
-  /** Counts the additional cost of a request, even below zero: the next requests have to wait. */
+  /** Counts the additional cost of a request, even above the limit. The next requests then have to wait. */
   charge(id: Id, requests: number): void
 }
 
@@ -61,8 +61,9 @@ export function createCallerLimit({
         const before_ms = debt_ms()
         keys.consumeOnCredit(key_id, requests)
         const after_ms = debt_ms()
-        // The other keys of a tenant must not wait for the debt of one key. So the bucket of the tenant is not charged
-        // for the debt at once, but gradually, at the rate at which the key repays it.
+        // The debt of a key is the cost that its bucket could not cover. The other keys of the tenant must not wait for
+        // this debt. So the bucket of the tenant is charged for it gradually, at the rate at which the key's bucket
+        // refills.
         tenants.consumeOnCredit(tenant_id, requests - ((after_ms - before_ms) * rps) / 1000)
         if (after_ms > 0) tenants.repay(tenant_id, key_id, after_ms)
       },

@@ -31,7 +31,7 @@ const LONG_LANE_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
  * The database time of a list counts towards the rate limit if the list runs in the long lane, or if it is a repeated
- * read of a waiting request. The first `UNCHARGED_MS` are free; then every `MS_PER_REQUEST` counts as one request.
+ * read by a waiting request. The first `UNCHARGED_MS` are free; then every `MS_PER_REQUEST` counts as one request.
  */
 const UNCHARGED_MS = 20
 const MS_PER_REQUEST = 5
@@ -39,7 +39,7 @@ const MS_PER_REQUEST = 5
 /**
  * Runs `query` over connections that only lists use. Throws `rate_limited` if the key has too many lists in progress
  * or has exhausted its rate limit, and `overloaded` if the list takes too long. `is_repeat`: whether this is a
- * repeated read of a waiting request, whose time is charged in the quick lane too. `willRepeat`: whether the request
+ * repeated read by a waiting request. Its time is charged in the quick lane too. `willRepeat`: whether the request
  * will read again instead of answering with this result. If so, the list is in progress only until the result is read.
  */
 export type RunList = <T>(
@@ -49,7 +49,10 @@ export type RunList = <T>(
   waiting?: { is_repeat: boolean; willRepeat: (found: T) => boolean },
 ) => Promise<T>
 
-/** A request for a list and its caller. Time is charged to the key, and tenants share the connections. */
+/**
+ * A request for a list, with its caller. The database time is charged to the key. The connections are limited by
+ * tenant.
+ */
 export type ListRequest = Pick<FastifyRequest, 'raw'> & {
   credentials: Pick<Credentials, 'tenant_id' | 'key_id'>
 }
@@ -63,7 +66,9 @@ const SINGLE_READ = { is_repeat: false, willRepeat: () => false }
  */
 type ListLanes = { quick: Sql; long: Sql }
 
-/** The number of connections of each lane, out of a pool of `pool`. */
+/**
+ * The number of connections of each lane. `pool`: the number of all connections of the process, which includes them.
+ */
 export function listConnections(pool: number): { quick: number; long: number } {
   const all = Math.max(2, Math.ceil(pool / 4))
   const quick = Math.ceil(all / 3)
@@ -77,7 +82,7 @@ export function connectLists(url: string, pool: number, name: string): ListLanes
   return { quick: connect(quick, QUICK_TIMEOUT_MS), long: connect(long, LONG_TIMEOUT_MS) }
 }
 
-/** `max_long`: the connections of the long lane. Without a quick lane, all lists use the long lane. */
+/** `max_long`: the number of connections of the long lane. Without a quick lane, all lists use the long lane. */
 export function createListRunner(
   lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
   max_long: number,

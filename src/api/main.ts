@@ -1,4 +1,4 @@
-// The `api` process. Serves {base_url}.
+// The `api` process: serves the API, its reference and its guides.
 import type { Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'

@@ -15,7 +15,9 @@ import { connectLists, createListRunner, listConnections } from './lists.ts'
 import { createRecentNames } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
-/** The keys of the last 20 seconds at 500 creates a second. */
+/**
+ * The minimum number of remembered idempotency keys: those of 20 seconds, if 500 requests a second create a resource.
+ */
 const MIN_RECENT_KEYS = 10_000
 
 /**

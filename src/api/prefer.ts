@@ -17,7 +17,7 @@ type PreferredWait = { wait_ms: number; applied: string } | undefined
 
 /**
  * How long a request waits for its job. `wait=N`: N seconds, at most 30. `respond-async` alone: not at all. An invalid
- * preference is ignored. Of several preferences with one name, the first counts.
+ * preference is ignored. Of several preferences with the same name, the first counts.
  */
 export function preferredWait(request: FastifyRequest): PreferredWait {
   const preferences = parsePreferences(String(request.headers.prefer ?? ''))
@@ -31,7 +31,7 @@ export function preferredWait(request: FastifyRequest): PreferredWait {
   return applied.length === 0 ? undefined : { wait_ms: (seconds ?? 0) * 1000, applied: applied.join(', ') }
 }
 
-/** Names are in lower case. A preference without a value has an empty one. */
+/** The values of the preferences, by name in lower case. A preference without a value has the value `''`. */
 function parsePreferences(header: string): Map<string, string> {
   const preferences = new Map<string, string>()
   for (const [element] of header.matchAll(ELEMENTS)) {

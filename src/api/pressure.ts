@@ -5,8 +5,8 @@ const MAX_LATENESS_MS = 1000
 const MAX_LATE_CHECKS = 2
 
 /**
- * `overloaded` returns true while the event loop was more than a second late twice in a row. A single delay, for example by
- * a slow start or a frozen machine, does not count.
+ * `overloaded` returns true if the event loop was more than a second late at each of the last two checks. A single
+ * delay, for example by a slow start or a frozen machine, does not count.
  */
 export function watchEventLoop(): { overloaded: () => boolean; close: () => void } {
   let last_check_at = performance.now()

@@ -97,7 +97,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   }
 }
 
-/** Returns the resource. Throws the code if it is undefined. */
+/** Returns the resource. Throws an error with `code` if the resource is undefined. */
 export function requireResource<T>(resource: T | undefined, code: ErrorCode): T {
   if (resource === undefined) throw new AppError(code)
   return resource
@@ -117,8 +117,9 @@ function asAppError(error: unknown): AppError {
 }
 
 /**
- * The error for the caller of a failed or discarded job. A failed job has a message for its tenant; any other error text is
- * internal and not shown. `status`: the status of the resource, for the context of a 409.
+ * The error for a request whose job failed or was discarded. The error of a failed job has a message for the tenant;
+ * the error texts of other jobs are internal and not shown. `status`: the status of the resource, for the context of a
+ * 409.
  */
 export function refusalOfJob(
   { state, last_error }: NonNullable<ResourceWithJob<unknown>['job']>,

@@ -109,7 +109,7 @@ export const pageQuery = z.strictObject({
   created_to: dateTime.optional().meta({ description: 'Created before.' }),
 })
 
-/** A processor's id, as a filter. */
+/** The id of an object at the processor, as a filter. */
 export const processorReference = z.string().min(1).max(255)
 
 /** A boolean filter. Default: false. */
@@ -120,7 +120,7 @@ export const booleanFilter = (description: string) =>
     .transform((text) => text === 'true')
     .meta({ description, type: 'boolean', enum: undefined, standard: false, example: false })
 
-/** The `Link` header of a full page: the next page starts after its last item. */
+/** The `Link` header of a full page. The next page starts after the last of `items`. */
 export function nextPage(
   url: string,
   limit: number,
@@ -136,7 +136,7 @@ export function linkBefore(url: string, before: string): string {
   return linkWith(url, 'before', before)
 }
 
-/** A link to the same query, after a sequence or a time. */
+/** A link to the same query, after a sequence number or a time. */
 export function linkAfter(url: string, after: string): string {
   return linkWith(url, 'after', after)
 }
@@ -145,6 +145,6 @@ function linkWith(url: string, cursor: string, value: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
   parameters.set(cursor, value)
-  // `checkPlus` refuses a `+`.
+  // Blanks are written as `%20`, because `checkPlus` refuses a `+`.
   return `<${path}?${parameters.toString().replaceAll('+', '%20')}>; rel="next"`
 }

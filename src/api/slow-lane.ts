@@ -15,9 +15,10 @@ const MAX_WAITING_PER_ADDRESS = 128
 type WaitingKey<Found> = { secret: string; resolve: (found: Found) => void; reject: (error: unknown) => void }
 
 /**
- * Creates a function that looks up a key for an address. `lookUp` returns one result for each key, in order; the returned
- * promises reject with its errors. If too many keys wait, a random key of the longest queue is rejected with the error of
- * `refuse`: rejecting the newest key would favour the addresses that send most.
+ * Creates a function that looks up a key for an address. `lookUp` returns one result for each key, in order; if it
+ * throws, the promises of its keys reject with its error. Each address has a queue of waiting keys. If too many keys
+ * wait, a random key of the longest queue is rejected with the error of `refuse`: rejecting the newest key would favour
+ * the addresses that send most.
  */
 export function createSlowLane<Found>(
   lookUp: (secrets: string[]) => Promise<Found[]>,
@@ -27,7 +28,7 @@ export function createSlowLane<Found>(
   let waiting = 0
   let serving = false
 
-  /** Takes one key from each queue, round robin, up to the batch size. */
+  /** Removes up to `BATCH_SIZE` keys from the queues, round robin: one key from each queue at a time. */
   function nextBatch(): WaitingKey<Found>[] {
     const batch: WaitingKey<Found>[] = []
     while (batch.length < BATCH_SIZE && waiting > 0) {

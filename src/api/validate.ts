@@ -15,7 +15,7 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     const options = { error: httpPart === 'querystring' ? describeParameter : describeIssue }
     const { data: value, error } = schema.safeParse(data, options)
     if (error === undefined) return { value }
-    // For a missing body, report the required fields instead of the type.
+    // For a missing body, report the missing required fields instead of the wrong type of the body.
     const empty = httpPart === 'body' && data == null ? schema.safeParse({}, options).error : undefined
     const { issues } = empty ?? error
     return { error: refusal(faultsOf(issues, unsupportedFields.get(schema)), httpPart ?? 'request') }
@@ -34,8 +34,8 @@ function refusal(faults: Fault[], part: string): AppError {
   const found = faults.map(
     ({ path, message }) => [JSON.stringify(path), { param: nameOf(path, part), message }] as const,
   )
-  // If a field fails several checks, only its first problem is reported: the map keeps the last of equal keys, so the order
-  // is reversed.
+  // If a field fails several checks, only its first problem is reported. A map keeps the last of several entries with
+  // the same key, so the order is reversed before and after.
   const details = [...new Map(found.toReversed()).values()].toReversed().slice(0, MAX_DETAILS)
   const [first] = details
   return new AppError('invalid_request', {

@@ -12,7 +12,9 @@ import type { Queue } from '#queue/queue.ts'
 const WAIT_ENDING_STATES = new Set(['succeeded', 'failed', 'unknown', 'discarded'])
 const POLL_INTERVAL_MS = 1000
 const OUTAGE_POLL_INTERVAL_MS = 50
-/** The minimum time between two hints to one wait, because any client of the queue can publish messages. */
+/**
+ * The minimum time between two hints to one wait. It bounds the reads: any client of the queue can publish messages.
+ */
 const HINT_INTERVAL_MS = 50
 /** The minimum time between two hints to one wait for events doubles with each hint, up to this maximum. */
 const MAX_FEED_HINT_INTERVAL_MS = 1000
@@ -75,7 +77,9 @@ export function endsWait(state: string): boolean {
   return WAIT_ENDING_STATES.has(state)
 }
 
-/** Waits for jobs, by job id. When the process stops, their requests are answered 202, and the work continues. */
+/**
+ * Waits for jobs, by job id. When the process stops, the waiting requests are answered 202, and workers do the jobs.
+ */
 export function createJobWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   return createWaiters(queue, log, {
     poll: async (ids) => (await findJobStates(sql, ids)).filter(({ state }) => endsWait(state)),

@@ -136,7 +136,7 @@ async function cancel(sql: Sql, values: LedgerOptions, id: string | undefined): 
   const proposal = await findProposal(sql, proposal_id)
   if (proposal !== undefined && proposal.proposed_by_id !== operator.user_id)
     throw new ConfigError(
-      `The proposal was made by ${proposal.proposed_by}. Reject it in the dashboard instead.`,
+      `Only ${proposal.proposed_by} can cancel this proposal. Other operators can reject it in the dashboard.`,
     )
   await decideProposal(sql, proposal_id, 'rejected', operator)
   print(values.json ? JSON.stringify(await findProposal(sql, proposal_id), null, 2) : 'Canceled.')

@@ -9,8 +9,8 @@ export type Channel = (typeof CHANNELS)[number]
 type HashPurpose = Channel | 'request'
 
 /**
- * The hash of an email address, phone number or fingerprint, keyed with ADDRESS_KEY. All notations of one address have
- * one hash. The hashes of two purposes differ.
+ * The hash of an email address, phone number or fingerprint, keyed with ADDRESS_KEY. All notations of an address have
+ * the same hash. The hashes of a text for two purposes differ.
  */
 export type AddressHash = (purpose: HashPurpose, text: string) => string
 

@@ -20,7 +20,7 @@ export type BodyReader = (request: FastifyRequest) => Promise<Buffer>
 /**
  * Creates a reader. A body uses memory for the bytes that have arrived, not for its announced length. Without free
  * memory the oldest incomplete bodies are evicted: if the newest were refused, a few callers that never finish would
- * lock out all others. `onRead` is called with the bytes of each body, even of an incomplete body.
+ * lock out all others. `onRead` is called with the number of received bytes of each body, even of an incomplete body.
  */
 export function createBodyReader(onRead?: (request: FastifyRequest, bytes: number) => void): BodyReader {
   /** The eviction function of each incomplete body, the oldest first. */

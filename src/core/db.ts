@@ -12,7 +12,7 @@ export type Fragment = postgres.PendingQuery<postgres.Row[]>
 /** The value of a JSON column. */
 export type Json = postgres.JSONValue
 
-/** The rows of all these selects; there is at least one select. */
+/** The rows of all these selects. Requires at least one select. */
 export function unionAll(sql: Sql | Tx, selects: Fragment[]): Fragment {
   return selects.reduce((all, each) => sql`${all} union all ${each}`)
 }
@@ -58,7 +58,7 @@ export function isRolledBack(error: unknown): boolean {
   return databaseCode(error)?.startsWith('40') === true
 }
 
-/** Whether the database could not be reached or was lost, so that the statement may be retried. */
+/** Whether the database could not be reached or the connection was lost, so that the statement may be retried. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'timeout'
   const code = databaseCode(error)

@@ -9,9 +9,9 @@ export type SenderProblem =
   | { param: 'from'; reason: 'domain'; domains: string[] }
 
 /**
- * The problem of an email's sender; undefined if there is none. `email_domains`: the tenant's own domains; null: the
- * installation's domains, which are unrestricted if none is configured. EMAIL_FROM is allowed for every tenant, with
- * its own name or without a name.
+ * The problem of an email's sender; undefined if there is none. `email_domains`: the tenant's own list of allowed
+ * domains; null: the list of the installation. If neither list exists, every domain is allowed. EMAIL_FROM is allowed
+ * for every tenant, with the configured name or without a name.
  */
 export function findSenderProblem(
   { EMAIL_FROM, EMAIL_FROM_DOMAINS, SYSTEM_EMAIL_FROM: system }: Config,

@@ -1,4 +1,4 @@
-// Identifiers: time-ordered for our own rows, derived from the provider's ids for notifications.
+// Identifiers: time-ordered ids for our own rows; for notifications, ids that are derived from the provider's ids.
 import { createHash, randomUUIDv7 } from 'node:crypto'
 
 /** A new UUIDv7. */
@@ -6,7 +6,7 @@ export function newId(): string {
   return randomUUIDv7()
 }
 
-/** New ids in ascending order. Ids of one millisecond from separate calls need not be in order. */
+/** New ids in ascending order. The ids of two calls in the same millisecond may be interleaved. */
 export function newIdsInOrder(count: number): string[] {
   return Array.from({ length: count }, newId).toSorted()
 }

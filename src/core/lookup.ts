@@ -3,10 +3,10 @@ import { CONNREFUSED, lookup, NODATA, NOTFOUND, Resolver } from 'node:dns/promis
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createGate } from './gate.ts'
 
-/** All addresses of a name, IPv4 before IPv6. Rejects if there is none or the name servers do not answer. */
+/** All addresses of a host name, IPv4 before IPv6. Rejects if there is none or the name servers do not answer. */
 export type Lookup = (name: string) => Promise<string[]>
 
-/** The timeout of a query. It is sent twice, the second time with twice the timeout. */
+/** The timeout of a query. An unanswered query is sent once more, with twice the timeout. */
 const DNS_TIMEOUT_MS = 1_000
 /** The maximum number of concurrent lookups. */
 const MAX_CONCURRENT_NAMES = 5_000
@@ -14,9 +14,9 @@ const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
 
 /**
- * `getaddrinfo` cannot be canceled, and it blocks one of the few threads with which the process also looks up its own
- * servers. So it is called for one tenant name at a time. A caller waits at most `wait_ms`, less than the time limit
- * of any lookup.
+ * `getaddrinfo` cannot be canceled, and each call blocks one of the few threads that also resolve the host names of the
+ * process's own servers. So `getaddrinfo` is called for only one host name of a tenant's URL at a time. A caller waits
+ * at most `wait_ms`, which is less than the time limit of any lookup.
  */
 const systemGate = createGate({
   running: 1,

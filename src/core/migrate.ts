@@ -121,7 +121,7 @@ export async function migrationProblem(
   } catch (error) {
     const code = databaseCode(error)
     if (code === '42P01') return 'The database has no tables yet. Run: npm run migrate'
-    // Permission denied: a migration grants the right to read this table.
+    // Permission denied: probably the migration that grants the right to read this table is missing.
     if (code === '42501')
       return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
     throw error

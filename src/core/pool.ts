@@ -27,7 +27,7 @@ const pending = new WeakMap<Sql, () => number>()
  * error).
  *
  * The driver's pool behind the returned value is replaced when a connection closes or becomes silent, and after many
- * statements. A replaced pool finishes its statements first.
+ * statements. A replaced pool finishes its running statements before it closes.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
   const { max_statements = MAX_POOL_STATEMENTS } = options

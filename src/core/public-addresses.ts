@@ -102,7 +102,7 @@ export function problemOfAllowedNetwork(cidr: string): string | null {
 export function isReachable(address: string, allowed: BlockList): boolean {
   const family = address.includes('%') ? 0 : isIP(address)
   if (family === 0 || isMetadataService(address, family)) return false
-  // A list of IPv4 networks also matches the mapped addresses (::ffff:10.0.0.1).
+  // A BlockList of IPv4 networks also matches IPv4-mapped IPv6 addresses such as ::ffff:10.0.0.1.
   return allowed.check(address, family === 4 ? 'ipv4' : 'ipv6') || isPublic(address, family)
 }
 

@@ -144,7 +144,7 @@ export function errorText(error: unknown): string {
   return error.stack?.includes(error.message) === true ? error.stack : String(error)
 }
 
-/** The problem of an option's value, by the parser's message. */
+/** Describes the problem of an option's value. `parser_message`: the error message of `parseArgs`. */
 function valueProblem(parser_message: string): string {
   const option = /'(?:-\w, )?(-[^' ]+)/.exec(parser_message)?.[1] ?? 'An option'
   if (parser_message.includes('does not take')) return `${option} takes no value.`

@@ -9,15 +9,14 @@ import { isReachable, networksOf } from './public-addresses.ts'
 export const MAX_TENANT_URL_LENGTH = 2048
 const LOOKUP_TIMEOUT_MS = 2_000
 const PRODUCTION_PORTS = ['', '443', '8443']
-// The message shows neither the addresses of a name nor whether the name resolves: it must reveal nothing about our
-// network.
+// The message shows neither the addresses of a host name nor whether the host name resolves: a tenant must learn
+// nothing about our network.
 const NOT_PUBLIC = 'must lead to a public address'
 
 /** `production`: only https, on port 443 or 8443. */
 export type UrlFormRules = { production: boolean }
 
-/** The rules for the URLs of tenants. `allowed`: networks that are reachable although they are not public.
- * */
+/** The rules for the URLs of tenants. `allowed`: networks that are reachable although they are not public. */
 export type TenantUrlRules = UrlFormRules & { allowed: BlockList; lookup: Lookup }
 
 /** The rules of a deployment. */

@@ -29,7 +29,7 @@ export function limitCpuTime(
 
   async function check(): Promise<void> {
     const usage = await thread.cpuUsage().catch(() => undefined)
-    // The `exit` event reports a thread that has ended.
+    // Without a usage, the thread has ended: its `exit` event reports that.
     if (stopped || usage === undefined) return
     const left_ms = limit_ms - (sumOf(usage) - started_at_cpu_us) / 1000
     if (left_ms <= 0) end('used_up')

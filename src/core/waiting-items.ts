@@ -17,8 +17,8 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024
 const MAX_WAIT_MS = 10_000
 
 /**
- * The lanes that runs are using. The value of a lane: functions of other batchers that start the items waiting for the
- * lane.
+ * The lanes that runs are using (see `ItemOptions.lane`). The map's value for a lane: functions of other batchers, each
+ * of which starts the items that wait for the lane.
  */
 export type Lanes = Map<string, Set<() => void>>
 
@@ -36,7 +36,7 @@ export type ItemOptions<I> = {
   lane?: (item: I) => string
   /** Lanes that are shared with other batchers. Default: lanes of this batcher alone. */
   lanes?: Lanes
-  /** The bytes of an item. */
+  /** The size of an item in bytes. */
   size?: (item: I) => number
 }
 

@@ -23,7 +23,7 @@ const BODY_LIMIT_BYTES = 64 * 1024
 
 type DashboardServices = Pick<DashboardContext, 'sessions' | 'operatorSql' | 'emulators' | 'version'>
 
-/** Builds the dashboard. The caller listens and closes it. */
+/** Builds the dashboard. The caller starts and closes it. */
 export async function buildDashboard(api: ApiContext, services: DashboardServices): Promise<FastifyInstance> {
   const { config, sql, log } = api
   const refusals = createRefusals(() => config.API_URL ?? '', log)

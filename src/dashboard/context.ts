@@ -34,7 +34,10 @@ export type DashboardContext = ApiContext & {
   requireSession: (request: FastifyRequest, options?: { refresh: boolean }) => Promise<SignedIn>
   /** Admits requests to a tenant. */
   gate: {
-    /** Returns the user and the tenant of a request. Throws `conflict` if the session has selected another tenant. */
+    /**
+     * Returns the user and the tenant of a request. Throws `conflict` if the page of the request shows another tenant
+     * than the session has selected.
+     */
     enter(request: FastifyRequest): Promise<TenantUser>
     /** Records an operator's access to a tenant in the audit log, at most once a minute for each URL. */
     recordAccess(request: FastifyRequest, tenant_id: string, act: AuditAct): Promise<void>

@@ -39,7 +39,7 @@ export async function recordOutcome(
   request.open_audit_entry = undefined
   const { seq: answers, by, action } = open_audit_entry
   const details = { status: reply.statusCode, ...(resource_id !== undefined && { id: resource_id }) }
-  // The act is recorded, so a missing outcome does not fail the response.
+  // The entry of the act itself is stored, so the response succeeds even if the outcome cannot be recorded.
   await appendAuditEntry(sql, by, { action, answers, details }).catch((err: unknown) =>
     log.warn({ err, audit_entry: answers }, 'the outcome of an act could not be recorded'),
   )

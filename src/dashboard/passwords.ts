@@ -1,4 +1,4 @@
-// Limits password attempts: wrong passwords, checks per account and address, and concurrent hashing.
+// Limits password checks: wrong passwords, checks per account and address, and concurrent hashing.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
@@ -8,7 +8,7 @@ import { countSignInFailure, undoSignInFailure } from '#domain/people/sign-in-li
 import type { DashboardContext } from './context.ts'
 
 /**
- * Creates a gate that limits concurrent hashing: a hash takes 32 MB and 0.1 s of a processor. The gate throws
+ * Creates a gate that limits concurrent hashing: a hash takes 32 MB of memory and 0.1 s of CPU time. The gate throws
  * `overloaded` if too many passwords are waiting.
  */
 export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
@@ -19,7 +19,7 @@ export function createHashingGate({ running, waiting }: { running: number; waiti
 
 /**
  * Limits of password checks, whether the password is right or wrong: for each account, and for each client network.
- * An office may share one network address, so its limit is higher.
+ * All users in an office may share one network address, so the limit of a network is higher.
  */
 const ACCOUNT_LIMIT = { rps: 0.5, burst: 20, max_buckets: 100_000 }
 const ADDRESS_LIMIT = { rps: 1, burst: 60, max_buckets: 100_000 }

@@ -42,7 +42,10 @@ const ALLOWED_ACTS: Readonly<Record<MemberRole | 'operator', typeof ALL | readon
 /** POST operations that change nothing. The audit log treats them as reads. */
 export const READ_ONLY_ACTS: ReadonlySet<string> = new Set(['previewMessageTemplate'])
 
-/** Write scopes that a role may grant: the role may do all operations of the scope. A test compares this with `ALLOWED_ACTS`. */
+/**
+ * Write scopes that a role may grant, because the role may do all operations of the scope. A test compares the scopes
+ * with `ALLOWED_ACTS`.
+ */
 const WRITE_SCOPES: Partial<Record<MemberRole | 'operator', readonly Scope[]>> = {
   developer: ['webhooks:write'],
 }

@@ -38,8 +38,9 @@ const NEW_COOKIE_GATE = {
 }
 
 /**
- * Limits session lookups by `find`. Throws `rate_limited` after too many invalid cookies from one address, or if too many
- * lookups of one user are waiting. The limit of an address does not apply to cookies that were valid at their last lookup.
+ * Limits session lookups by `find`. Throws `rate_limited` after too many invalid cookies from one address, or if too
+ * many lookups of one user are waiting, and `overloaded` if too many lookups of new cookies are waiting. The limit of
+ * an address does not apply to cookies that were valid at their last lookup.
  */
 export function createSessionGate(): <T extends { signed_in: { user_id: string } }>(
   request: FastifyRequest,

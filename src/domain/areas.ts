@@ -174,8 +174,8 @@ export function areasOf(config: Config): AreaStates {
 }
 
 /**
- * The states of all areas if no channel lacks credentials. `disabled`: DISABLED_AREAS. Throws ConfigError for a name
- * that is not an area.
+ * The states of all areas. The list of channels without credentials stays empty. `disabled`: DISABLED_AREAS. Throws
+ * ConfigError for a name that is not an area.
  */
 export function areaStates(
   disabled: readonly string[],

@@ -46,8 +46,8 @@ export async function findCompletionRows(
 }
 
 /**
- * The data of an event, with the fields of `row`. A field is null if its value was erased or the event has none. Throws
- * SealError when this process does not have the key of a sealed value.
+ * The data of an event, with the fields of `row`. A field is null if its value was erased, or if the event has no value
+ * for it. Throws SealError when this process does not have the key of a sealed value.
  */
 export function completeEventData(
   { type, stored }: StoredEvent,

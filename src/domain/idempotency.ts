@@ -41,7 +41,7 @@ export type StoredKey = {
   key: string
   route: string
   fingerprint: string
-  /** The type of the resource that the key protects. */
+  /** The type of the resource that the request created or changed. */
   resource: ResourceName
   resource_id: string
   job_id: string | null
@@ -88,12 +88,12 @@ export async function findStoredKeys(sql: Sql, requested: KeyOnRoute[]): Promise
   return inOrder(requested, rows, (stored) => stored)
 }
 
-/** A resource that a key protects, with the fingerprint of the request. */
+/** The resource that the first request with a key created, and the fingerprint of that request. */
 export type KeyedResource<T> = { fingerprint: string; resource: T }
 
 /**
- * The resources that the keys protect, in the order of `requested`: for requests that are answered without a job.
- * `columns`: the columns of the resource.
+ * The resources that earlier requests with these keys created, in the order of `requested`; undefined if there is none.
+ * For requests that are answered without a job. `columns`: the columns of the resource.
  */
 export async function findByKeys<T extends object>(
   sql: Sql,

@@ -25,9 +25,10 @@ export function openingAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `requested` to `reserved`, that reserve amounts of tenants' available balances.
+ * The CTEs of a statement, from `requested` to `reserved`, that reserve amounts of tenants' available balances.
  * `requested` selects `nth` (the order), `tenant_id, currency` (lower case), `amount_minor` and any other columns.
- * `decided` returns all columns of `requested`, with `reserved` and the `available_minor` before the decision.
+ * The CTE `decided` adds two columns to them: `reserved` (whether the amount is reserved) and `available_minor` (the
+ * available amount before the decision).
  *
  * The account rows are locked first, each once and in a fixed order, and only their locked values count. Requests for
  * one account are decided in order: a request that exceeds the available amount reserves nothing, and the next one
@@ -78,7 +79,7 @@ export function reserving(sql: Sql | Tx, requested: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `freed` to `freeing`, that free reserved amounts. `freed` selects `tenant_id,
+ * The CTEs of a statement, from `freed` to `freeing`, that free reserved amounts. `freed` selects `tenant_id,
  * currency` (lower case) and `amount_minor` of locked rows: accounts are locked last.
  */
 export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
@@ -100,13 +101,13 @@ export function freeing(sql: Sql | Tx, freed: Fragment): Fragment {
 }
 
 /**
- * The parts of a statement, from `to_post` to `transfer`, that post transfers and change reserved amounts. `to_post`
+ * The CTEs of a statement, from `to_post` to `transfer`, that post transfers and change reserved amounts. `to_post`
  * selects `tenant_id, transfer_id, kind, subject_id, debit_account, credit_account, currency` (upper case) and
  * `amount_minor`: a debit lowers the balance of its account, a credit raises it. `to_reserve` selects `tenant_id,
  * currency` (upper case), `account, reserved_delta`: a negative delta frees. Errors roll back the statement: 23505
  * when the subject already has a transfer of that kind, 23502 when an account does not exist, 23514 when more is
- * freed than was reserved. `by_reference`: a subject may have several transfers of a kind, with different `reference`
- * columns in `to_post`.
+ * freed than was reserved. `by_reference`: a subject may have several transfers of a kind, each with another value of
+ * the column `reference`, which `to_post` then selects too.
  *
  * Account rows are locked after all other rows, in a fixed order. `movements` has one row per account, and no other
  * part may write accounts: PostgreSQL ignores a second update of a row in one statement. Under these locks `seq` has

@@ -90,7 +90,8 @@ export type AtProvider = {
   reverted_statuses?: readonly string[]
   /**
    * The condition under which the event `reported` adds nothing to our row `r`. It must cover all compared values.
-   * Default: every event is processed. The webhooks host reads the columns in this condition.
+   * Default: every event is processed. The database role of the webhooks host must have the right to read the columns
+   * in this condition.
    */
   isRedundant?(sql: Sql | Tx): Fragment
   /** Differences of two sides other than status, amount and currency. Default: each column must be equal. */

@@ -58,7 +58,8 @@ const HIDDEN_ERROR = { code: 'processor_error', message: 'The attempt ended with
 
 /**
  * The timeline of a row and its children, oldest first: the last `limit` entries before `before`. Entries of the same
- * time are never split between pages, so the time can be the cursor: there may be a few more entries.
+ * time are never split between pages, so the time can be the cursor, and a page may have a few more entries than
+ * `limit`.
  */
 export async function listTimeline(
   sql: Sql,

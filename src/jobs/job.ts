@@ -42,8 +42,8 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
    */
   deadline_ms: number
   /**
-   * The row's status while the call is in progress; several if the status also shows whether an attempt is running;
-   * null if the status does not depend on the call.
+   * The status of the resource while the call is in progress; several values if the status also shows whether an
+   * attempt is running; null if the status does not depend on the call.
    */
   status: string | readonly string[] | null
   /** The job may also succeed without sending the call, if the call is no longer needed. */
@@ -56,8 +56,8 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
 
 type RetrySchedule = {
   /**
-   * The delay doubles with each failure in a row up to the cap, and is a random value between 10 % and 100 % of the
-   * result.
+   * The upper bound of the first delay. The bound doubles with each further failure in a row, up to `cap_ms`. Each
+   * delay is a random value between 10 % and 100 % of its bound.
    */
   base_ms: number
   cap_ms: number
@@ -88,10 +88,10 @@ export type ClaimedBy = { worker: string; lease_ms: number }
 /**
  * Inserts job rows as a part of the statement that requests them. `requested` selects one row for each job: `job_id,
  * tenant_id, resource_id, payload, will_wake` (true: this process sends a wake-up right after the commit; false: a
- * worker's sweep finds the job), `dedupe_key` (null if the statement itself cannot be repeated) and `request_id`, for
- * the log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
- * changes what is sent under a key. `run_at`: when the job is due. Default: at once. `claimed_by`: the worker that
- * has the job from the start.
+ * worker's sweep finds the job), `dedupe_key` (prevents a second job if the statement is repeated; null if the
+ * statement itself prevents that) and `request_id`, for the log. A job with a provider call also needs `request`, the
+ * exact parameters: neither a retry nor a deployment changes what is sent under a key. `run_at`: when the job is due.
+ * Default: at once. `claimed_by`: the worker that has the job from the start.
  */
 export function enqueuing(
   sql: Sql | Tx,

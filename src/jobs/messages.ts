@@ -12,7 +12,10 @@ const call = {
   dispensable: true,
   deadline_ms: 60_000,
   request: z.strictObject({
-    /** Whether a message that certainly was not sent is retried; false if the client waits and retries by itself. */
+    /**
+     * Whether the job retries a message that certainly was not sent; false if the API client waits for the result and
+     * retries its request itself.
+     */
     retries: z.boolean(),
     /** Whether the message has attachments, which are stored in their own table. */
     has_files: z.boolean(),

@@ -6,8 +6,8 @@ export type IdentitySession = {
   reference: string
   status: 'requires_input' | 'processing' | 'verified' | 'canceled'
   /**
-   * The provider's page, a secret that is valid for one visit. Each answer has a new URL. Null if the person has
-   * nothing to do.
+   * The URL of the provider's page: a secret that is valid for one visit. Each answer has a new URL. Null if the person
+   * has nothing to do.
    */
   url: string | null
   /** Why the person has to try again. */
@@ -39,9 +39,9 @@ export type IdentityProvider = {
   /** Looks up a session. Null: the provider has no such session. */
   findSession(reference: string): Promise<Outcome<IdentitySession | null>>
   /**
-   * Searches a session by `kyc_id` among the sessions created since `from_s`, except those of `except`. Returns a
-   * canceled session only if there is no other. The result has no `url`. `now_s`: the current time by the clock of
-   * `from_s` (unix seconds). If the provider's clock differs, an empty result is ambiguous.
+   * Searches the sessions created since `from_s`, without those in `except`, for a session of this verification.
+   * Returns a canceled session only if there is no other. The result has no `url`. `now_s`: the current time by the
+   * clock of `from_s` (unix seconds). If the provider's clock differs, an empty result is ambiguous.
    */
   searchSession(query: {
     kyc_id: string

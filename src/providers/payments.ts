@@ -95,9 +95,9 @@ export type PaymentProcessor = {
   /** Looks up a payment. Null: the processor has no such payment. */
   findPayment(reference: string): Promise<Outcome<ProcessorPayment | null>>
   /**
-   * Searches a payment by `sluice_payment_id` in the metadata among all payments created in this range (unix seconds,
-   * both ends inclusive). Null: the account has no such payment. `now_s`: the current time by the clock of the range.
-   * If the provider's clock differs, an empty result is ambiguous.
+   * Searches all payments created from `from_s` to `to_s` (unix seconds, both inclusive) for the payment with this
+   * `sluice_payment_id` in its metadata. Null: the account has no such payment. `now_s`: the current time by the clock
+   * of the range. If the provider's clock differs, an empty result is ambiguous.
    */
   listPayment(query: {
     payment_id: string
@@ -106,12 +106,12 @@ export type PaymentProcessor = {
     now_s: number
   }): Promise<Outcome<ProcessorPayment | null>>
   /**
-   * Searches a payment by `sluice_payment_id` in the metadata. Null proves nothing, because the search index is updated
-   * with a delay.
+   * Searches for the payment with this `sluice_payment_id` in its metadata. Null proves nothing, because the search
+   * index is updated with a delay.
    */
   searchPayment(payment_id: string): Promise<Outcome<ProcessorPayment | null>>
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>
-  /** Searches a refund by `sluice_refund_id` among the refunds of a payment. */
+  /** Searches the refunds of a payment for the refund with this `sluice_refund_id` in its metadata. */
   searchRefund(payment_reference: string, refund_id: string): Promise<Outcome<ProcessorRefund | null>>
   findDispute(reference: string): Promise<Outcome<ProcessorDispute | null>>
   /** How long the processor stores its events, in seconds. */

@@ -43,9 +43,9 @@ export type PayoutProcessor = {
   /** Looks up a payout. Null: the processor has no such payout. */
   findPayout(reference: string): Promise<Outcome<ProcessorPayout | null>>
   /**
-   * Searches a payout by `sluice_payout_id` in the metadata among the payouts to this destination from `from_s` to
-   * `to_s` (unix seconds). `now_s`: the current time by the clock of the range. If the provider's clock differs, an
-   * empty result is ambiguous.
+   * Searches the payouts to this destination from `from_s` to `to_s` (unix seconds) for the payout with this
+   * `sluice_payout_id` in its metadata. `now_s`: the current time by the clock of the range. If the provider's clock
+   * differs, an empty result is ambiguous.
    */
   searchPayout(query: {
     payout_id: string

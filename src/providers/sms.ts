@@ -14,9 +14,9 @@ export type OutgoingSms = {
 }
 
 /**
- * The delivery status of an accepted SMS. A status replaces only the statuses before it in this order. The exception is
- * `failed`, which `sent` also replaces. `sending` does not replace it, because a late callback with `sending` may be
- * older.
+ * The delivery status of an accepted SMS. A status replaces only the statuses before it in this order, with one
+ * exception: `sent` also replaces `failed`. `sending` never replaces `failed`, because a callback with `sending` may
+ * have been delayed and be older than the failure.
  */
 export type SmsStatus = 'sending' | 'sent' | 'failed' | 'undelivered' | 'delivered'
 
@@ -37,7 +37,7 @@ export type SmsProvider = {
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
   /** Looks up an SMS. Null: the provider has no such SMS. */
   findSms(reference: string): Promise<Outcome<ProviderSms | null>>
-  /** Searches the SMS with this text to this number, created at or after `since_s` (unix seconds). Oldest first. */
+  /** Lists the SMS with this text to this number, created at or after `since_s` (unix seconds), oldest first. */
   searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
   close(): Promise<void>
 }

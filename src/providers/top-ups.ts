@@ -36,8 +36,9 @@ export type TopUpProcessor = {
   /** Looks up a top-up. Null: the processor has no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>
   /**
-   * Searches a top-up by `sluice_top_up_id` among the top-ups of this amount from `from_s` to `to_s` (unix seconds).
-   * `now_s`: the current time by the clock of the range. If the provider's clock differs, an empty result is ambiguous.
+   * Searches the top-ups of this amount from `from_s` to `to_s` (unix seconds) for the top-up with this
+   * `sluice_top_up_id` in its metadata. `now_s`: the current time by the clock of the range. If the provider's clock
+   * differs, an empty result is ambiguous.
    */
   searchTopUp(query: {
     top_up_id: string

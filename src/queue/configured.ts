@@ -1,4 +1,4 @@
-// The queue of a process by its configuration, with its log and metrics.
+// Opens the queue of a process as configured, with the log and metrics of the process.
 import { queueConfig, type Config } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'

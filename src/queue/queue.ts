@@ -27,7 +27,7 @@ export type Queue = {
   isDown(): boolean
   /**
    * Sends wake-ups without waiting and never throws. Wake-ups that cannot be sent within 100 ms (1 s on PostgreSQL),
-   * and all wake-ups while the backend is down, are dropped and counted (`onDrop`); their jobs are claimed directly.
+   * and all wake-ups while the backend is down, are dropped and counted (`onDrop`); the sweep finds their jobs.
    */
   wake(wakeups: WakeUp[]): void
   /**

@@ -38,7 +38,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
         connection: client,
         prefix: redisPrefix(name),
         defaultJobOptions: wakeupOptions,
-        // Without these two options, the queue never works if Redis is down when the process starts.
+        // Without these options, the queue never works if Redis is down when the process starts.
         skipVersionCheck: true,
         skipWaitingForReady: true,
         skipMetasUpdate: true,
@@ -136,7 +136,8 @@ function startWorker(url: string, options: WorkerStart, failed: (error: unknown)
   return {
     async close() {
       closing = true
-      // Waits first, because BullMQ waits for ever for a connection that is about to be retried.
+      // Waits until each connection is open or has ended: `worker.close` waits for ever for a connection between two
+      // connection attempts.
       await Promise.all(clients.map(untilDecided))
       await worker.close()
       client.disconnect()

@@ -13,7 +13,7 @@ export type QueueConfig = {
 
 export type QueueHooks = {
   log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
-  /** Called with the number of dropped wake-ups; their jobs are claimed directly. */
+  /** Called with the number of dropped wake-ups; the sweep finds their jobs. */
   onDrop?: (wakeups: number) => void
   process_id: string
 }
@@ -35,14 +35,14 @@ export const recovery_ms = 500
 /** How long a close waits for a backend that does not answer. */
 export const close_limit_ms = 2_000
 
-/** The maximum number of BullMQ jobs in one `addBulk`. 100 jobs take about 10 ms, far below the limit of 100 ms. */
+/** The maximum number of BullMQ jobs in one `addBulk`. 100 jobs take about 10 ms; the time limit is 100 ms. */
 export const max_batch = 100
 /**
  * The maximum number of wake-ups in one BullMQ job. A slow job delays the end of the BullMQ job, but not the start of
  * the other wake-ups in the BullMQ job.
  */
 export const wakeups_per_job = 16
-/** How long a wake-up may wait in its worker; then its job is claimed directly. */
+/** How long a wake-up may wait in its worker; after that it is dropped, and the sweep finds its job. */
 export const wakeup_wait_ms = 60_000
 /** The maximum number of wake-ups of a queue that wait for the current batch; further wake-ups are dropped. */
 export const max_waiting = 20_000
@@ -110,8 +110,9 @@ export const consumerConnection: RedisOptions = {
 }
 export const consumer_retry_ms = 250
 /**
- * Far below the limit of a probe: with a longer delay, the probe at each new connection is late if two queues are on
- * one server of a Cluster.
+ * The delay before a command that a Cluster client refused is sent again. A probe sends one command for each queue: if
+ * two queues are on one server, a command is refused while a new connection to the server opens. With a much longer
+ * delay, the probe would exceed its time limit.
  */
 export const cluster_retry_ms = 10
 /** A Cluster client that still disconnects after this time hangs: `disconnectTimeout` is shorter. */

@@ -17,7 +17,7 @@ const ProcessRecord = z.object({ pid: z.int(), started: z.string() })
 const LockRecord = ProcessRecord.extend({ parts: z.record(z.string(), ProcessRecord).default({}) })
 const DevFile = z.object({ api_url: z.string() })
 
-/** Processes that a killed `npm start` has left are killed if they have not ended after this time. */
+/** The time that processes of a killed `npm start` have to end by themselves; after that they are killed. */
 const ORPHAN_TIMEOUT_MS = 10_000
 
 export type LockedFolder = {

@@ -226,7 +226,10 @@ function devFileOf(
   }
 }
 
-/** Starts all parts at once. Resolves when all are ready, with the parts that serve `/readyz`. They stop group by group. */
+/**
+ * Starts all parts at once. Resolves when all are ready, and returns the parts that serve `/readyz`. `cleanup` stops
+ * all parts, one group after the other.
+ */
 async function startParts(
   { config, data_dir, notify, print, cleanup }: Start,
   addresses: PartAddresses,

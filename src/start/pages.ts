@@ -16,7 +16,7 @@ const SOURCES = ['src/dashboard/web', 'sdk/src', 'vite.config.ts']
 export async function buildStalePages(log: Log, cleanup: AsyncDisposableStack): Promise<void> {
   const built_at = await modifiedAt(BUILT_PAGE)
   const newest = Math.max(...(await Promise.all(SOURCES.map((path) => newestIn(join(ROOT, path))))))
-  // Without sources there is nothing to build.
+  // Without sources, `newest` is 0: there is nothing to build.
   if (built_at >= newest) return
   log.info("building the dashboard's pages")
   const build = spawn(

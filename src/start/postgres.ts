@@ -33,7 +33,7 @@ export type PostgresOptions = {
   host?: string
   /** Default 0: any free port. */
   port?: number
-  /** The variable that error messages about the port name. */
+  /** The variable to name in error messages about the port. */
   port_variable?: string
   /** Added to the defaults or overriding them, e.g. `{ work_mem: '16MB' }`. */
   settings?: Record<string, string>

@@ -17,7 +17,7 @@ export type ServerProcess = {
   exited: Promise<string>
   /** Sends the signals in order, each after `timeout_ms`, until the process exits. */
   end: (signals: NodeJS.Signals[], timeout_ms: number) => Promise<void>
-  /** The output since its start, at most the last 40 lines. */
+  /** The output since the start of the process, at most the last 40 lines. */
   log: () => string
 }
 
@@ -206,9 +206,9 @@ function ps(pid: number, columns: string): string[] {
 }
 
 /**
- * Starts a process that waits for the end of its input and then stops the server. Only this process holds that input,
- * and the system closes it even after kill -9. The watchdog has its own process group: otherwise Ctrl-C would stop it
- * first.
+ * Starts a watchdog: a process that waits for the end of its input and then stops the server. Only the process that
+ * calls this function holds the other end of that input, and the system closes it even after kill -9. The watchdog has
+ * its own process group: otherwise Ctrl-C would stop it first.
  */
 function startWatchdog(pid: number, signal: NodeJS.Signals): ChildProcess {
   const name = signal.replace('SIG', '')

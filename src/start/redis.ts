@@ -22,7 +22,7 @@ export type RedisOptions = {
   data_dir: string | null
   /** Default 0: any free port of 127.0.0.1. */
   port?: number
-  /** The variable that error messages about the port name. */
+  /** The variable to name in error messages about the port. */
   port_variable?: string
   /** Default: a random password. */
   password?: string
@@ -46,7 +46,7 @@ export type EmbeddedRedis = {
   restart: () => Promise<void>
   /** Clean shutdown: writes all data first. */
   stop: () => Promise<void>
-  /** Kills the server like a crash; another `startRedis` on the same folder has the data that was written. */
+  /** Kills the server like a crash. The next `startRedis` on the same folder loads the data that was written. */
   kill: () => Promise<void>
 }
 

@@ -7,7 +7,7 @@ import { LOG_DESCRIPTOR, type Addresses, type StartReport } from '#core/supervis
 import { createRestartDelays } from './restart-delays.ts'
 import type { Program } from './programs.ts'
 
-/** File descriptor of the common log in a part; the IPC channel has the descriptor before it. */
+/** The file descriptor of the common log in a part. Descriptor 3 is the IPC channel. */
 const LOG_FD = 4
 
 export type SupervisedPart = {
@@ -75,7 +75,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   }
 
   begin()
-  // Kills the part at the exit: a frozen part would not notice the closed channel.
+  // Kills the part when this process exits: a frozen part would not notice the closed channel.
   process.once('exit', () => child?.kill('SIGKILL'))
   first.promise.catch(() => {})
   return {

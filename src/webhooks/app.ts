@@ -23,8 +23,8 @@ import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /**
- * How long notifications are gathered for one statement: no person waits for their answers, and the notifications of
- * one payment arrive close together.
+ * How long notifications are gathered for one statement. The delay does no harm, because no person waits for the
+ * answers, and it saves statements, because the notifications of one payment arrive close together.
  */
 const GATHER_MS = 15
 /** The maximum total size of the bodies whose notifications wait to be stored. */
@@ -35,7 +35,7 @@ const MAX_BUFFERED_BYTES = 64 * 1024 * 1024
  */
 const STORE_TIMEOUT_MS = 5_000
 
-/** Builds the host; the caller listens and closes. */
+/** Builds the host. The caller starts and closes it. */
 export async function buildWebhooks(context: WebhooksContext): Promise<FastifyInstance> {
   const { config, log } = context
   const app = createListener('webhooks', {
@@ -46,7 +46,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     about: ({ facts }) => facts ?? {},
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
-    // The path of the request cannot be decoded.
+    // Called if the path of the request cannot be decoded.
     frameworkErrors: (_error, request, reply) => void noSuchRoute(reply.header('x-request-id', request.id)),
   })
   const readBody = createBodyReader()
@@ -75,7 +75,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
       )
       return notifications.map(({ id }) => {
         const outcome = stored.get(id)
-        // Only the first of several equal notifications in one batch is new.
+        // Of several notifications with the same id in one batch, only the first is new.
         stored.delete(id)
         return outcome
       })
@@ -119,7 +119,7 @@ type HttpError = Error & { statusCode?: number; code?: string }
 function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
   const is_timeout = error instanceof AnswerTimeoutError || isStatementTimeout(error)
   if (isUnavailable(error) || is_timeout) {
-    // The provider sends the notification again.
+    // After a 503, the provider sends the notification again.
     return reply
       .code(503)
       .header('retry-after', 1)
@@ -134,11 +134,14 @@ function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, 
   if (status === 500)
     log.error(
       { err: error, request_id: request.id, route: request.routeOptions.url },
-      'a notification failed',
+      'a notification could not be stored',
     )
   const code = status === 500 ? 'internal_error' : 'invalid_request'
   return reply.code(status).send({
-    error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
+    error: {
+      code,
+      message: status === 500 ? 'An internal error occurred. Send the notification again.' : error.message,
+    },
   })
 }
 

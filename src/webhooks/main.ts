@@ -1,4 +1,4 @@
-// The `webhooks` process. Serves {webhooks_url}.
+// The `webhooks` process: receives the notifications of providers.
 import { createAddressHash } from '#core/addresses.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'

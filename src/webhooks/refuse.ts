@@ -16,8 +16,8 @@ export type NotificationRefusals = {
     reply: FastifyReply,
   ): FastifyReply
   /**
-   * Refuses verified content that is not an event. `problem`: the reason, for integrators who write the sender
-   * themselves.
+   * Refuses content of a verified sender that is not an event. `problem`: the reason, for integrators who write the
+   * sender themselves.
    */
   content(request: FastifyRequest, reply: FastifyReply, problem?: string): FastifyReply
 }

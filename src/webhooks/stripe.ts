@@ -36,8 +36,8 @@ function stripeRoute(
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const body = parseJson(raw)
     const event = readEvent(body)
-    // Events of other forms are accepted, although they concern no resource here: Stripe would send a refused event for
-    // three days and then disable the endpoint.
+    // Events in formats that are not stored, such as thin events, are accepted, although they concern no resource here:
+    // Stripe would send a refused event for three days and then disable the endpoint.
     if (event === undefined && isEventOfAnyForm(body)) {
       metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
       return { received: true }

@@ -24,8 +24,8 @@ export const twilioNotifications: NotificationRoute = {
 }
 
 /**
- * The minimum length of a token. The API process accepts any token, for example `set`; here, anyone could forge
- * notifications with a guessed token.
+ * The minimum length of a token. The `api` process accepts any token, for example `set`. This process does not, because
+ * anyone could forge notifications with a guessed token.
  */
 const MIN_TOKEN_LENGTH = 12
 /**

@@ -55,7 +55,7 @@ function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): Ne
       ? `${error.name}: ${error.message}`
       : 'threw'
   const last_decision = job.call === null ? discard(reason) : unknown(reason)
-  // After a duplicate reference, another attempt would get the same answer from the provider.
+  // If the provider answered with the id of another object, it would give another attempt the same answer.
   const is_last =
     (is_duplicate && job.call !== null) || (job.call?.lookup_only !== true && job.attempt >= job.max_attempts)
   return async () =>

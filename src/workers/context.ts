@@ -1,4 +1,4 @@
-// The resources that handlers and recurring work share. `main.ts` creates them once.
+// The dependencies that handlers and recurring work share. `main.ts` creates them once.
 import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'

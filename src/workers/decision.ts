@@ -36,7 +36,7 @@ type RetryOptions = {
   outcome?: 'retry' | 'ambiguous' | 'misconfigured'
   /** The minimum delay before the next attempt. */
   after_ms?: number
-  /** Whether `after_ms` counts only up to the next delay of the lookup schedule, or up to a minute if that is longer. */
+  /** Whether `after_ms` is capped at the next delay of the lookup schedule, or at a minute if that delay is shorter. */
   limits_after?: boolean
   /** Replaces the delay of the job's retry schedule. */
   delay_ms?: number
@@ -136,7 +136,7 @@ export function retryUndone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 
 
 /**
  * Retries a lookup that got no answer. Nothing has changed, so the job is soon retried, with a lookup or a call. Only a
- * provider that limits our rate may delay that by more than the lookup schedule.
+ * provider that limits our rate may delay the retry by more than the lookup schedule.
  */
 export function unanswered(
   lookup: UnsuccessfulOutcome,
@@ -151,7 +151,7 @@ export function unanswered(
 
 /** The retry delay while the provider refuses our credentials or configuration. */
 const MISCONFIGURED_DELAY_MS = 30_000
-/** A demanded delay up to this one is accepted for each lookup. */
+/** A delay that the provider demands is accepted up to this limit, even if the lookup schedule has a shorter delay. */
 const ACCEPTED_LOOKUP_DELAY_MS = 60_000
 
 /**

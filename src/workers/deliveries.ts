@@ -95,7 +95,10 @@ type Backlogs = {
    * waits for the regular scan instead.
    */
   attemptEnded(backlog: BacklogPosition, is_proven: boolean): void
-  /** Schedules the next scan of a backlog. A timer that is already set stays, because it fires soon. */
+  /**
+   * Schedules the next scan of a backlog; null: the regular scan suffices. A timer that is already set stays, because
+   * it fires soon.
+   */
   scheduleScan(backlog: BacklogPosition, when: NextScan): void
   /** Returns and clears the backlogs to scan. */
   drain(): { backlogs: BacklogPosition[]; tenants: string[] }

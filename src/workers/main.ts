@@ -101,7 +101,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   return createService(cleanup.move(), sql, { name: 'worker', queues })
 }
 
-/** Opens the resources that handlers and recurring work share; `cleanup` closes them. */
+/** Opens the dependencies that handlers and recurring work share; `cleanup` closes them. */
 function openContext(
   config: Config,
   log: Log,

@@ -33,7 +33,7 @@ export type CallHealth = {
   fail(outcome: CallFailure, since: number): void
   answer(): void
   wasAnsweredSince(at: number): boolean
-  /** Records a sent call with its deadline; call the returned function when the attempt ends. */
+  /** Records a sent call with its deadline; call the returned function when the attempt at its job ends. */
   sent(deadline_ms: number): () => void
   /** Finds late calls, and ends expired outages. */
   check(): void

@@ -15,7 +15,7 @@ const UNNEEDED_OUTAGE_EXPIRY_MS = 90_000
 export type ProviderWatch = {
   /** Records an ended call. */
   ended(provider: string, call: FinishedCall): void
-  /** Records a sent call with its deadline; call the returned function when the attempt ends. */
+  /** Records a sent call with its deadline; call the returned function when the attempt at its job ends. */
   sent(provider: string, deadline_ms: number): () => void
   /** Writes failed calls and outages every few seconds until it is closed. */
   report(sql: Sql, worker: string): Loop

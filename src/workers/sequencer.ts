@@ -15,7 +15,7 @@ const BUSY_INTERVAL_MS = 1
  */
 const BATCH_ROWS = { max: 4_000, min: 50 }
 const STATEMENT_CANCELED = '57014'
-/** The interval is longer after this time without events and jobs. */
+/** After `after_ms` without events and jobs, the interval is `interval_ms`. */
 const IDLE = { after_ms: 5_000, interval_ms: 200 }
 
 type Sequencer = { sequence(): Promise<void>; intervalMs(): number }

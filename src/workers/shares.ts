@@ -22,7 +22,7 @@ export type Shares = {
   ): Promise<T>
   /** Counts a job for its tenant until the returned function is called. */
   acquire(job: { queue: string; tenant_id: string }): () => void
-  /** Whether a tenant uses all of its quota. Its other jobs wait then, although slots may be free. */
+  /** Whether any tenant uses all of its quota: further jobs of that tenant wait, although slots may be free. */
   hasUsedUpQuota(queue: string): boolean
 }
 

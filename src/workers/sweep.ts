@@ -55,8 +55,8 @@ export function startSweep(
   let busy = false
   let swept_at = 0
 
-  // Whether the next scan may begin after the longer idle interval. Set once per scan, because such a scan must already
-  // claim the jobs whose wake-ups would count as lost before the next scan.
+  // Whether the next scan may begin after the longer idle interval. Set when a scan begins, because a scan before the
+  // longer interval must already claim the jobs whose wake-ups would count as lost before the next scan.
   let idle = false
 
   async function scan(): Promise<void> {

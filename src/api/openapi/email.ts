@@ -1,4 +1,4 @@
-// The notifications of email in the document of the webhooks host.
+// The email notifications in the OpenAPI document of the webhooks host.
 import type { JsonSchema } from './schemas.ts'
 
 const EVENT = {

@@ -21,9 +21,9 @@ export type RouteDefinition = {
   params?: z.ZodType
   querystring?: z.ZodType
   body?: z.ZodType
-  /** The limits of a larger body. */
+  /** The limits of the body. Undefined: the common limits. */
   body_limits?: BodyLimits
-  /** The channel of messages that the route sends. Refused if the channel has no credentials. */
+  /** The channel of messages that the route sends. Requests are refused if the channel has no credentials. */
   sends?: Channel
   response: Record<number, z.ZodType>
   /**
@@ -35,7 +35,7 @@ export type RouteDefinition = {
   examples?: {
     requests?: Record<string, { summary: string; value: Record<string, unknown> }>
     answer?: Record<string, unknown>
-    /** The fields in which an example of a 202 answer differs. */
+    /** The same fields for the example of a 202 answer. */
     unfinished?: Record<string, unknown>
   }
   /** Whether the idempotency key is required. Undefined: the route accepts none. */
@@ -133,7 +133,7 @@ function parametersOf(object: JsonSchema, location: 'path' | 'query'): JsonSchem
 function bodyOf({ key, examples }: RouteDefinition, body: z.ZodType, schemas: Schemas): JsonSchema {
   const optional = body.safeParse(undefined).success
   const input_schema = schemas.of(body, 'input')
-  // An optional body may also be null, which the document omits.
+  // An optional body may also be null. The document shows only the other option.
   const schema = Array.isArray(input_schema['anyOf'])
     ? (input_schema['anyOf'][0] as JsonSchema)
     : input_schema
@@ -179,8 +179,8 @@ function successesOf(definition: RouteDefinition, schemas: Schemas): JsonSchema 
 }
 
 /**
- * Returns `differences`. Each field that is an object is completed with the other fields of the same object in
- * `answer`.
+ * Returns `differences`. A field that is an object in both `differences` and `answer` also gets the fields that the
+ * object has only in `answer`.
  */
 function mergedDifferences(answer: unknown, differences: Record<string, unknown> = {}): object {
   const base = Object(answer) as Record<string, unknown>
@@ -194,7 +194,9 @@ function mergedDifferences(answer: unknown, differences: Record<string, unknown>
   )
 }
 
-/** The fields of the first example request that the answer of a create repeats. Empty for other routes. */
+/**
+ * For a route that creates a resource: those fields of the first example request that are also fields of the answer.
+ */
 function fieldsAsSent({ key, body, examples }: RouteDefinition, answer: unknown): object {
   const [first] = Object.values(examples?.requests ?? {})
   if (key !== 'required' || first === undefined) return {}

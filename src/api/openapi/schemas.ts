@@ -17,7 +17,7 @@ export function createSchemas(): Schemas {
   const components: Record<string, JsonSchema> = {}
 
   function of(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-    // Wrapped in an array, so that the schema itself also becomes a reference to its component.
+    // The schema is wrapped in an array, so that zod replaces the schema itself, too, by a reference to its component.
     const { $defs = {}, items } = withComponentRefs(
       z.toJSONSchema(z.array(schema), {
         io,
@@ -61,7 +61,7 @@ function withComponentRefs(schema: object): { $defs?: Record<string, JsonSchema>
   return JSON.parse(text) as { $defs?: Record<string, JsonSchema>; items: JsonSchema }
 }
 
-/** Adapts a schema of zod for generators of clients. */
+/** Adapts a JSON schema that zod created, for generators of clients. */
 function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
   // An answer may get new fields at any time.
   if (io === 'output' && schema['additionalProperties'] === false) delete schema['additionalProperties']
@@ -70,9 +70,9 @@ function tidy(schema: JsonSchema, io: 'input' | 'output'): void {
     if (schema['minimum'] === Number.MIN_SAFE_INTEGER) delete schema['minimum']
     schema['format'] ??= 'int64'
   }
-  // Removes the default of a reference, because generators treat a field with a default as always present. zod drops the
-  // default of a transformed value, so schemas provide it as `standard`.
+  // Generators treat a field with a default as always present, which is wrong for a reference to a component.
   if ('$ref' in schema) delete schema['default']
+  // zod omits the default of a transformed value, so such schemas have it as `standard`.
   if ('standard' in schema) {
     schema['default'] = schema['standard']
     delete schema['standard']

@@ -28,7 +28,7 @@ const REFUSALS: [status: number, code: string, when: string][] = [
   [408, 'request_timeout', 'The request did not arrive in time.'],
   [413, 'payload_too_large', 'The body exceeds 1 MiB, or 64 KiB at `/twilio`.'],
   [431, 'headers_too_large', 'The request headers are too large.'],
-  [500, 'internal_error', 'Something went wrong on our side.'],
+  [500, 'internal_error', 'An internal error occurred. Send the notification again.'],
   [503, 'database_unavailable', 'Nothing was stored: send it again.'],
   [503, 'timeout', 'The notification was not stored in time: send it again.'],
   [

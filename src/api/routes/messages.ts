@@ -11,7 +11,8 @@ import { createEmailWork, createSmsWork } from './messages/sending.ts'
 
 export function messageRoutes(app: RouteApp, context: RouteContext): void {
   const reader = createMessageReader(context)
-  // The channels share their lanes, because the messages of a tenant lock one counter row on every channel.
+  // The messages of one lane are written by one statement at a time. The channels share the lanes, because emails and
+  // SMS of a tenant lock the same counter row.
   const lanes: Lanes = new Map()
   const works = {
     requesterOf: createRequesters(context.sql),

@@ -10,7 +10,7 @@ const WAIT_S = 30
 /** The time that a request may take in addition to the requested wait of a long poll. */
 const TIMEOUT_MARGIN_MS = 15_000
 const RETRY_MS = { first: 500, max: 10_000 } as const
-/** The minimum interval of requests to an API that does not support long polling. */
+/** The minimum interval between requests to an API that does not support long polling. */
 const MIN_POLL_INTERVAL_MS = 1_000
 
 const feedEvent = z.looseObject({
@@ -52,8 +52,8 @@ class ApiUnavailable extends Error {
 }
 
 /**
- * The sequence of the newest event; 0 if there is none. Binary search: sequences have no gaps, so an event follows a
- * sequence exactly if the newest event has a higher one. Throws like `followFeed`.
+ * The sequence of the newest event; 0 if there is none. Uses a binary search: sequences have no gaps, so events with
+ * higher sequences than N exist exactly if the newest event's sequence is above N. Throws like `followFeed`.
  */
 export async function findNewest(feed: Feed): Promise<number> {
   const firstAfter = async (after: number) =>
@@ -67,21 +67,21 @@ export async function findNewest(feed: Feed): Promise<number> {
     if (found === undefined) high = probe
     else low = found
   }
-  // Events that were created during the search must not be skipped.
+  // The lower bound: events that were created during the search must not be skipped.
   return Math.min(low, high)
 }
 
 /**
- * Yields all events after a sequence, in order, each once, as they are created. `types`: any number of `*`, `payment.*`
- * or `payment.captured`. Retries while the API is unavailable. Throws ConfigError on a permanent failure, and throws
- * when `signal` is aborted.
+ * Yields all events after a sequence, in order and each once: first the existing events, then each new event. `types`:
+ * patterns such as `*`, `payment.*` or `payment.captured`. Retries while the API is unavailable. Throws ConfigError on
+ * a permanent failure, and throws when `signal` is aborted.
  */
 export async function* followFeed(
   feed: Feed,
   { after, types }: { after: number; types: readonly string[] },
 ): AsyncGenerator<FollowedEvent, never> {
-  // A request can name one type; several types are filtered here. A filter of the API also finds types that this
-  // version does not know.
+  // A request can have only one pattern: events of several patterns are filtered here. A single pattern is left to the
+  // API, which may know event types that this version does not know.
   const filter = types.includes('*') ? '*' : types.length === 1 ? types[0] : undefined
   const type = filter === '*' ? undefined : filter
   const wanted_types = filter === undefined ? new Set<string>(types.flatMap(matchEventTypes)) : undefined

@@ -6,7 +6,7 @@ import { fetchErrorText } from './texts.ts'
 import type { FollowedEvent } from './feed.ts'
 
 const TIMEOUT_MS = 15_000
-/** Limit for the response body, which is discarded. */
+/** The maximum number of bytes to read of a response body. The bytes are discarded. */
 const MAX_READ_BYTES = 16 * 1024
 
 /** The status of the response, or the reason why there was no response. */

@@ -1,6 +1,7 @@
-// Fault of postgres.js (3.0.0 to 3.4.9): a pool that ends while a connection opens, or waits for its next attempt to
-// open, loses that connection, which stays open. Workaround: a replaced pool ends a moment later, when its connections
-// are open, and closes the remaining ones after its end. Patch for upstream: upstream/lost-connections.patch.
+// Fault of postgres.js (3.0.0 to 3.4.9): if a pool ends while one of its connections is opening, or waiting for the
+// next attempt to open, the pool loses this connection, which stays open. Workaround: a replaced pool ends a moment
+// later, when its connections are open, and closes the remaining ones after its end. Patch for upstream:
+// upstream/lost-connections.patch.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from '../db.ts'
 

@@ -14,7 +14,10 @@ export const ANSWER_LIMIT_MS = 15_000
  */
 export const CHECK_MS = 1_000
 
-/** The number of pings that reach every idle connection. Busy connections need none: their statements have a limit. */
+/**
+ * The number of pings to send so that each idle connection gets one. Busy connections need none: their statements have
+ * a limit.
+ */
 export function countPings({ peak, pending }: Traffic, max: number): number {
   return Math.max(1, Math.min(max, peak) - pending.size)
 }

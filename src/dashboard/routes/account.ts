@@ -23,7 +23,7 @@ const newPasswordBody = z.object({
 
 /**
  * A change of the user's own account. `action`: its name in the audit log; null: nothing changes yet. `password_check`:
- * the change requires the password, which this program checks. `ends_sessions`: all other sessions end, because a
+ * the program that checks the password; missing: none is required. `ends_sessions`: all other sessions end, because a
  * credential changed. `lists_passkeys`: the response lists the remaining passkeys.
  */
 type AccountChange = AuthEndpoint & {
@@ -62,7 +62,8 @@ const CHANGES: Record<string, AccountChange> = {
     action: 'two_factor.new_backup_codes',
     password_check: 'better-auth',
   },
-  // A passkey would make a stolen session permanent, so it requires the password. Checked before the browser creates one.
+  // Adding a passkey requires the password, because a passkey would make a stolen session permanent. The password is
+  // checked before the browser creates the passkey.
   'passkey/generate-register-options': {
     body: passwordBody,
     method: 'GET',
@@ -87,7 +88,7 @@ const CHANGES: Record<string, AccountChange> = {
 export function accountRoutes(app: FastifyInstance, context: DashboardContext): void {
   const { requireSession } = context
   const { forward, endOtherSessions } = createAuthRelay(context)
-  // A separate guard: signed-in users do not delay sign-ins.
+  // A guard of its own, so that password checks of signed-in users do not use up the capacity of sign-ins.
   const guardPassword = createPasswordGuard(context)
 
   for (const path of READ_PATHS)

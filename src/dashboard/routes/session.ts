@@ -32,7 +32,7 @@ const sessionSchema = z.object({
   may: z.array(z.string()),
   /** The roles that may do each act. */
   who_may: z.record(z.string(), z.array(roleSchema)),
-  /** The roles that the user may assign to members, change and remove. */
+  /** The roles that the user may assign. Only members with one of these roles may be changed or removed by the user. */
   roles_to_give: z.array(roleSchema),
   /** The scopes that the user may grant to API keys. */
   key_scopes: z.array(z.string()),

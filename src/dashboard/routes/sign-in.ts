@@ -106,7 +106,7 @@ async function consumeCode(
       message: 'This code was used before. Wait for the next one.',
     })
   if (new_user !== undefined) await endSession(context.sql, new_user.session_id)
-  // better-auth has finished this sign-in, so another code cannot complete it.
+  // better-auth has finished this sign-in and accepts no further code for it, so the user must start again.
   throw new AppError('unauthorized', {
     message: 'This code was used before. Sign in again with the next one.',
     context: { restart_required: true },

@@ -15,7 +15,7 @@ type FilledPath<Path extends string> = Path extends `${infer Start}{${string}}${
   ? `${Start}${string}${FilledPath<Rest>}`
   : Path
 type PathOf<Route> = Route extends `GET ${infer Path extends ApiPath}` ? FilledPath<Path> : never
-/** The paths whose response has type `T`. Paths of sign-in have no schema. */
+/** The paths whose response has type `T`, and all paths of sign-in, whose responses have no schema. */
 export type PathTo<T> =
   | { [Route in keyof Answers]: Answers[Route] extends T ? PathOf<Route> : never }[keyof Answers]
   | `/auth/${string}`
@@ -38,7 +38,10 @@ export const sluice: Sluice = new Sluice({
   },
 })
 
-/** Sets the tenant that requests name in a header. The server refuses them while the session has another tenant. */
+/**
+ * Sets the id of the tenant, which every request sends in a header. The server refuses these requests while the session
+ * has selected another tenant.
+ */
 export function setRequestTenant(id: string | null): void {
   tenant_id = id
 }

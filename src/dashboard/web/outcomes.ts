@@ -52,8 +52,8 @@ export const storedTitlesOf = (operation: string): readonly string[] =>
 
 /**
  * Requests an act, and stores its key in the session storage until the outcome is known, even if the dialog is closed
- * or the page reloaded. If an earlier request had the same key, a refusal before the key was checked does not end the
- * wait for the outcome of that request.
+ * or the page reloaded. A retry may be refused before its key is checked. Then the key stays stored, because the
+ * outcome of the earlier request is still unknown.
  */
 export async function runWithStoredKey<T>(
   { operation, key, title }: { operation: string; key: string; title: string },

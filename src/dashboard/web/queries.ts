@@ -9,7 +9,7 @@ export const SESSION_KEY = ['session'] as const
 /** The cache key of a path: `[path, query]`. `invalidate(path)` refreshes the path and all paths below it. */
 export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}] as const
 
-/** Retries requests without a response and with status 502 or higher, at most twice. */
+/** Retries a request at most twice, if it got no response or a status of 502 or higher. */
 function shouldRetry(failures: number, error: Error): boolean {
   return failures < 2 && error instanceof SluiceError && (error.status === null || error.status >= 502)
 }
@@ -38,7 +38,7 @@ export const queryClient: QueryClient = new QueryClient({
       staleTime: 2_000,
       gcTime: 60_000,
     },
-    // Acts are never retried automatically.
+    // The query client never retries acts. The SDK retries acts with an idempotency key.
     mutations: { retry: false },
   },
 })

@@ -37,7 +37,7 @@ export async function findAiTasks(
   return await findWithJobs<AiTask>(sql, 'ai_task', aiTaskColumns(sql), requested)
 }
 
-/** The AI task that was created with this idempotency key, or undefined. */
+/** The AI task that was canceled with this idempotency key, or undefined. */
 export async function findAiTaskByKey(sql: Sql, key: KeyOnRoute): Promise<KeyedResource<AiTask> | undefined> {
   const [found] = await findByKeys<AiTask>(sql, 'ai_task', aiTaskColumns(sql), [key])
   return found

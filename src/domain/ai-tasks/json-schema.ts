@@ -30,7 +30,7 @@ const MAX_PATTERN_CHARACTERS = 1024
 const MAX_UNICODE_CLASSES = 8
 const ajv = new Ajv2020({ strict: false, validateFormats: false, logger: false })
 
-/** A problem of a schema, with the path of keys to it. */
+/** A problem of a schema. `path`: the keys that lead from the root of the schema to the problem. */
 type SchemaProblem = { path: string[]; message: string }
 type SchemaPattern = { path: string[]; text: string }
 
@@ -47,7 +47,7 @@ export function findSchemaProblem(input: Record<string, unknown>): SchemaProblem
   )
 }
 
-/** The deepest error: the other errors are about the schemas around it. */
+/** The deepest error. The other errors are about the schemas that contain the faulty one. */
 function deepestProblem(errors: ErrorObject[]): SchemaProblem {
   const found = errors.map((error) => ({
     error,
@@ -142,7 +142,7 @@ function findPatternProblem(patterns: SchemaPattern[]): SchemaProblem | null {
   if (all.length > MAX_PATTERN_CHARACTERS)
     return {
       path: [],
-      message: `must have patterns of at most ${MAX_PATTERN_CHARACTERS} characters together`,
+      message: `must have patterns with at most ${MAX_PATTERN_CHARACTERS} characters in total`,
     }
   if ((all.match(/\\p\{/gi)?.length ?? 0) > MAX_UNICODE_CLASSES)
     return {

@@ -7,7 +7,7 @@ export type Problem = {
   check: string
   problem: string
   tenant_id: string | null
-  /** The resource and the id of the root row with the violation; null if there is none. */
+  /** The resource and the id of the root row with the violation; null if the violation belongs to no root row. */
   resource: string | null
   resource_id: string | null
   /** The row at fault, or the row that it references. */
@@ -63,7 +63,7 @@ export type Limits = {
   until: string | null
 }
 
-/** Each running balance follows from the previous one. */
+/** The running balance of `available` after a transfer is the previous one plus the change by the transfer. */
 export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditScope): Fragment {
   const rows = resources.map(
     ({ table, root, root_id_column }) => sql`
@@ -91,7 +91,10 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, resources }: AuditS
     left join lateral (${unionAll(sql, rows)}) of on true`
 }
 
-/** The resource fields of a problem that belongs to no single row, or of a check that runs in every audit. */
+/**
+ * The resource fields of a problem, null: the problem belongs to no single row, or its check runs in every audit, so
+ * that the row need not be audited again.
+ */
 export function noResource(sql: Sql | Tx): Fragment {
   return sql`null::text as resource, null::uuid as resource_id`
 }

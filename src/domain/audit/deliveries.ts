@@ -72,8 +72,9 @@ function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
 }
 
 /**
- * Each row of a backlog is a pending delivery. An attempt that ends during a replay can make the delivery final while
- * the delivery is queued. The next scan drops such a row: deliveries that changed within the last minute are exempt.
+ * Each row of a backlog is a pending delivery. An attempt that ends during a replay can make a delivery final while
+ * its row is still in the backlog. The next scan removes such a row, so deliveries that changed within the last
+ * minute are exempt.
  */
 function delivery_backlogs(sql: Sql | Tx, { tenant_condition }: AuditScope): Fragment {
   return sql`

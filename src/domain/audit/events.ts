@@ -3,8 +3,8 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { AuditScope } from './checks.ts'
 
 /**
- * Each of the `expected` events (`type`) of the row `p` was written once, and no other event was written. Only for
- * resources without child resources, whose events all follow from the state of the row.
+ * Each event of the row `p` that `expected` selects (its column `type`) was written once, and no other event was
+ * written. Only for resources without child resources: all events of a row must follow from the state of the row.
  */
 export function announcedOnce(
   sql: Sql | Tx,
@@ -57,7 +57,7 @@ export function announcedTimes(
     where ${isRetained(sql)} and found.times not between required.times and required.max_times`
 }
 
-/** Whether the event `e` is recent enough to belong to the row `p`: skips earlier partitions. */
+/** Whether the event `e` is recent enough to belong to the row `p`. So earlier partitions are skipped. */
 function createdSince(sql: Sql | Tx): Fragment {
   return sql`e.created_at >= p.created_at - interval '1 hour'`
 }

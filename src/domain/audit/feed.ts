@@ -3,12 +3,13 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
- * Each event follows the previous sequence, and the last assigned sequence is the highest. Within a period the
- * check covers its events and tenants: two events of different periods with the same sequence are found only if
- * one of them also has a wrong neighbor, or by a full audit.
+ * The sequences of a tenant's events rise by one, and the last assigned sequence is the sequence of the last event.
+ * Within a period the check covers the events of the period and their tenants. So two events of different periods
+ * with the same sequence are found only by a full audit, or if one of them is the first event of its tenant in its
+ * period or does not follow the previous sequence there.
  *
- * Partitions are dropped by time, and events of nearly the same moment can have sequences in another order: a
- * missing sequence below an event of the first retained hour is no gap.
+ * Partitions are dropped by time, but events of nearly the same moment can have sequences in another order than
+ * their times. So a missing sequence below an event of the first retained hour is no gap.
  */
 export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const unbounded = limits.since === null || limits.until === null

@@ -41,7 +41,7 @@ export const AUDITED_RESOURCES = RESOURCE_NAMES.filter(
 /** Checks of rows by creation time; an audit can limit them to a period. */
 export const PERIOD_CHECKS: Checks = { keys, tenants, feed, people, corrections, ...checksOfDeliveries }
 
-/** Checks of open jobs and notifications, which are always few. */
+/** Checks of open jobs, and of notifications that are not in the history: always few rows. */
 export const OPEN_CHECKS: Checks = { jobs, notifications }
 
 /** Checks that run tenant by tenant. */

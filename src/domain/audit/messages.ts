@@ -55,7 +55,8 @@ function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
     ('message.delivered', ${present('delivered')}, 1::bigint),
     ('message.undelivered', ${present('undelivered')}, 1::bigint),
     ('message.unknown', ${present('unknown')}, 1::bigint),
-    -- The provider may have accepted a message that was settled as failed, and the message may have failed after that.
+    -- Two events are possible: after a message was settled as failed, the provider may report that it accepted the
+    -- message, and later that the message failed.
     ('message.failed', ${present('failed')}, 2::bigint)`
   return announcedTimes(sql, scope, 'message', required)
 }

@@ -21,8 +21,8 @@ export const REPORTED_BY_EVERY_AUDIT: ReadonlySet<string> = new Set([
 
 /**
  * An unfinished notification has an open job or waits, and a notification whose job has finished was applied or
- * ignored. No notification is parked after repeated failures or because of a duplicate. None stays parked after its
- * object was created here or its change became possible.
+ * ignored. No notification is parked after repeated failures or because of a duplicate. None stays parked after the
+ * object that it waits for was created here, or after the change that it reports became possible.
  */
 export function notifications(
   sql: Sql | Tx,

@@ -42,7 +42,7 @@ function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const required = sql`
     values
     ('payout.created', 1::bigint, 1::bigint),
-    -- A payout that is paid or ends at once is never in the status processing, and so has no such event.
+    -- A payout that is paid at once, or ends at once, skips the status processing, and so has no such event.
     ('payout.processing', (p.status = 'processing')::integer::bigint, (p.processing_at is not null)::integer::bigint),
     ('payout.paid', (p.paid_at is not null)::integer::bigint, (p.paid_at is not null)::integer::bigint),
     ('payout.fail_overtaken', (p.fail_requested_at is not null and p.paid_at is not null)::integer::bigint,

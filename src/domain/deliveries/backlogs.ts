@@ -3,7 +3,7 @@ import type { Fragment, Json, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { droppedAs } from './dropped.ts'
 
-/** The maximum number of backlogs in one scan, due or not. */
+/** The maximum number of backlogs in one scan, with due deliveries or without. */
 const BACKLOGS_PER_SCAN = 250
 /** An endpoint whose attempts have all failed for this long gets one request at a time. */
 const FAILING_AFTER_S = 60
@@ -16,7 +16,7 @@ export type BacklogPosition = { tenant_id: string; endpoint_id: string }
  */
 export type ScannedBacklogs = { after: BacklogPosition } | { backlogs: BacklogPosition[]; tenants: string[] }
 
-/** A locked backlog with due or unwanted deliveries. */
+/** A locked backlog with due deliveries, or with unwanted ones: queued deliveries that are not sent (`isUnwanted`). */
 export type DueBacklog = BacklogPosition & {
   ordered: boolean
   enabled: boolean

@@ -81,13 +81,14 @@ export async function claimDeliveries(
     const { backlogs, busy, after } = await lockBacklogs(tx, scanned_backlogs)
     const unwanted = backlogs.filter(({ enabled, deleted, stale }) => !enabled || deleted || stale)
     const dropped = unwanted.length === 0 ? 0 : await dropUnwanted(tx, unwanted)
-    // Skips backlogs that may still contain unwanted deliveries: a search for due deliveries would read all of these.
+    // Skips backlogs that may still contain many deliveries to drop: a search for due deliveries would read all
+    // deliveries that are to be dropped.
     const open = backlogs.filter(({ deleted, stale }) => !deleted && !stale)
     const { jobs, scanned } =
       open.length === 0 ? { jobs: [], scanned: [] } : await claimFrom(tx, open, options)
     for (const backlog of busy) scanned.push({ backlog, next_scan: { in_ms: BUSY_RETRY_DELAY_MS } })
-    // A due delivery that was not claimed, although no limit applies, is unwanted: it was queued after the unwanted
-    // deliveries were removed from the backlog.
+    // A due delivery that was not claimed, although no limit applies, must be dropped: it was queued after
+    // `dropUnwanted` had removed the others.
     const useful = new Set(jobs.map(({ backlog }) => backlog.endpoint_id))
     for (const { backlog, next_scan } of scanned) if (next_scan !== null) useful.add(backlog.endpoint_id)
     const useless = open.filter(({ endpoint_id }) => !useful.has(endpoint_id))

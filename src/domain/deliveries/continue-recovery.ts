@@ -17,7 +17,8 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
   let recovery: RecoveryPosition | undefined
   try {
     return await sql.begin(async (tx) => {
-      // The recovery is locked first: the process that handles the next batch sees the results of this batch.
+      // Locks the recovery in a statement of its own: the next statement sees the results of the previous batch, even
+      // if another process has handled that batch.
       const found = await tx<RecoveryPosition[]>`
         select tenant_id, id from webhook_recoveries where status <> 'completed' and after_at is not null
         order by updated_at limit 1 for update skip locked`

@@ -1,4 +1,4 @@
-// Erases response excerpts with the personal data that they may repeat.
+// Erases excerpts of receivers' responses when the personal data that they may repeat is erased.
 import type { Fragment, Sql } from '#core/db.ts'
 import type { EventType } from '../events.ts'
 
@@ -12,7 +12,7 @@ export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Frag
       select coalesce(jsonb_agg(attempt || '{"response_excerpt": null}' order by nth), '[]')
       from jsonb_array_elements(d.attempts_log) with ordinality as logged(attempt, nth))
     from (
-      -- Uses the indexes, so that an empty set costs nothing.
+      -- Looks up the events and deliveries of each row by index: without rows, nothing is read.
       select d.tenant_id, d.id, d.created_at from ${rows} r
       cross join lateral (
         select e.id from events e

@@ -22,7 +22,7 @@ export async function requestRecovery(
 ): Promise<Recovery | undefined> {
   const { tenant_id, endpoint_id, since, until } = request
   return await sql.begin(async (tx) => {
-    // Serializes concurrent requests: the statement below sees the row that the first one inserted.
+    // Serializes concurrent requests: the statement below sees the row of an earlier request.
     const [endpoint] = await tx<{ in_order: boolean }[]>`
       select ${since}::timestamptz < least(coalesce(${until}::timestamptz, now()), now()) as in_order
       from webhook_endpoints
@@ -74,8 +74,8 @@ export async function findRecovery(sql: Sql, tenant_id: string, id: string): Pro
 }
 
 /**
- * The columns of a recovery in responses. Sent deliveries are those found that are not queued, in progress or
- * dropped.
+ * The columns of a recovery in responses. `sent`: the number of deliveries that were found and are not queued, in
+ * progress or dropped.
  */
 function recoveryColumns(sql: Sql | Tx): Fragment {
   const { sent: _computed, ...columns } = recoverySchema.shape

@@ -82,8 +82,8 @@ function isBelowManualLimit(sql: Sql, endpoint_id: Fragment): Fragment {
 }
 
 /**
- * The job of the manual attempt at the delivery `d` that the request `a` asks for. `more`: further fields of the
- * payload.
+ * The job of a manual attempt: the request `a` asks for an attempt at the delivery `d`. `more`: further fields of
+ * the payload.
  */
 function manualJob(sql: Sql, more: Fragment): Fragment {
   return sql`

@@ -16,15 +16,15 @@ import { matchesConditions, type JobConditions } from './matching.ts'
 /** An operator's act on a job. `only`: the conditions that the job must still meet, for an act by filter. */
 export type Act = { job_id: string; actor: string; reason: string; only?: JobConditions | undefined }
 /**
- * The job's state before and after the act; undefined if the state did not allow the act, and nothing was
- * written.
+ * The job's state before and after the act. Undefined if the state did not allow the act: nothing was written.
  */
 export type ActResult = { before: string; after: string; lookup_only: boolean } | undefined
 
 /**
  * Makes an open job due and restores its full number of attempts. The call of the job is sent again with the same key;
  * if the key is too old, the call is only looked up. A discarded job is reopened if it has no provider call. Refused
- * for a scheduled job before its first attempt, and for a discarded attempt of a delivery, which is already final.
+ * for a scheduled job before its first attempt, and for a discarded attempt of a delivery, because discarding it made
+ * the delivery final.
  */
 export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
@@ -136,8 +136,8 @@ const NO_EFFECT = { code: 'processor_error', message: 'The call did not take eff
 /**
  * Records that the call of a job did not and will not take effect: its row is settled as after a definitive failure,
  * by the statement that workers use. If a notification has settled the row in the meantime, nothing is written and
- * `settled` describes its state. After that, the resource is looked up at the provider, so that a wrong decision
- * shows as a drift.
+ * `settled` describes its state. After a settlement, the root resource is looked up at the provider, so that a wrong
+ * decision shows as a drift.
  */
 export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { settled: string }> {
   const [requested] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`

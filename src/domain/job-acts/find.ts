@@ -18,8 +18,8 @@ const resource_name = z.enum(RESOURCE_NAMES)
 
 /**
  * A job in lists. `parked`: it waits for an operator and has no `run_at`. `paused`: a pause keeps it from
- * starting. `acting`: the requested act of an operator that is not done yet. `resource` and `resource_id`: the
- * root row that it belongs to, if any; `resource` is also null for an unknown resource. `started_at`: the start
+ * starting. `acting`: an act that an operator requested and that is not done yet. `resource` and `resource_id`: the
+ * root row that the job belongs to, if any; `resource` is also null for an unknown resource. `started_at`: the start
  * of its last attempt. `failing_since`: the start of its latest series of failed attempts; null if the last
  * attempt did not fail.
  */
@@ -266,8 +266,8 @@ export function resourceOfJob(name: string): ResourceName | null {
 }
 
 /**
- * The columns that `listedColumns`, the filters and the page of a job read, from the job `j` or from its row in the
- * history.
+ * The columns of a job that lists (`listedColumns`), filters and the page of a single job need: from the job `j`, or
+ * from its row in the history.
  */
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
@@ -276,7 +276,7 @@ export function jobColumns(sql: Sql | Tx): Fragment {
     j.request_id, j.provider_reference`
 }
 
-/** The message of an error; for messages also the provider's own code and text, which the tenant reads separately. */
+/** The text of an error. For emails and SMS it includes the provider's code and text (separate fields in the API). */
 export function jobErrorMessage(sql: Sql | Tx, error: 'error' | 'j.last_error'): Fragment {
   return sql`(${sql(error)} ->> 'message') || coalesce(' (' || nullif(concat_ws(' ',
     ${sql(error)} ->> 'provider_code', ${sql(error)} ->> 'provider_message'), '') || ')', '')`

@@ -78,7 +78,7 @@ export function rareState(sql: Sql | Tx, state: JobFilter): Fragment | undefined
   return state === 'retrying' ? sql`and j.failing_since is not null` : undefined
 }
 
-/** A table of a section, read in the order of an index. */
+/** A table of a section (open or finished jobs), read in the order of an index. */
 export type JobSource = {
   table: 'jobs' | 'job_history'
   key: 'created_at' | 'finished_at'
@@ -86,7 +86,7 @@ export type JobSource = {
   base: Fragment
 }
 
-/** The sources of a section. `is_sortable`: so few jobs have the rare state that they can be sorted. */
+/** The sources of a section. `is_sortable`: whether the jobs in the rare state are few enough to be sorted. */
 export function sourcesOf(
   sql: Sql | Tx,
   section: JobSection,

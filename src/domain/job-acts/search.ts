@@ -34,7 +34,7 @@ const MAX_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
 /**
  * The maximum number of unknown or retrying jobs that are sorted. If there are more, a scan of the open jobs finds
- * enough of them.
+ * enough of them for a page.
  */
 const MAX_SORTED = 5_000
 
@@ -199,7 +199,7 @@ async function readSection(
 ): Promise<{ jobs: FoundJob[]; bound: JobPosition | undefined }> {
   const order = backwards ? sql`order by at, id` : sql`order by at desc, id desc`
   const max_rows = scan_limit === Infinity ? null : scan_limit
-  // A page that continues reads nothing before its cursor.
+  // If the page begins at a cursor, the scans begin there too: no jobs in front of the cursor are read.
   const scans = scansOf(sql, prepared, section, from && { ...from, backwards })
   const found: FoundJob[] = []
   let bound: JobPosition | undefined

@@ -19,7 +19,10 @@ export type ClaimedJob = {
   request_id: string | null
   attempt: number
   max_attempts: number
-  /** The number of attempts in a row without an answer. Attempts that were returned untouched do not count. */
+  /**
+   * The number of attempts in a row that ended as `retry` or `ambiguous`, or did not end. Attempts that ended as
+   * `returned` or `misconfigured` do not change the number.
+   */
   failures: number
   lease_token: string
   waited_ms: number
@@ -100,7 +103,7 @@ export async function claimJobs(
         sent_with = case when ${sends} and not coalesce(position(${sent_with} in j.sent_with) > 0, false)
           then nullif(concat_ws(' ', j.sent_with, ${sent_with}), '') else j.sent_with end,
         absent_since = case when not ${sends} then j.absent_since end,
-        -- Null after an attempt that did not end, and if the job was due for more than an hour: then the job was
+        -- Null if the last attempt did not end, or if the job has been due for more than an hour: such a job was
         -- paused, not refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id

@@ -107,8 +107,9 @@ export async function findOldestDue(
 }
 
 /**
- * A part of a recursive query: `visit` has a row for each tenant with open jobs in each queue `q`, after the row
- * of the lowest id. It steps from tenant to tenant in the index of open jobs.
+ * A part of a recursive query: `visit` has a row for each queue and each tenant with open jobs in the queue. The scan
+ * steps from tenant to tenant in the index of open jobs. The first row of each queue has the lowest possible id
+ * instead of a tenant. `condition`: a `where` clause that selects queues `q`.
  */
 export function visitTenants(sql: Sql, queues: readonly string[], condition = sql``): Fragment {
   return sql`visit as (

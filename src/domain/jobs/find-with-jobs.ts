@@ -3,7 +3,7 @@ import type { Fragment, Sql } from '#core/db.ts'
 import { resourceOf, type ResourceName } from '../resources.ts'
 import type { JobState } from './states.ts'
 
-/** A resource and the job that a request waits for; null if it waits for none. */
+/** The keys of a resource and of the job that a request waits for. `job_id` null: the request waits for no job. */
 export type RequestedRow = { tenant_id: string; id: string; job_id: string | null }
 
 /** `job` is undefined if none was requested or if it no longer exists. */

@@ -26,7 +26,7 @@ export async function pauseJobs(
   return paused?.seq
 }
 
-/** The name of the actor: of a user, the address. */
+/** The name of the actor: the email address of a user, or the name of the account that ran a command. */
 function actorName(sql: Sql | Tx, { actor_id, actor }: Actor): Fragment {
   return actor_id === undefined ? sql`${actor}` : sql`(select email from users where id = ${actor_id})`
 }

@@ -46,8 +46,8 @@ export async function beginRun(
 }
 
 /**
- * Performs a run if one is due. A run that rejects is recorded as failed and is due again when its lease would
- * have lapsed.
+ * Performs a run if one is due. If `work` throws, the run is recorded as failed, and the next run is due after the
+ * duration of a lease.
  */
 export async function runIfDue<T>(
   sql: Sql,

@@ -3,7 +3,7 @@ import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { JOB_NAMES, JOB_NAMES_OF } from '#jobs/index.ts'
 
-/** The maximum count for each name. */
+/** The maximum number of jobs that are counted for each job name. */
 const MAX_RETRYING = 10_000
 
 /** `oldest_s`: the seconds for which the attempts of the oldest retrying job have failed; 0 without jobs. */

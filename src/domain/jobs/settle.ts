@@ -26,7 +26,7 @@ export type Settlement = {
   unsent: boolean
   /** The provider's complete list showed no effect, long enough after the call was last sent. */
   absent?: boolean
-  /** The attempt does not count towards `max_attempts`, which counts only attempts that died or threw. */
+  /** The attempt does not count towards `max_attempts`: only attempts that died or threw count. */
   forgive: boolean
   /** Whether the attempt failed, so that the job is retried; null leaves `failing_since` unchanged. */
   failing: boolean | null

@@ -65,7 +65,8 @@ export async function beginMessages(
       update messages m set recipients = checked.recipients,
         status = case when not checked.is_first_send then m.status when checked.open > 0 then 'sending'
           when checked.refused is null then 'suppressed' else 'failed' end,
-        -- The server refused at least one recipient before, and the others are suppressed by now.
+        -- The message failed: the server refused at least one recipient in an earlier attempt, and the other recipients
+        -- are suppressed by now.
         failure = case when checked.is_first_send and checked.open = 0 and checked.refused is not null
           then jsonb_build_object('code', 'recipient_refused', 'message', coalesce(checked.refused ->> 'message', ''),
             'provider_code', checked.refused -> 'code') else m.failure end,

@@ -32,6 +32,6 @@ export async function cancelMessage(
     select g.key_used, m.* from requests g left join (select ${allMessageColumns(sql)} from m) m on true`
   const { key_used, ...message } = row!
   if (key_used) return 'key_used'
-  // If the guard refused the request, the left join returns a row of nulls.
+  // If no message was canceled, the left join returns a row of nulls.
   return message.id === null ? undefined : message
 }

@@ -55,7 +55,7 @@ export async function requestMessages(
   requests: MessageRequest[],
 ): Promise<MessageResult[]> {
   const job = JOBS[channel]
-  // The order is the same in every statement, so that statements with the same keys cannot deadlock.
+  // Every statement inserts its keys in this order, so that statements with the same keys cannot deadlock.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, message_id as resource_id,
       case when status = 'queued' then job_id end as job_id

@@ -33,11 +33,11 @@ const FIRST_LOOKUP_DELAY = '1 minute'
  * Settles jobs with updates of messages, in one statement. The settlements of one call must be of different messages.
  * Updates may arrive late, twice and in any order: the result is the same. A message that its provider accepted counts
  * as sent, even after it was settled as failed. A message that was canceled or suppressed before sending stays so. If a
- * notification settles a message, its waiting job becomes due at once, and ends.
+ * notification settles a message, the message's waiting job becomes due at once, and its next attempt ends it.
  *
  * An update may have the provider reference of another message. If the provider reported this reference, the reference
  * is ignored, and the rest of the update is applied. If the reference comes from a search, nothing is written, and the
- * duplicate reference error is thrown.
+ * database's error about the duplicate reference is thrown.
  *
  * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
  */

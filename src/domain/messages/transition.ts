@@ -28,7 +28,8 @@ export function lockingMessages(sql: Sql | Tx): Fragment {
         ${isOpenMessage(sql, 'm')} as was_open,
         case m.status when 'sent' then ${SMS_RANKS.sent}::integer when 'delivered' then ${SMS_RANKS.delivered}::integer
           when 'undelivered' then ${SMS_RANKS.undelivered}::integer
-          -- If only our call failed, the provider may have accepted the message.
+          -- Without a reported status only our call failed: the provider may have accepted the message, so any report
+          -- ranks higher.
           when 'failed' then case when m.provider_status is null then 0 else ${SMS_RANKS.failed}::integer end
           else 0 end as rank_before,
         m.channel = 'email' and case

@@ -11,7 +11,8 @@ const PARKED_REASONS = [
   /** The processor does not know the notification's object. */
   'not_at_processor',
   /**
-   * A refund that exceeds the captured amount not yet reserved for refunds here, or a dispute of an uncaptured payment.
+   * The notification reports a refund of more than the captured amount that is left for refunds here, or a dispute of
+   * an uncaptured payment.
    */
   'does_not_fit',
   /** The notification's object is a duplicate, at the processor, of the object of one of our rows. */
@@ -37,8 +38,8 @@ export type Notification = {
 }
 
 /**
- * Converts a provider's event to a notification. The same event always has the same id, whether it was received
- * or read from the provider's list.
+ * Converts a provider's event to a notification. All notifications of one event have the same id, whether the event was
+ * received or read from the provider's list.
  */
 export function notificationOf<Event extends Omit<Notification, 'id' | 'provider'>>(
   provider: string,

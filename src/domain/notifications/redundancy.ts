@@ -3,13 +3,14 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { rootIdColumn, PROVIDER_RESOURCE_NAMES, providerResourceOf, rootOf } from '../resources.ts'
 
 /**
- * A part of a statement: `judged`, the rows of `arrived` (notifications; `reported` is a provider's `ReportedStatus`)
- * with `tenant_id, resource, resource_id` of their root row. `is_redundant`: our row already has the reported status.
- * `in_progress`: the first attempt of a job is working on that row and will probably settle the same status.
+ * A part of a statement: `judged` adds columns to `arrived`, a query for notifications whose column `reported` has a
+ * provider's `ReportedStatus`. `tenant_id, resource, resource_id`: the root row of our row, such as the payment of a
+ * refund. `is_redundant`: our row already has the reported status. `in_progress`: the first attempt of a job is working
+ * on the root row and will probably settle the same status.
  *
- * No row is locked: a row that changes concurrently only moves forward, past the reported status. Only the statuses
- * that a resource lists are compared. Everything else needs a lookup: other amounts, a row with an open drift, a row
- * without the provider's id.
+ * No row is locked: a row only moves forward, so a status that is redundant stays redundant. Only the statuses that a
+ * resource lists are compared. Everything else needs a lookup: other amounts, a row with an open drift, a row without
+ * the provider's id.
  */
 export function judgingRedundancy(sql: Sql | Tx, arrived: Fragment): Fragment {
   const rows = PROVIDER_RESOURCE_NAMES.flatMap((resource) => {

@@ -19,9 +19,9 @@ export type NotificationSettlement = Settlement & {
 }
 
 /**
- * Settles the jobs of notifications that currently change no row: the notification is final, or parked with its
- * job open. An object that changes during the attempt cannot resume its notification, because a running job is
- * not resumed; the job is then retried soon.
+ * Settles the jobs of notifications that currently change no row: the notification is final, or parked with its job
+ * open. A parked notification is resumed by a change of the object that it waits for, but not while its job is running.
+ * If the object changes during the attempt, the job is therefore retried soon.
  */
 export async function settleNotifications(
   sql: Sql,
@@ -66,9 +66,9 @@ export async function settleNotifications(
 }
 
 /**
- * A part of the statement that settles `updates` (`job_id, notification_id, tenant_id` and `<resource>_id`): marks
- * the notification of each update as applied and assigns the notification to the update's row. The notification of a
- * job that continues is not applied yet.
+ * A part of the statement that settles `updates` (`job_id, notification_id, tenant_id` and `<resource>_id`): marks the
+ * notification of each update as applied and assigns the notification to the update's row. If an attempt continues
+ * after the settlement, its notification is not applied yet.
  */
 export function assigning(sql: Sql | Tx, resource: ResourceName): Fragment {
   return sql`
@@ -82,9 +82,9 @@ export function assigning(sql: Sql | Tx, resource: ResourceName): Fragment {
 }
 
 /**
- * A part of a statement that creates or changes objects: makes due the parked notifications that wait for these
- * objects. `objects` selects their `provider, reference`. It waits for no lock: a locked job is running anyway, and a
- * notification parked at this moment is soon retried.
+ * A part of a statement that creates or changes objects: the jobs of parked notifications that wait for these objects
+ * become due. `objects` selects their `provider, reference`. The statement waits for no lock of these jobs: a locked
+ * job is running anyway, and a notification parked at this moment is soon retried.
  */
 export function resuming(sql: Sql | Tx, objects: Fragment): Fragment {
   return sql`

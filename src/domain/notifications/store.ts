@@ -23,8 +23,8 @@ export type Arrival = Notification & {
 }
 
 /**
- * The state of a notification as stored. `received`: a job applies it. `waiting`: it is compared again after a
- * job has settled or another notification of the same object was applied.
+ * The state of a notification as stored. `received`: a job applies it. `waiting`: a job or a lookup in progress will
+ * probably make the reported change; the notification is soon compared with our row again.
  */
 export type StoredOutcome = {
   id: string
@@ -45,21 +45,24 @@ export function storedFields({
   return { state, ...(resource !== null && { tenant_id, [`${resource}_id`]: resource_id }) }
 }
 
-/** The result of comparing a waiting notification. `request_id`: the request that delivered it. */
+/**
+ * The result of comparing a waiting notification with our row again. `request_id`: the request that delivered the
+ * notification.
+ */
 export type ComparedNotification = StoredOutcome & { event_id: string; request_id: string | null }
 
-/** The delay before a waiting notification is compared again. */
+/** The delay before a waiting notification is compared with our row again. */
 const COMPARE_DELAY_MS = 250
 /** The maximum wait for a job, and for a lookup of the same object. */
 const MAX_WAIT_FOR_JOBS_MS = 1_000
 const MAX_WAIT_FOR_LOOKUPS_MS = 5_000
 
 /**
- * Stores notifications and returns the new ones. A redundant notification is final at once: `ignored` if its kind
- * never matters, `applied` if our row already has the reported status. A notification is `waiting` if a running job
- * or a lookup in progress will probably make the reported change. The others get jobs that apply them. The id of a
- * notification is derived from the provider's and is also the id of its job, so a repeated notification writes
- * nothing, whether it is repeated in this call, in the table or in the history.
+ * Stores notifications and returns the new ones. A redundant notification is final at once: `ignored` if its kind never
+ * matters, `applied` if our row already has the reported status. A notification is `waiting` if a running job or a
+ * lookup in progress will probably make the reported change. The others get jobs that apply them. The id of a
+ * notification is derived from the provider's and is also the id of its job, so a notification that occurs twice in
+ * this call, or is already in the table or the history, is not stored again.
  */
 export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Promise<StoredOutcome[]> {
   const arrived = sql`
@@ -93,14 +96,15 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at,
         applied_at, tenant_id, resource, resource_id)
       select id, provider, account, event_id, kind, object_id, payload, state,
-        -- The request id is stored for the job that the notification may get.
+        -- The request id is stored for the job that the notification may get later.
         case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id) end,
         case when state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
         case when state in ('applied', 'ignored') then clock_timestamp() end,
         case when state = 'applied' then tenant_id end,
         case when state = 'applied' then resource end,
         case when state = 'applied' then resource_id end
-      -- The order is the same in every statement, so that statements with the same notifications cannot deadlock.
+      -- The rows have the same order in every statement, so that statements with the same notifications cannot
+      -- deadlock.
       from judgement order by provider, account, event_id
       on conflict do nothing
       returning id, state
@@ -111,9 +115,9 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
 }
 
 /**
- * Compares up to `limit` due waiting notifications again: redundant notifications are final, notifications with work
- * still in progress continue to wait, and the others get jobs. If a notification cannot be compared, all due
- * notifications get jobs. Returns the result of each.
+ * Compares up to `limit` due waiting notifications with their resources again. Redundant notifications are final,
+ * notifications of resources with work in progress continue to wait, and the others get jobs. If a notification cannot
+ * be compared, all of these notifications get jobs. Returns the result of each.
  */
 export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedNotification[]> {
   const due = sql`
@@ -135,7 +139,7 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
   try {
     return await writeJudgements(sql, compared)
   } catch (error) {
-    // The failing row would fail each time and block the others.
+    // A notification that cannot be compared would fail each time and block the others, so all of them get jobs.
     if (!isRowError(error)) throw error
     return await writeJudgements(
       sql,

@@ -12,7 +12,7 @@ import { findOutages, outageProblem } from './provider-outages.ts'
 /** The maximum number of problems that are counted of each kind. */
 export const MAX_COUNTED = 1000
 const EXAMPLES = 3
-/** The hours for which failed deliveries are reported. */
+/** The length of the period whose failed deliveries are reported, in hours. */
 const DELIVERIES_H = 24
 
 /** The kinds found in rows of the tenant. */

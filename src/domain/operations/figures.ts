@@ -61,7 +61,7 @@ export function sumRollups(rows: RollupFigures[]): RollupSum {
     sum.failed += row.failed
     sum.discarded += row.discarded
     sum.declined += row.declined
-    // A job discarded before its first attempt has no attempts.
+    // A job discarded before its first attempt has no attempts, so there may be fewer attempts than jobs.
     sum.retries += Math.max(0, row.attempts - out)
     addCounts(wait, row.wait)
     addCounts(run, row.run)

@@ -32,8 +32,8 @@ export const nameFiguresSchema = z
 export type NameFigures = z.output<typeof nameFiguresSchema>
 
 /**
- * The job names of a queue with jobs in the window or open jobs, the busiest first. Windows of more than an
- * hour consist of whole hours.
+ * The job names of a queue, the busiest first. A name without jobs in the window and without open jobs is omitted.
+ * Windows of more than an hour consist of whole hours.
  */
 export async function findNameFigures(
   sql: Sql,
@@ -83,7 +83,8 @@ export async function findOpenJobCounts(
 ): Promise<Map<string, RollupFigures>> {
   const rows = await sql<RollupFigures[]>`
     select ${rollupColumns(sql)} from (
-      -- Every count writes a row for the whole queue.
+      -- Every count of open jobs writes a row for the whole queue, so the latest of these rows has the time of the last
+      -- count.
       select l.at as last_at, l.sampled_at as last_sampled_at from job_rollups l
       where l.resolution = 60 and l.queue = ${queue} and l.name = '' and l.sampled_at is not null
       order by l.at desc limit 1

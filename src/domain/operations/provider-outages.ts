@@ -95,8 +95,9 @@ export type Outage = {
 }
 
 /**
- * The providers that currently do not answer. Failed calls of a worker are not an outage if no job of the provider is
- * retrying and none has become unknown since the calls began to fail: other workers may have had answers.
+ * The providers that currently do not answer. Calls of one worker with the outcome `retry` or `ambiguous` are an outage
+ * only if a job of the provider is retrying, or has become unknown since these calls began to fail. Otherwise other
+ * workers may have had answers.
  */
 export async function findOutages(sql: Sql): Promise<Outage[]> {
   const calls = CALLS.map(({ provider, job }) => ({ provider, job }))

@@ -51,7 +51,8 @@ export type QueuesFigures = z.output<typeof queuesFiguresSchema>
 
 /**
  * The figures of all queues. Rates and times cover whole minutes and the counted part of the present minute. Finished
- * jobs are counted up to the position of the count; arrived jobs are counted up to the last count of open jobs.
+ * jobs are included up to the time that the count of finished jobs has reached, arrived jobs up to the last count of
+ * open jobs.
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   const [counted, oldest, found, pauses] = await Promise.all([
@@ -105,7 +106,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
   return { queues, as_of: counted.open, counting: counted.counting }
 }
 
-/** A time as the end of the last whole minute (`end_ms`) and the seconds since then (`begun_s`). */
+/** A time, split into the end of the last whole minute (`end_ms`) and the seconds since then (`begun_s`). */
 type Span = { end_ms: number; begun_s: number }
 
 function spanUpTo(time: string | null): Span {

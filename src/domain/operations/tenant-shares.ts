@@ -48,7 +48,7 @@ export async function findTenantShares(
         where r.resolution = 3600 and ${resolution}::integer = 3600
           and r.at >= date_trunc('hour', now() - ${span_s} * interval '1 second') and ${of_queue}
         union all
-        -- The minutes since the last summed hour, or the minutes of a short window.
+        -- The minutes after the last hour that has a sum, or the minutes of a short window.
         select tenant_id, finished, run_ms from tenant_rollups r
         where r.resolution = 60 and ${of_queue} and r.at >= case when ${resolution}::integer = 60
           then now() - ${span_s} * interval '1 second'

@@ -48,9 +48,9 @@ export const timelineDataSchema = z
 export type TimelineData = z.output<typeof timelineDataSchema>
 
 /**
- * The data of a row's timeline from `since` up to `before`, for any resource; empty for an unknown row. A job
- * belongs to every section in which it was open, so the latest section has all open jobs. At most the latest
- * 1,000 of each kind.
+ * The data of a row's timeline from `since` up to `before`, for any resource; empty for an unknown row. A job belongs
+ * to every section in which it was open, so the latest section has all open jobs. Returns at most the latest 1,000
+ * jobs, events and deliveries.
  */
 export async function findTimelineData(
   sql: Sql,

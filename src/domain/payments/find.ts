@@ -22,8 +22,8 @@ type PaymentFilters = ListPage & {
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
   const { status, customer_id, merchant_id, currency, amount_min = 0 } = filters
   const { processor_reference, amount_max = Number.MAX_SAFE_INTEGER, capture_before_to } = filters
-  // Only filters with an index change the statement's text, because each connection must plan every distinct text:
-  // open payments, customer, merchant and reference.
+  // Only filters with an index (open payments, customer, merchant, reference) change the statement's text, because each
+  // connection must plan every distinct text.
   const expiring = capture_before_to !== undefined
   const open = expiring || (status !== undefined && !FINAL_PAYMENT_STATUSES.includes(status))
   return await sql<Payment[]>`

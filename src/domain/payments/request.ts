@@ -183,8 +183,8 @@ export async function joinCancel(
   return joined
 }
 
-// The part `locked`: the requests whose payments fulfill the guard. Payments are locked in a fixed order, so that
-// batches cannot deadlock.
+// The part `locked`: the requests whose payments fulfill the condition `guard`. Payments are locked in a fixed order,
+// so that batches cannot deadlock.
 function lockingRequested(sql: Sql, requests: PaymentJobRequest[], guard: Fragment): Fragment {
   return sql`
     locked as (

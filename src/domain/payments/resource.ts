@@ -72,7 +72,8 @@ function differenceOfPayments(ours: PaymentSide, theirs: PaymentSide): Differenc
   return refundsAgree(ours, theirs) ? null : { detail: describeRefunds(ours, theirs), transient: true }
 }
 
-// The processor's total includes pending refunds. Some refunds that are reserved here may not have reached it yet.
+// The processor's total includes pending refunds. It may lack refunds that are only reserved here, so every total from
+// the refunded to the reserved amount agrees.
 function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
   const { amount_refunded_minor: refunded, amount_refund_reserved_minor: reserved } = ours
   const { amount_refunded_minor: there } = theirs

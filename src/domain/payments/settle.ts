@@ -81,7 +81,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
     ), seen as (
-      -- Only single columns are passed on: the whole row would cost 5% of a capture.
+      -- Only single columns are passed on: the whole row would take 5% of the time of a capture.
       select updates.*, p.* from (select * from updates order by tenant_id, payment_id) updates
       cross join lateral (
         select p.processor, p.processor_reference as stored_reference, p.status as status_before,
@@ -204,7 +204,8 @@ function transitionOf(
   if (failed_operation !== null)
     return { from: [STATUS_OF_OPERATION[failed_operation]], event: `payment.${failed_operation}_failed` }
   // While the payment is pending, only its own job knows whether the buyer may still act, because a declined card has
-  // the same status at the processor. Later reports are about attempts of the buyer.
+  // the same status at the processor. So a notification changes only a payment that requires action already: it reports
+  // an attempt of the buyer.
   if (from_notification && status === 'requires_action')
     return {
       from: ['requires_action'],

@@ -80,7 +80,7 @@ export async function requestPayoutFail(
     select g.key_used, p.accepted, p.awaited_job_id as job_id from requests g left join p on true`
   const { key_used, ...fail } = row!
   if (key_used) return 'key_used'
-  // If the guard refused the request, the left join returns a row of nulls.
+  // If the request was refused, the left join returns a row of nulls.
   return fail.accepted === null ? undefined : fail
 }
 

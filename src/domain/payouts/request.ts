@@ -50,16 +50,16 @@ export type PayoutResult = {
 }
 
 /**
- * Creates payouts, reserves their amounts and inserts their jobs. The guard reads only the account row that it locks.
- * Requests for one account are decided in the order of `requests`. Returns the result by payout id. Throws a unique
- * violation, and writes nothing, when another request uses one of the keys at the same time.
+ * Creates payouts, reserves their amounts and inserts their jobs. The available balance is read from the locked row of
+ * the account. Requests for one account are decided in the order of `requests`. Returns the result by payout id. Throws
+ * a unique violation, and writes nothing, when another request uses one of the keys at the same time.
  */
 export async function requestPayouts(
   sql: Sql,
   requests: PayoutRequest[],
 ): Promise<Map<string, PayoutResult>> {
   const items = requests.map((request, nth) => ({ ...request, nth }))
-  // The order is the same in every statement, so that statements with the same keys cannot deadlock.
+  // The keys have the same order in every statement, so that statements with the same keys cannot deadlock.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, payout_id as resource_id, job_id from accepted
     order by tenant_id, idempotency_key, route`

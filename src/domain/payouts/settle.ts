@@ -241,7 +241,7 @@ function contradictions(sql: Sql | Tx): Fragment {
 
 /**
  * The jobs of cancellations and manual failures that were recorded during the call, if the payout can still be
- * canceled. A transfer cannot be canceled: it is already paid.
+ * canceled. A payout to a connected account cannot be canceled, because it is paid as soon as it is accepted.
  */
 function followUp(sql: Sql | Tx): Fragment {
   const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })
@@ -257,7 +257,7 @@ function followUp(sql: Sql | Tx): Fragment {
   )
 }
 
-/** The delay of a job. A job whose payout has ended is due at once, because its next attempt ends it. */
+/** The delay of a job. A job whose payout has ended is due at once, because its next attempt ends the job. */
 function retryDelay(sql: Sql | Tx): Fragment {
   return sql`
     case when fenced.job_id in (select job_id from p where not open)

@@ -26,7 +26,7 @@ export type AuditAct = {
   action: string
   subject?: AuditSubject
   subject_id?: string
-  /** For the outcome of an act: the number of the entry that requested the act. */
+  /** For the outcome of an act: the number of the entry that records the request. */
   answers?: number
   /**
    * Whether the outcome follows, in another entry or as an act of operators. Default: false: the act is complete when
@@ -53,8 +53,8 @@ export function appending(sql: Sql | Tx, by: Actor, { expects_outcome = false, .
 }
 
 /**
- * The number and hash of the last entry. A rewritten log is recognized by a copy that is stored elsewhere. Null: the
- * head was deleted.
+ * The number and hash of the last entry. If a copy of them is stored elsewhere, it reveals a rewritten log. Null: the
+ * row with the number and hash was deleted.
  */
 export async function findAuditHead(sql: Sql): Promise<{ seq: number; hash: string } | null> {
   const [head] = await sql<

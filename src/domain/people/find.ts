@@ -20,8 +20,8 @@ export type SignedIn = {
 }
 
 /**
- * The user of a session with the session's selected tenant; the tenant is null if the user no longer has access to
- * it. Default: the first tenant of which the user is a member.
+ * The user of a session and the tenant that is selected in it; the tenant is null if the user no longer has access to
+ * it. If no tenant is selected: the first tenant of which the user is a member.
  */
 export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
   const [found] = await sql<SignedIn[]>`

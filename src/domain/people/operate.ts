@@ -82,8 +82,8 @@ export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean
 }
 
 /**
- * Sets a password hash of the sign-in library, removes passkeys, which an intruder may have added, and ends all
- * sessions.
+ * Stores a password hash, which the sign-in library has made. Removes all passkeys, because an intruder may have added
+ * one, and ends all sessions.
  */
 export async function setPassword(sql: Sql, act: UserAct, password_hash: string): Promise<boolean> {
   return await changeUser(sql, act, 'users.set_password', async (tx, id) => {

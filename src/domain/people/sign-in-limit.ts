@@ -5,7 +5,7 @@ const MAX_PER_ACCOUNT = 10
 const MAX_PER_ADDRESS = 50
 const WINDOW_S = 300
 
-/** The account of an attempt, hashed, and the address of the client. */
+/** `account`: the hash of the entered email address. `address`: the network of the client. */
 export type SignInAttempt = { account: string; address: string }
 
 /**
@@ -44,7 +44,7 @@ export async function countSignInFailure(
   return judged?.retry_after_s ?? null
 }
 
-/** Undoes the count of an attempt whose password was correct, and resets the account. */
+/** Undoes the count of an attempt whose password was correct, and deletes the counted failures of the account. */
 export async function undoSignInFailure(sql: Sql, { account, address }: SignInAttempt): Promise<void> {
   await sql`
     with account_reset as (delete from sign_in_failures where scope = 'account' and key = ${account})

@@ -33,7 +33,7 @@ export async function createUser(
     insert into users (id, name, email, email_verified)
     values (${id}, ${name}, ${email}, ${email_verified}) on conflict (email) do nothing`
   if (count === 0) return undefined
-  // Only commands have the right to write this column.
+  // A separate statement, because only the database role of commands may write this column.
   if (is_operator) await tx`update users set is_operator = true where id = ${id}`
   await tx`
     insert into user_accounts (id, user_id, account_id, provider_id, password)

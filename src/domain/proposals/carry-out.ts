@@ -106,10 +106,11 @@ async function openPayoutDrift(tx: Tx, { tenant_id, id, processor, processor_ref
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
   const processor_state = reference === null ? 'may still pay it' : 'is paying it'
   const detail = `the payout has failed here, but the processor ${processor_state}`
-  // The latest possible time: the drift shows no answer of the processor, and no stored answer may prevent it.
+  // The latest possible time: `openDrift` writes nothing if a later answer of the processor is stored, and this drift
+  // must be written in any case.
   const as_of = 'infinity'
   await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })
-  // The lookup adds the processor's present state.
+  // The lookup adds the processor's present state to the drift.
   if (reference !== null)
     await storeNotifications(tx, [
       requestLookup(processor, { resource: 'payout', reference }, `forced:${id}`),

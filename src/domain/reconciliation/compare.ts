@@ -9,8 +9,8 @@ import type { Difference, Side } from './side.ts'
 export type Disagreement = Difference & { state: 'stale' | 'differs' }
 
 /**
- * The disagreement of two sides; null if they agree. A row in progress with an open job counts as agreement, except if
- * a notification cannot be applied to our rows or the record has another amount or currency.
+ * The disagreement of two sides; null if they agree. A row in progress with an open job counts as agreement, unless a
+ * notification cannot be applied to our rows, or the provider's record has another amount or currency.
  */
 export function disagreement(
   resource: ProviderResourceName,

@@ -176,7 +176,10 @@ export async function closeDrift(
       and ${closes}`
 }
 
-/** Whether a drift was last written before the query at `as_of`; true if the drift shows no answer. */
+/**
+ * Whether a drift was last written before the query at `as_of`. Also true if the drift shows no answer (`checked_at` is
+ * null).
+ */
 function isBefore(sql: Sql | Tx, checked_at: Fragment, as_of: string): Fragment {
   return sql`coalesce(${checked_at} <= ${as_of}::timestamptz, true)`
 }
@@ -231,7 +234,7 @@ export async function findRowSnapshot(
   return row
 }
 
-/** The parked notifications of the row `p` that cannot be applied to our rows, except `ignored`. */
+/** The notifications in `RowSnapshot.parked` for the row `p`, except the notification with the id `ignored`. */
 export function parkedEvents(
   sql: Sql | Tx,
   resource: ProviderResourceName,

@@ -36,7 +36,7 @@ export type DuplicateSettlement = Settlement & Duplicate & { notification_id: st
 
 /**
  * Whether a call that creates the row was repeated with a new key, so that the provider may have a duplicate.
- * `under_way`: only if that call is not settled yet.
+ * `under_way` true: only calls that are not settled yet count.
  */
 export async function wasCreatedTwice(
   sql: Sql,
@@ -54,8 +54,8 @@ export async function wasCreatedTwice(
 }
 
 /**
- * Returns the settling step of jobs that found duplicates of a resource: for each duplicate, it enqueues one job that
- * cancels the duplicate. Returns the ids of the jobs whose lease was still held.
+ * Returns the settling step of jobs that found duplicates of a resource. For each duplicate, the step enqueues one job
+ * that cancels the duplicate. The step returns the ids of the settled jobs, whose lease was still held.
  */
 export function cancelingDuplicates(
   resource: CancelableResource,

@@ -22,10 +22,15 @@ import {
  */
 export const LOOKUP_KIND = 'reconciliation.lookup'
 
-/** The delays of lookups, the same as for an unknown job, and then every day. */
+/**
+ * The ages at which an unchanged row is looked up: the same delays as for an unknown job. Later it is looked up every
+ * day.
+ */
 const LOOKUP_DELAYS_S = LOOKUP_DELAYS_MS.map((delay_ms) => delay_ms / 1000)
 const DAY_S = 24 * 3600
-/** The number of rows read at once. Most open payments are on hold and need no lookup. */
+/**
+ * The number of rows read at once. It may be large: most of the rows are open payments on hold, which need no lookup.
+ */
 const BATCH_SIZE = 10_000
 
 type StaleRow = {
@@ -37,7 +42,7 @@ type StaleRow = {
   age_s: number
 }
 
-/** The position in the rows of all tenants; null at the beginning. */
+/** The position of a scan in the rows of all tenants; null at the beginning of the scan. */
 export type Cursor = { tenant_id: string; created_at: string } | null
 
 /** The stale rows in one batch of a scan, and the position of the next batch; null after the last batch. */
@@ -68,8 +73,8 @@ export async function findStale(sql: Sql, resource: ProviderResourceName, cursor
 }
 
 /**
- * Rows with an open drift, with the time of their last change: any change may have ended the drift. If the drift is
- * about an object that never belonged to our row, that object is looked up.
+ * Rows with an open drift. Their lookups start again after each change of the row, because any change may have ended
+ * the drift. If the drift is about an object that never belonged to our row, that object is looked up.
  */
 export async function findDrifting(sql: Sql, cursor: Cursor): Promise<Stage> {
   const stage = await findStage(sql, sql`drifts p where p.resolved_at is null`, cursor)
@@ -116,7 +121,10 @@ export async function findStage(
   }
 }
 
-/** The due lookups for rows of this age. Each lookup has its own id, so a repeated request stores no second lookup. */
+/**
+ * The latest due lookup of each row, according to the age of the row. The id of a lookup is derived from its row and
+ * its number, so a repeated request stores no second lookup.
+ */
 export function lookupsOf(stale: StaleRow[]): Arrival[] {
   return stale.flatMap(({ resource, provider, reference, since, age_s }) => {
     if (reference === null || age_s < LOOKUP_DELAYS_S[0]!) return []
@@ -128,7 +136,7 @@ export function lookupsOf(stale: StaleRow[]): Arrival[] {
 const lookupSchema = z.object({ resource: z.string(), reference: z.string() })
 
 /**
- * A lookup of a provider's object, as a notification. `name` distinguishes it from other lookups of the same
+ * A lookup of a provider's object, as a notification. `name` distinguishes the lookup from other lookups of the same
  * object.
  */
 export function requestLookup(

@@ -15,8 +15,8 @@ import { sideOf } from './drift.ts'
  * closes the drift once the effect is known. (These jobs repeat their lookups by themselves.) A drift in state
  * `differs` does not change, because it may outlast the job.
  *
- * Returns the names of the unknown jobs that neither a drift nor their row shows. A job has no drift if its resource is
- * not compared with a provider.
+ * Returns the names of the jobs with an unknown effect that is visible neither in a drift nor in the status of a row. A
+ * job has no drift if its resource is not compared with a provider.
  */
 export async function syncUnknownDrifts(sql: Sql): Promise<string[]> {
   const ours = PROVIDER_RESOURCE_NAMES.map((resource) => {

@@ -16,9 +16,10 @@ export type RefundRequest = JobRequest & {
 }
 
 /**
- * Creates refunds of captured payments, reserves their amounts and inserts their jobs. The guard reads only the
- * payment row that it locks. Returns the result by refund id; `key_used`: the key was used before; no result: the
- * guard refused. The requests of one call must be of different payments and have different keys.
+ * Creates refunds of captured payments, reserves their amounts and inserts their jobs. The amount that is left to
+ * refund is read from the locked row of the payment. Returns the result by refund id; `key_used`: the key was used
+ * before; no result: the payment does not allow this refund. The requests of one call must be of different payments and
+ * have different keys.
  */
 export async function requestRefunds(
   sql: Sql,

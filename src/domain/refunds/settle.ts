@@ -57,7 +57,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
           else status_before end as status_after,
         case when status = 'failed' and (advances or status_before <> 'failed') then 0
           when status = 'succeeded' and (status_before = 'pending' or (status_before = 'failed' and advances
-            -- If the amount does not fit, another refund has reserved it and must be refused first.
+            -- If less than the amount is left to refund, another refund has reserved it. The processor must refuse that
+            -- refund first.
             and amount_refund_reserved_minor + (row_before).amount_minor <= amount_captured_minor))
             then (row_before).amount_minor
           else (row_before).out_minor end as out_minor_after
@@ -100,7 +101,7 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
 function changeOf({ update, notification_id, ...settlement }: RefundSettlement) {
   // Without a reference, the processor has no record of the refund.
   const rank = update.processor_reference === null ? 0 : PROCESSOR_STATUS_ORDER.indexOf(update.status) + 1
-  // A pending refund has its event from its creation.
+  // The event of a pending refund was inserted when the refund was created.
   const event = update.status === 'pending' ? null : (`refund.${update.status}` satisfies EventType)
   const ids = { event_id: newId(), transfer_id: newId() }
   return { ...settlement, change: { ...update, rank, event, notification_id, ...ids } }
@@ -128,10 +129,10 @@ export async function settleRefundAsFailed(
 }
 
 /**
- * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is
- * imported as failed and reserves nothing. An existing refund does not change. Returns its id. Undefined when the
- * payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse them
- * first, so retry later.
+ * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is imported
+ * as failed and reserves nothing. An existing refund does not change. Returns the id of the refund. Undefined when the
+ * payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse them first,
+ * so retry later.
  */
 export async function importRefund(
   sql: Sql,

@@ -32,8 +32,8 @@ export const countPositionSchema = z.object({
 export type CountPosition = z.output<typeof countPositionSchema>
 
 /**
- * The position of the first count, an hour back, so that charts show data at once. The number of open jobs at
- * that time is known only if no tenant existed yet.
+ * The position of the first count, an hour back, so that charts show data at once. If no tenant existed at that time,
+ * there were no open jobs; otherwise their number is unknown.
  */
 export async function beginCounting(sql: Sql): Promise<CountPosition> {
   const { at } = await readTransactions(sql)
@@ -111,7 +111,7 @@ async function findFinished(
     where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${limit}`
   const rows = await tx<(FinishedGroup & { scanned: number; last_at: string; last_id: string })[]>`
     with picked as materialized (
-      -- After a long interruption, some jobs have moved to the history.
+      -- After a long interruption, some jobs have moved to the history, so both tables are read.
       select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
         (select ${columns} from jobs ${next})
         union all

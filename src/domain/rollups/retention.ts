@@ -11,9 +11,9 @@ const TENANT_MINUTE_RETENTION_H = 3
 const PAYMENT_RETENTION_DAYS = 400
 
 /**
- * Deletes at most `limit` rows of each kind. Returns the number of deleted rows of the kind with the most. Jobs are
- * counted up to `counted_until`. The per-minute rows of tenants from the hour of `counted_until` on are retained,
- * because they are not summed yet.
+ * Deletes at most `limit` rows of each kind. Returns the number of deleted rows of the kind that had the most deleted
+ * rows. Jobs are counted up to `counted_until`. The per-minute rows of tenants from the hour of `counted_until` on are
+ * retained, because they are not summed yet.
  */
 export async function deleteOldRollups(sql: Sql, counted_until: string, limit: number): Promise<number> {
   const jobs = await sql`

@@ -12,8 +12,8 @@ export type AwaitedTime = z.output<typeof awaitedTimeSchema>
 /** The time by which a transaction's `now()` may precede the transaction's appearance in `pg_locks`. */
 const VISIBILITY_DELAY_MS = 1000
 /**
- * The time for which all transactions are awaited; it is longer than the timeout of our statements. After it, only
- * transactions that lock jobs for writing are awaited: others, such as a backup, may take hours.
+ * The time for which all transactions are awaited; it is longer than the timeout of our statements. After this time,
+ * only transactions that lock jobs for writing are awaited: others, such as a backup, may take hours.
  */
 const ALL_TRANSACTIONS_WAIT_S = 15
 

@@ -56,9 +56,9 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
 }
 
 /**
- * Deletes a suppression. Other suppressions of the address remain. Opt-out keywords received before have no further
- * effect. `eraseLiftedAddresses` erases the address later, because the event of the deletion shows it. Undefined when
- * the suppression does not exist.
+ * Deletes a suppression. Other suppressions of the address remain. Opt-out keywords that were received before the
+ * deletion have no further effect. The event of the deletion shows the address, so `eraseLiftedAddresses` erases the
+ * address later. Undefined when the suppression does not exist.
  */
 export async function liftSuppression(
   sql: Sql,
@@ -68,7 +68,8 @@ export async function liftSuppression(
 ): Promise<SuppressionRow | undefined> {
   const [row] = await sql<SuppressionRow[]>`
     with opt_word as (
-      -- Locked before the suppression: opt-out keywords lock in the same order.
+      -- The row of the last keyword is locked before the suppression. Statements that settle opt-out keywords lock in
+      -- the same order, so no deadlock occurs.
       insert into latest_opt_outs as w (tenant_id, channel, address, opts_out, received_at, fact_id)
       select tenant_id, channel, address, false, clock_timestamp(), id from suppressions
       where tenant_id = ${tenant_id} and id = ${id} and reason = 'opt_out' and deleted_at is null

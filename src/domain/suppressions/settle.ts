@@ -14,8 +14,8 @@ export type NewSuppression = {
 /**
  * Parts of a statement that insert suppressions and their events. `new_suppressions` selects `tenant_id,
  * suppression_id, suppression_event_id, channel, address, sealed, reason, message_id, happened_at`. An existing
- * suppression with the same reason does not change. A bounce, complaint or opt-out from before the last deletion of
- * such a suppression has no effect.
+ * suppression with the same reason does not change. A bounce, complaint or opt-out has no effect if the suppression of
+ * the address for this reason was deleted later.
  */
 export function suppressing(sql: Sql | Tx, new_suppressions: Fragment): Fragment {
   const new_events = sql`

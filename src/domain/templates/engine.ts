@@ -48,7 +48,7 @@ const LIMIT_MESSAGES = new Map([
 const POSITION = /(?:, file:[^,]*)?, line:\d+, col:\d+$/
 /** The variable at the start of an output. */
 const VARIABLE = /^\{\{-?\s*([\w.[\]'"-]+)/
-/** The limit for messages, which may quote the template. */
+/** The maximum length of an error message, which may quote the template. */
 const MAX_MESSAGE_LENGTH = 200
 
 /** One part of a template. `html`: inserted values are escaped. */
@@ -151,8 +151,8 @@ function countSteps({ renderLimit }: Context, added: number): void {
 }
 
 /**
- * A filter that also charges its result to the memory limit. LiquidJS charges only the input of some filters, and a
- * copied array as one value.
+ * A filter that also charges its result to the memory limit. For some filters LiquidJS charges only the input, and it
+ * charges a copied array as one value.
  */
 function meteredFilter(name: string, filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
   const { handler, raw } = typeof filter === 'function' ? { handler: filter, raw: false } : filter
@@ -167,7 +167,9 @@ function meteredFilter(name: string, filter: FilterImplOptions, escapes: boolean
   }
 }
 
-/** An output buffer that is charged to the memory limit, so that a captured text cannot double with each line. */
+/**
+ * An output buffer that is charged to the memory limit, so that captures of captured texts cannot grow without limit.
+ */
 function meteredEmitter(context: Context): Emitter {
   const emitter: Emitter = {
     buffer: '',

@@ -86,7 +86,7 @@ function localeOf(locale: unknown): string {
     // For an unsupported language, Intl falls back to the language of the server.
     if (name !== undefined && Intl.DateTimeFormat.supportedLocalesOf(name).length > 0) return name
   } catch {
-    // Intl rejects the name: the form of a locale does not guarantee that it is valid.
+    // Intl rejects the name, which has the form of a locale but is invalid.
   }
   throw new Error('the locale must be a language such as "de" or "en-GB"')
 }

@@ -100,7 +100,8 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
 
 /** The settlement as input of its statement, with ids for the rows that it may insert. */
 function changeOf({ update, notification_id, ...settlement }: TopUpSettlement) {
-  // Events and transfers of one statement are numbered in the order of their ids.
+  // Events and transfers of one statement are numbered in the order of their ids. Ordinary ids of one millisecond have
+  // no order.
   const [succeeded_event_id, event_id] = newIdsInOrder(2)
   const [received_transfer_id, reversed_transfer_id] = newIdsInOrder(2)
   const reported_status = update.reported === 'reversed' ? 'failed' : update.reported

@@ -35,10 +35,10 @@ const REMOVED_AT_COLUMNS: Record<VerificationSubjectType, string> = {
 }
 
 /**
- * Creates a verification and inserts its job. The guard reads the row of the subject: the subject must exist and not
- * be removed, and its latest verification must be decided. Returns `key_used` when the key was used before; undefined
- * when the guard refused, or when the subject has another open verification that its row does not show. Throws a
- * unique violation, and writes nothing, when another request uses the key at the same time.
+ * Creates a verification and inserts its job. The subject must exist and not be removed, and its latest verification
+ * must be decided, according to the locked row of the subject. Returns `key_used` when the key was used before;
+ * undefined when one of these conditions is not met, or when the subject has another open verification that its row
+ * does not show. Throws a unique violation, and writes nothing, when another request uses the key at the same time.
  */
 export async function requestVerification(
   sql: Sql,
@@ -203,6 +203,6 @@ export async function decideVerification(
     select g.key_used, v.* from requests g left join (select ${verificationColumns(sql)} from v) v on true`
   const { key_used, ...verification } = row!
   if (key_used) return 'key_used'
-  // If the guard refused the request, the left join returns a row of nulls.
+  // If the request was refused, the left join returns a row of nulls.
   return verification.id === null ? undefined : verification
 }

@@ -98,9 +98,9 @@ export async function settleVerifications(
         updated_at = case when s.status_after <> s.status_before
             or (s.applies and s.failure is distinct from (s.row_before).failure)
             or ((s.row_before).provider_reference is null and s.provider_reference is not null)
-            -- If a cancellation was refused, the update time restarts the waiting time of an abandoned verification.
-            -- It does not change if the subject was removed: each lookup repeats that cancellation, and unchanged
-            -- rows are looked up less and less often.
+            -- A refused cancellation changes the update time, so an abandoned verification waits for its full time
+            -- again before the next cancellation. If the subject was removed, the update time does not change: each
+            -- lookup repeats the cancellation, and an unchanged row is looked up less and less often.
             or (s.reported = 'cancel_refused' and (s.row_before).open
               and (s.row_before).cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else (s.row_before).updated_at end
@@ -122,8 +122,8 @@ function computingTransitions(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select updates.*, v.row_before, v.status as status_before,
-        -- A verification that is rejected without a decision was settled as failed: nobody sees the page of its
-        -- session, so the session is canceled.
+        -- A verification that is rejected without a decision was settled as failed. The page of its session is never
+        -- shown to the person, so the session is canceled.
         (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone')
             or (v.status = 'rejected' and v.decided_by is null))
           and updates.reported = 'requires_input' and v.cancel_requested_at is null as to_cancel,

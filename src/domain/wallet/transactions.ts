@@ -57,8 +57,8 @@ export type TransactionFilters = ListPage & {
 }
 
 /**
- * The transactions of a tenant, newest first. Transactions of the same time, which have different currencies, are
- * never split between pages, so the time can be the cursor: there may be a few more rows.
+ * The transactions of a tenant, newest first. Transactions of the same time, which have different currencies, are never
+ * split between pages, so the time can be the cursor, and a page may have a few more rows than `limit`.
  */
 export async function listTransactions(
   sql: Sql,
@@ -69,7 +69,8 @@ export async function listTransactions(
   const to = sql`least(${created_to ?? 'infinity'}::timestamptz, ${before ?? 'infinity'}::timestamptz)`
   const of_kind = sql`t.kind = coalesce(${kind ?? null}, t.kind)`
   const of_currency = currency?.toUpperCase() ?? null
-  // A subject has few transfers. Without a subject, transfers are read from the end of each account.
+  // A subject has few transfers, so all of them are read. Without a subject, transfers are read from the end of each
+  // account.
   const transfers =
     subject_id === undefined
       ? sql`
@@ -101,8 +102,8 @@ export async function listTransactions(
 }
 
 /**
- * The number of transfers of the account `a` before `time`, as `seq`. The sequence of an account has no gaps and
- * follows time, so a binary search over the index finds it.
+ * The number of transfers of the account `a` before `time`, as `seq`. The sequence of an account has no gaps and is in
+ * the order of time, so a binary search over the index finds this number.
  */
 export function transfersBefore(sql: Sql, time: Fragment): Fragment {
   return sql`

@@ -19,8 +19,9 @@ const MAX_EMAILS_PER_HOUR = 60
 const SCOPE = 'contact'
 
 /**
- * `reason`: why the endpoint was disabled. `how`: by email, or why no email was sent. `error`: why the email could
- * not be written; `put_off`: the email is retried in the next run; `failed`: it is not retried.
+ * `reason`: why the endpoint was disabled. `how`: the way in which the contact was notified, or the reason why no email
+ * was sent. `put_off`: the email could not be written and is retried in the next run; `failed`: it could not be written
+ * and is not retried; `error` is the cause of both.
  */
 export type NotifiedEndpoint = {
   tenant_id: string

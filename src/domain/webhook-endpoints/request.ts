@@ -27,9 +27,9 @@ export type CreateEndpoint = EndpointFields &
 const MAX_PREVIOUS_SECRETS = 10
 
 /**
- * Creates an endpoint in a free slot. Returns `key_used` if the idempotency key was used before. Throws
- * `too_many_webhook_endpoints` if no slot is free, and a unique violation if a concurrent request uses the same key. In
- * both cases nothing is written.
+ * Creates an endpoint in a free one of the tenant's `MAX_ENDPOINTS` numbered slots. Returns `key_used` if the
+ * idempotency key was used before. Throws `too_many_webhook_endpoints` if no slot is free, and a unique violation if a
+ * concurrent request uses the same key. In both cases nothing is written.
  */
 export async function createEndpoint(
   sql: Sql,

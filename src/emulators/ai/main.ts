@@ -22,9 +22,9 @@ export type AiEmulatorOptions = {
   port: number
   /** The API key. If it is set, other keys get 401. */
   api_key?: string
-  /** Folder of the record. Null or missing: the record is in memory only. */
+  /** Folder of the file that records all completions. Null or missing: they are recorded in memory only. */
   data_dir?: string | null
-  /** Whether requests are recorded. Default: true. */
+  /** Whether the requests are logged. Default: true. */
   record_requests?: boolean
 }
 

@@ -1,5 +1,5 @@
-// The schema of a completion request: names and bounds of `ChatCompletionCreateParamsBase` in openai 7 and its API
-// reference.
+// The schema of a completion request. Names and bounds are those of `ChatCompletionCreateParamsBase` in openai 7 and of
+// OpenAI's API reference.
 import { z } from 'zod'
 import { AiRefusal } from './errors.ts'
 

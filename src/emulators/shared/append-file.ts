@@ -18,8 +18,8 @@ const MAX_BUFFERED_CHARACTERS = 64 * 1024 * 1024
 const NEWLINE = 10
 
 /**
- * Opens or creates the file, readable by this user only, and passes each existing line to `read`. A last line that a crash
- * has cut is removed.
+ * Opens or creates the file, readable by this user only, and passes each existing line to `read`. If a crash has left
+ * an incomplete last line, it is removed.
  */
 export async function openAppendFile(path: string, read: (value: unknown) => void): Promise<AppendFile> {
   const handle = await open(path, 'a+', 0o600)

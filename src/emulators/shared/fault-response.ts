@@ -11,7 +11,7 @@ type FaultHandling = {
   /** Performs the request. */
   perform: () => Promise<EmulatedResponse>
   reply: (answer: EmulatedResponse, retry_after_s: number | null) => void
-  /** Error answers by action. For an action that is missing here the request is performed normally. */
+  /** Error answers by action. If the action of the fault is missing here, the request is performed normally. */
   refusals: { error_500: () => EmulatedResponse } & {
     [Action in NonNullable<Fault['action']>]?: () => EmulatedResponse
   }

@@ -1,7 +1,7 @@
 // Scripted faults: which requests they match, how often, and what fails.
 import { patternOf } from './pattern.ts'
 
-/** The actions of faults. `when`: whether a fault happens before or after the effect of the request by default. */
+/** The actions of faults. `when`: the default time of a fault, before or after the effect of the request. */
 const ACTIONS = {
   drop_before: { action: 'drop', when: 'before' },
   drop_after: { action: 'drop', when: 'after' },

@@ -39,7 +39,7 @@ export function emptyRequestLog(recording: boolean): RequestLog {
   return { recording, total: 0, counts: new Map(), ring: [], next: 0 }
 }
 
-/** Counts and records a request. Returns null if recording is off. */
+/** Counts a request and adds it to the log. Returns null if requests are counted only. */
 export function logRequest(
   log: RequestLog,
   arrived: Pick<LoggedRequest, 'method' | 'path' | 'idempotency_key' | 'request_id'>,

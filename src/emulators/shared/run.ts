@@ -5,7 +5,7 @@ import { isSupervised } from '#core/supervised.ts'
 
 type StartedEmulator = { url: string; close(): Promise<void> }
 
-/** The options that every emulator has on its command line; each has a default port of its own. */
+/** The command line options of every emulator except the port, whose default differs by emulator. */
 export const EMULATOR_OPTIONS = {
   host: { type: 'string', default: '127.0.0.1' },
   'api-key': { type: 'string' },
@@ -13,7 +13,10 @@ export const EMULATOR_OPTIONS = {
   'no-request-log': { type: 'boolean' },
 } as const
 
-/** The start of an emulator: the address of its command line, and the `line` that it prints without a supervisor. */
+/**
+ * An emulator that is starting. `variable`: the variable to name in error messages about the port. `host`, `port`: the
+ * address to listen on. `line`: returns what is printed if no supervisor has started the process.
+ */
 type Start<Emulator extends StartedEmulator> = {
   variable: EmulatorPort
   host: string

@@ -1,4 +1,4 @@
-// The controls under `/_emulator/`: received emails, faults and the record of emails.
+// The controls under `/_emulator/`: list and empty the inbox, set faults, and read the record of all accepted emails.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
 import { buttonFields, faultButtons, problemPage, type ButtonFields } from '../shared/fault-page.ts'
 import { sendPage } from '../shared/html.ts'

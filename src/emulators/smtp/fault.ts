@@ -8,7 +8,7 @@ export type SmtpFaultOutcome =
   | { kind: 'cut'; partial: string }
   | { kind: 'reply'; line: string }
 
-/** Waits for the delay or the release of the fault and returns its effect. `due`: the regular reply. */
+/** Waits for the delay and the release of the fault, if it has them. Returns its effect. `due`: the regular reply. */
 export async function applySmtpFault(faults: Faults, fault: Fault, due: string): Promise<SmtpFaultOutcome> {
   if (fault.action === null) countHit(faults, fault)
   if (fault.delay_ms > 0) await sleep(fault.delay_ms, undefined, { ref: false })

@@ -27,9 +27,9 @@ export type SmtpEmulatorOptions = {
   smtp_port?: number
   /** The password of the user. If set, other passwords get 535. */
   api_key?: string
-  /** Folder of the record. Null or missing: the record is in memory only. */
+  /** Folder of the file that records all emails. Null or missing: they are recorded in memory only. */
   data_dir?: string | null
-  /** Whether requests are recorded. Default: true. */
+  /** Whether the requests are logged. Default: true. */
   record_requests?: boolean
 }
 

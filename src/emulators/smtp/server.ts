@@ -99,7 +99,7 @@ function interceptCommands(emulator: SmtpEmulator, client: Client): void {
       return callback?.()
     }
     if (phase === null) {
-      // The reply belongs to a command that is not logged.
+      // The next reply answers a command that is not logged.
       if (!connection._nextHandler) client.log = null
       return perform(command, callback)
     }

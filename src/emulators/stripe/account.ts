@@ -1,4 +1,4 @@
-// The account of the secret key.
+// The account that the secret key belongs to.
 import { textOf } from '../shared/controls.ts'
 import type { StripeControl } from './control-parts.ts'
 import type { Emulator } from './emulator.ts'

@@ -107,7 +107,10 @@ export async function answerControl(emulator: Emulator, exchange: Exchange): Pro
   await answerControls(emulator, exchange, { controls: CONTROLS, parseForm, errors: STRIPE_ERRORS })
 }
 
-/** Applies the result of a challenge, which is JSON or a form. A form redirects to the `return_url` if there is one. */
+/**
+ * Applies the result of a challenge. The request body is JSON or a form. A form is answered with a redirect to the
+ * `return_url`, or with a page if there is none.
+ */
 function answerChallenge(
   emulator: Emulator,
   id: string,

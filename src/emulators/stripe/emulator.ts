@@ -13,11 +13,11 @@ export type Emulator = {
   url: string
   /** The API key; null: any key is accepted. */
   api_key: string | null
-  /** The id of the account of the key. */
+  /** The id of the account that the key belongs to. */
   account: string
   capture_window_ms: number
   search_lag_ms: number
-  /** Time until a payout to `ba_lateReturn` is returned by its bank. */
+  /** Time that a payout to `ba_lateReturn` stays paid before the bank returns it. */
   late_return_ms: number
   /** Whether released holds are also reported as refunds, as Stripe may do. */
   release_refunds: boolean

@@ -12,7 +12,10 @@ export type StripeError = {
   payment_method?: unknown
 }
 
-/** An error answer, thrown by operations. `executed`: the endpoint had started, so the key stores the answer. */
+/**
+ * An error answer, thrown by operations. `executed`: whether the endpoint had started. If so, the answer is stored
+ * under the idempotency key.
+ */
 export class Refusal extends Error {
   status: number
   error: StripeError

@@ -65,7 +65,10 @@ export function requireObject<T>({ byId }: Collection<T>, resource: string, id: 
   return object
 }
 
-/** A page of a collection. `equal`: fields that must equal their parameter. `ranges`: numbers with range parameters. */
+/**
+ * A page of a collection. `equal`: fields that must equal the parameter of the same name. `ranges`: numeric fields that
+ * must be within the range of the parameter of the same name.
+ */
 export function listOf<T extends Version>(
   emulator: Emulator,
   params: Params,

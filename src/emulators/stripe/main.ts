@@ -46,7 +46,7 @@ export type StripeEmulatorOptions = {
   webhook_secret?: string
   /** Types of events to send. Default: all. */
   webhook_events?: string[]
-  /** Folder of the record. Null or missing: the record is in memory only. */
+  /** Folder of the journal and of the record of effects. Null or missing: both are in memory only. */
   data_dir?: string | null
   /** Lifetime of a hold. Default: 7 days. */
   capture_window_ms?: number
@@ -58,7 +58,7 @@ export type StripeEmulatorOptions = {
    * Whether released holds are reported as refunds (`refund.created`, no metadata), as Stripe may do. Default: false.
    */
   release_refunds?: boolean
-  /** Whether requests are recorded. Default: true. */
+  /** Whether the requests are logged. Default: true. */
   record_requests?: boolean
 }
 

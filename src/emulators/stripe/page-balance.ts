@@ -1,4 +1,4 @@
-// Page sections of payouts, transfers and top-ups.
+// The sections of the emulator's page that list payouts, transfers and top-ups.
 import { cell, section, type Cell } from '../shared/html.ts'
 import { formatMoney } from './currencies.ts'
 import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'

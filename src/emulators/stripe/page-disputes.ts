@@ -1,4 +1,4 @@
-// Page section of disputes.
+// The section of the emulator's page that lists disputes.
 import { section, type Cell } from '../shared/html.ts'
 import { formatMoney } from './currencies.ts'
 import { buttons, latest, time, type StatusButton } from './page-parts.ts'

@@ -1,4 +1,4 @@
-// The hosted verification page, and the page section of sessions.
+// The hosted verification page, and the section of the emulator's page that lists verification sessions.
 import { choice, document, section, type Cell } from '../shared/html.ts'
 import { CHECK_FAILURES } from './identity.ts'
 import { buttons, latest, metadataText, time, type StatusButton } from './page-parts.ts'

@@ -131,7 +131,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
     return_url: stringOf(params, 'return_url') ?? intent.return_url,
     error: null,
   }
-  // Only API requests must have a `return_url`: the browser of the buyer has its own.
+  // Only an API request must name a `return_url`. A buyer who confirms in a browser is on the page to return to.
   if (call.source === 'api') checkReturnUrl(confirmed)
 
   const test = findMethod(method.token)!

@@ -1,4 +1,4 @@
-// Payouts from the balance to a bank account or a debit card, which may accept, refuse or return them.
+// Payouts from the balance to a bank account or a debit card. The bank may accept, refuse or return a payout.
 import { BANK_CALL, type Call } from '../shared/call.ts'
 import { recordEffect, type Effect } from '../shared/effects.ts'
 import { refuseFraction } from './currencies.ts'

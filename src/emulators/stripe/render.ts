@@ -90,8 +90,8 @@ function nextAction(intent: Intent, base_url: string): Rendered {
 }
 
 /**
- * Renders the error of a payment intent. `created`: the creation time of the payment intent, and thus of its payment
- * method.
+ * Renders the error of a payment intent. `created`: the creation time of the payment intent, which is also reported for
+ * the payment method.
  */
 function renderPaymentError(error: PaymentError, created: number): Rendered {
   const { method, ...rest } = error

@@ -35,7 +35,7 @@ const CAPTURE =
 const REFUND =
   'amount charge currency customer expand instructions_email metadata origin payment_intent reason refund_application_fee reverse_transfer'
 
-/** The rule for descriptions, which are shorter than in other operations (OpenAPI). */
+/** The rule for the `description` of a payment intent, which has a lower limit than other descriptions (OpenAPI). */
 const DESCRIPTION = { description: text(1000) }
 
 const PAYMENT_ROUTES: Routes = {

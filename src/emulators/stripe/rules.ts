@@ -220,7 +220,7 @@ export function checkParams(params: Params, accepts: ParameterRules): void {
   }
 }
 
-/** Refuses more than one of these parameters. */
+/** Throws Refusal if more than one of these parameters is present. */
 export function exclusive(params: Params, ...names: string[]): void {
   if (names.filter((name) => params[name] !== undefined).length > 1)
     throw parameterRefused(`You may only specify one of these parameters: ${names.join(', ')}.`, names[0])

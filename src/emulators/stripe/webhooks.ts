@@ -14,7 +14,7 @@ const SHUFFLE_MS = 100
 export type Webhooks = {
   isSubscribed(type: string): boolean
   send(event: StoredEvent): void
-  /** Sends at once, even while paused. Resolves to the status, 0 without an answer. */
+  /** Sends at once, even while paused. Resolves to the status, or to 0 if there is no answer. */
   sendNow(event: StoredEvent): Promise<number>
   change(settings: Partial<WebhookSettings>): void
   describe(): WebhookSettings & {
@@ -22,7 +22,7 @@ export type Webhooks = {
     delivered: number
     /** Number of deliveries that are never sent. */
     dropped: number
-    /** Number of delayed deliveries, whether they are sent or not. */
+    /** Number of deliveries that were delayed, including those that have been sent since. */
     delayed: number
     failed_attempts: number
     given_up: number
@@ -135,7 +135,7 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
   }
 }
 
-/** Posts an event once; resolves to the status, 0 without an answer. */
+/** Creates a function that posts an event once and resolves to the status, or to 0 if there is no answer. */
 function createSignedPost({ url, secret, render }: WebhookOptions) {
   const poster = createPoster({ sockets: CONCURRENCY, deadline_ms: DEADLINE_MS })
   const to = new URL(url)

@@ -1,4 +1,4 @@
-// The controls under `/_emulator/`: faults, the record of messages, statuses of messages, and inbound messages.
+// The controls under `/_emulator/`: faults, messages and their statuses, callbacks, inbound messages, and the record.
 import { answerControls, faultControls, textOf, type Control } from '../shared/controls.ts'
 import { faultButtons, buttonControl } from '../shared/fault-page.ts'
 import type { Exchange } from '../shared/http.ts'
@@ -91,8 +91,8 @@ function showMessages(
 }
 
 /**
- * Sets the status of a message. The body is `{ status, error_code? }`, with any status at any time. Answers after the
- * callback was posted.
+ * Sets the status of a message to any status of `SETTLED`, whatever its current status is. The body is
+ * `{ status, error_code? }`. Answers after the status callback was posted, dropped or postponed.
  */
 async function settleMessage(
   emulator: TwilioEmulator,

@@ -29,11 +29,14 @@ export type TwilioEmulatorOptions = {
   api_key: string
   /** Receiver of inbound messages. Without it, inbound messages are refused. */
   webhook_url?: string | undefined
-  /** Time between accepted, sent and delivered. Default: 200. */
+  /** Time between the statuses `accepted`, `sent` and `delivered`. Default: 200 ms. */
   pace_ms?: number
-  /** Folder of the record. Null or missing: the record is in memory only. Messages are never stored. */
+  /**
+   * Folder of the file that records all messages, without their numbers and texts. Null or missing: they are recorded
+   * in memory only.
+   */
   data_dir?: string | null
-  /** Whether requests are recorded. Default: true. */
+  /** Whether the requests are logged. Default: true. */
   record_requests?: boolean
 }
 

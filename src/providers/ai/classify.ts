@@ -45,7 +45,7 @@ function refused(status: number, code: string | null): UnsuccessfulOutcome<AiFai
   return declined('ai_error', reported)
 }
 
-/** The value if it has the form of a code. Other texts are left out, because they could repeat the request. */
+/** The value if it has the form of a code; otherwise null, because another text could repeat the request. */
 function errorCodeOf(code: unknown): string | null {
   return typeof code === 'string' && /^[a-z0-9_]{1,64}$/i.test(code) ? code : null
 }

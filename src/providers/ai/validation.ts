@@ -8,8 +8,8 @@ import { limitCpuTime, type ThreadStart } from '#core/thread-work.ts'
 import { createExhaustedList } from '#core/used-up.ts'
 
 /**
- * Two threads, so that hostile schemas cannot occupy every processor. Further validations of this worker wait in the
- * queue.
+ * At most two threads at a time, so that hostile schemas cannot occupy every processor. Further validations of this
+ * worker wait.
  */
 const GATE_OPTIONS = {
   running: 2,

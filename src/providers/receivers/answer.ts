@@ -3,7 +3,7 @@ const EXCERPT_BYTES = 1000
 /** The size of the excerpt of a success, which people rarely read. */
 const SUCCESS_EXCERPT_BYTES = 200
 const MAX_CHARACTER_BYTES = 4
-/** Twice the longest delay between two attempts. */
+/** The cap for `Retry-After`: twice the longest delay between two attempts. */
 const MAX_RETRY_AFTER_MS = 48 * 60 * 60 * 1000
 // oxlint-disable-next-line no-control-regex -- matches control characters on purpose
 const NOT_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g

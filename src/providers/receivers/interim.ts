@@ -10,7 +10,7 @@ const CARRIAGE_RETURN = 0x0d
 const STATUS_AT = 9
 const STATUS_DIGITS = 3
 
-/** Processes the chunks of one answer. */
+/** Processes the bytes that one connection receives. */
 export type InterimFilter = {
   /** Call when a new request was sent. */
   restart(): void
@@ -31,7 +31,7 @@ export function createInterimFilter(): InterimFilter {
 
   function inStatus(bytes: Buffer, index: number): void {
     const byte = bytes[index]!
-    // Empty lines before a status line are skipped, as the parser does.
+    // Skips empty lines before a status line, as undici's parser does.
     if (at === 0 && (byte === LINE_FEED || byte === CARRIAGE_RETURN)) return
     if (at >= STATUS_AT) status += String.fromCharCode(byte)
     at += 1

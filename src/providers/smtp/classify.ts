@@ -13,7 +13,7 @@ type LoginPattern = RegExp | null
 type ReplyContext = Pick<Envelope, 'original_recipients'> & { login: LoginPattern }
 
 const MAX_TEXT_LENGTH = 500
-/** The length to which a reply is cut before addresses are removed. The last address may be cut. */
+/** The length to which a reply is cut before addresses are removed. The cut may split the last address. */
 const MAX_REPLY_LENGTH = 2_000
 /** Replies that demand a login, or another login. */
 const LOGIN_REPLIES = [530, 534, 535, 538]

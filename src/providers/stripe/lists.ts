@@ -13,7 +13,7 @@ export type Pages<Listed> = (
 const MAX_CLOCK_SKEW_S = 30
 
 /**
- * Searches the first record of a list with `name: id` in its metadata; null if there is none. All pages together take
+ * Searches a list for the first record with `name: id` in its metadata; null if there is none. All pages together take
  * at most `deadline_ms`. Only the found record is converted, because other records of the account may have any form.
  * `now_s`: as in `pagesOf`.
  */

@@ -134,8 +134,8 @@ function findCalls({
 }
 
 /**
- * Searches a payment in the list of the time range in which it was created. Concurrent searches of one time range share
- * one read of the list.
+ * Searches for a payment in the list of the time range in which it was created. Concurrent searches in one time range
+ * share one read of the list.
  */
 function createPaymentSearch(client: StripeClient): PaymentProcessor['listPayment'] {
   const { stripe, call } = client
@@ -221,7 +221,7 @@ function mostAdvanced(payments: ProcessorPayment[]): ProcessorPayment | null {
   )
 }
 
-/** How long Stripe's events can be read: Stripe stores them for 30 days, one day is a margin. */
+/** How long Stripe's events can be read: Stripe stores them for 30 days, of which one is the margin. */
 const EVENT_RETENTION_S = 29 * 24 * 3600
 
 function authorizeParams(request: AuthorizeCall): Stripe.PaymentIntentCreateParams {

@@ -4,8 +4,8 @@ type NextRead<Found> = { ids: Set<string>; found: Promise<Found> }
 type SharedRead<Found> = { found: Promise<Found>; next: NextRead<Found> | null }
 
 /**
- * Returns a function that reads a list for an id. The read starts after the call. At most one read per key is in
- * progress; all calls during a read share the next read. Results are not cached.
+ * Returns a function that reads a list for an id. The read that serves a call starts after that call. At most one read
+ * per key is in progress; all calls during a read share the next read. Results are not cached.
  */
 export function createSharedReads<Found>(): (
   key: string,

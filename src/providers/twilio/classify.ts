@@ -14,7 +14,7 @@ const MISCONFIGURED = [20003, 20005, 20006]
 /** Error codes that concern a message or its numbers. Some come with status 403. */
 const MESSAGE_ERRORS = /^21\d{3}$/
 
-/** The kind of an error answer. No error answer has had an effect. */
+/** The kind of an error answer. A request with an error answer had no effect. */
 function kindOf({ status, code }: TwilioRefusal): ErrorKind {
   if (status === 429 || code === RATE_LIMITED) return 'limited'
   if (MESSAGE_ERRORS.test(String(code))) return 'refused'

@@ -11,7 +11,7 @@ const FAILURES_BY_CODE: Readonly<Record<string, Pick<MessageFailure, 'code' | 'm
 }
 const MAX_TEXT_LENGTH = 500
 /**
- * The length to which a report is cut before numbers are removed: the time of the pattern grows faster than the text.
+ * The length to which a report is cut before numbers are removed: the pattern's run time grows faster than the text.
  */
 const MAX_REPORT_LENGTH = 2_000
 /** A phone number in any notation: plus, brackets, spaces, hyphens and dots between the digits. */

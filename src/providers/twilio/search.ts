@@ -1,4 +1,4 @@
-// Searches for an SMS whose id is unknown in the list of messages to its number.
+// Searches the list of messages to a number for an SMS whose id at Twilio is not known.
 import type {
   MessageInstance,
   MessageListInstance,
@@ -53,7 +53,7 @@ function matches(listed: MessageInstance, { from, body }: SmsSearch): boolean {
 
 /** The creation time in whole unix seconds, which is the resolution of Twilio. */
 function createdAt({ dateCreated }: MessageInstance): number {
-  // The SDK passes an invalid date on as it came.
+  // If the SDK cannot parse a date, it returns the original text.
   const created_ms = dateCreated instanceof Date ? dateCreated.getTime() : NaN
   if (!Number.isFinite(created_ms))
     throw new NoAnswer('unreadable answer: a message without a date', { sent: true })

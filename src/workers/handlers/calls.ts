@@ -3,11 +3,15 @@ import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
-/** A call fails after every attempt was refused for this long, each before it took effect. */
+/** The time for which every attempt may be refused before the call takes effect. After that the call fails. */
 const MAX_REFUSED_MS = 24 * 3_600_000
 
 /** The outcome of a call that was not sent, because it may only be looked up. */
-const NOT_SENT = { kind: 'ambiguous', reason: 'the call may only be looked up', replayed: true } as const
+const NOT_SENT = {
+  kind: 'ambiguous',
+  reason: 'the call was not sent: only a lookup of it is allowed',
+  replayed: true,
+} as const
 export const UNREACHABLE = {
   code: 'processor_error',
   message: 'The payment processor could not be reached.',
@@ -37,7 +41,10 @@ export function outcomeOfSealError(error: unknown): { kind: 'misconfigured'; rea
   throw error
 }
 
-/** Whether every attempt was refused for a day, and none may have reached the provider. */
+/**
+ * Whether every attempt of the last day was refused before the call took effect, and no earlier attempt may have
+ * reached the provider.
+ */
 export function neverSent(
   call: Pick<ProviderCall, 'in_doubt' | 'refused_ms'>,
   sent: Outcome<unknown>,

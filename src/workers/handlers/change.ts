@@ -43,7 +43,8 @@ export async function changeAtProvider<Found>(
   if (sent.kind !== 'done' && sent.kind !== 'declined' && !isReplayedError(sent) && !never_sent)
     return retryUndone(sent)
 
-  // If an earlier attempt may have reached the provider, it may still be in transit, see `createAtProvider`.
+  // An earlier attempt that is in doubt may still be in transit. So this refusal is not final at once: the call is sent
+  // again and looked up after the delays of REFUSAL_LOOKUPS_MS.
   const refusal = call.in_doubt && isProviderRefusal(sent) ? sent : undefined
   const lookup = await find()
   if (lookup.kind !== 'done') return unanswered(lookup, { unsent: never_sent || refusal !== undefined })

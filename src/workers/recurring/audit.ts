@@ -62,7 +62,7 @@ export function startAudits(context: WorkerContext, every_s: number): Loop {
     const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
     const options = { timeout_ms: CHECK_TIMEOUT_MS }
     let position = { since, again }
-    // If this worker stops, another worker continues at this position.
+    // Stores the position that the audit has reached: if this worker stops, another worker continues there.
     const onProgress = async (time: string, found: AuditReport) => {
       const problem_rows = rowsOf(problemsOfThisRangeOnly(found))
       const covered_until = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at

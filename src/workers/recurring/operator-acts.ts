@@ -1,4 +1,5 @@
-// Performs acts that operators request in the dashboard. Deletes acts after 90 days, and the rows of stopped processes.
+// Carries out the acts that operators request in the dashboard. Deletes acts after 90 days, and the rows of stopped
+// processes.
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { deleteOldActs } from '#domain/operator-acts/act.ts'
 import { deleteEndedProcesses } from '#domain/operations/processes.ts'

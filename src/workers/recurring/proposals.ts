@@ -1,4 +1,4 @@
-// Performs proposals that a second operator has confirmed.
+// Carries out proposals that a second operator has confirmed.
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'

@@ -129,7 +129,10 @@ function createUnreadWarning(log: Log, provider: string): UnreadWarning {
   }, UNREAD_INTERVAL_MS)
 }
 
-/** Reads events that never arrived as notifications. Returns whether there are more; rejects if they cannot be read. */
+/**
+ * Reads the processor's list of events, and stores those that never arrived as notifications. Returns whether there are
+ * more events; rejects if the list cannot be read.
+ */
 async function readEvents(
   context: WorkerContext,
   { every_s, after_s }: ReconcileOptions,

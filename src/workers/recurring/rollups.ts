@@ -46,7 +46,7 @@ export function startRollups({ sql, log }: WorkerContext): Loop {
 }
 
 /**
- * Counts new jobs and payments if that is due and no other worker does it. Each step stores its position, so that
+ * Counts new jobs and payments if a run is due and no other worker performs it. Each step stores its position, so that
  * another worker can continue.
  */
 export async function rollUpOnce(

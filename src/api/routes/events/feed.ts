@@ -78,7 +78,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       const preferred = preferredWait(request)
       const wait_ms = preferred?.wait_ms ?? 0
       if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
-      // Listen before reading, so that no hint is missed.
+      // Listen before reading, so that no hint about a new event is missed (see `wait.ts`).
       using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
       const find = wait_ms > 0 ? createFeedReader(tenant_id, query) : null
       const read = (is_repeat: boolean) =>
@@ -120,7 +120,7 @@ function createFeedReader(
   }
 }
 
-/** Reads at each hint until there is an event, the wait ends or the caller disconnects. */
+/** Reads again at each hint, until there is an event, the wait ends or the caller disconnects. */
 async function readOnHints<Found>(
   request: FastifyRequest,
   hints: Hints,

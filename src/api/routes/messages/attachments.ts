@@ -31,7 +31,7 @@ export const attachment = z
   })
   .meta({ id: 'SentAttachment', description: 'A file attached to an email.' })
 
-// Compares the re-encoded bytes: faster than a regex.
+// Decodes and encodes the text again, and compares the result with the text: this is faster than a regex.
 function isBase64(text: string): boolean {
   return Buffer.from(text, 'base64').toString('base64') === text
 }

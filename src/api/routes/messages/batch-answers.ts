@@ -12,7 +12,7 @@ import { parseBatchItem } from '../../validate.ts'
 import type { RequesterOf, ReserveBytes } from './requester.ts'
 import type { MessageWork } from './sending.ts'
 
-/** Limits the replayed messages of a tenant that are read at the same time: a small request can replay large messages. */
+/** Limits how many messages are read at once for the replays of a tenant: a small request can replay large messages. */
 const REPLAY_LIMITS = {
   running: 8,
   queue: {

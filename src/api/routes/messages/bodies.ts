@@ -55,7 +55,9 @@ const tag = singleLine(64).meta({ description: 'Your own tag.', example: 'shippi
 /** A tag as a filter. */
 export const tagFilter = tag
 
-/** A long header is folded at blanks, because lines of more than 998 bytes are not delivered. */
+/**
+ * A long header is folded at blanks, because lines of more than 998 bytes are not delivered. So words must be short.
+ */
 const headerValue = singleLine(998).refine((value) => !hasLongWord(value, MAX_WORD_LENGTH), {
   error: `must contain a blank at least every ${MAX_WORD_LENGTH} characters`,
 })

@@ -49,7 +49,7 @@ export async function smsSenderOf(
   throw parameterError('from', `SMS may not be from ${from}.`, must_be)
 }
 
-/** Throws if a header would control a relay. */
+/** Throws if a header could control the relay that forwards the email. */
 export function checkHeaders(headers: EmailBody['headers'], allowed: readonly string[]): void {
   const name = Object.keys(headers ?? {}).find((each) => controlsRelay(each, allowed))
   if (name === undefined) return

@@ -137,10 +137,10 @@ function createMessageWork<Body extends AnyBody>(
           const { message } = outcome
           // A scheduled or suppressed message has no job, so there is nothing to wait for.
           if (message.status !== 'queued') return { joined: null }
-          // A request that waits reads the message again after the wait.
+          // A request that waits is answered with the message that it reads after the wait.
           return waits ? 'accepted' : { created: messageView(message, envelope, content) }
         }),
-      // A scheduled message is answered at once: no request waits until `send_at`.
+      // A request for a scheduled message is answered at once: no request waits until `send_at`.
       isFulfilled: ({ status, send_at }) => send_at !== null || FINAL_STATUSES.includes(status),
       showsFailure: ({ status }) => ACCEPTED_STATUSES.includes(status),
       failure_code,

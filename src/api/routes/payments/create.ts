@@ -151,7 +151,8 @@ async function findRefusal(
   const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
   if (merchant !== undefined && merchant.archived_at !== null)
     return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
-  // Without a customer, only the merchant can be the cause. If it exists now, it was created after the statement ran.
+  // If the request names no customer, only the merchant can have been missing. If the merchant exists now, it was
+  // created after the statement ran.
   if (merchant === undefined || customer_id === null)
     return new AppError('merchant_not_found', { param: 'merchant_id' })
   return no_customer

@@ -37,7 +37,7 @@ const parts = {
   html: part(MAX_SOURCE_LENGTH),
   body: part(10_000),
 }
-/** Null if left out. */
+/** An optional text; null if left out. */
 const optional = (schema: z.ZodString) => schema.nullish().transform((text) => text ?? null)
 
 const fields = z.strictObject({

@@ -34,7 +34,7 @@ export function createVerificationReader({ sql, vault, log }: ApiContext): Verif
           url: vault.open(sealed, verificationLinkContext(tenant_id, kyc_id, job_id)),
         }
       } catch (error) {
-        // Without the link, the caller can request another link.
+        // An answer without the link is enough: the caller can request another link.
         if (!(error instanceof SealError)) throw error
         log.error(
           { err: error, kyc_id },

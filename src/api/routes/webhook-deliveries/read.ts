@@ -57,7 +57,7 @@ export function readDeliveryRoutes(app: RouteApp, context: RouteContext): void {
       response: { 200: deliveryDetailSchema },
       errors: ['webhook_delivery_not_found'],
     }),
-    // A delivery with its payload and attempts may be as large as a list.
+    // The limits of lists apply, because a delivery with its payload and attempts may be as large as a list.
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const delivery = await runList(request, reply, (lists_sql) =>

@@ -6,7 +6,7 @@ import { findProtectedEndpoint, openHeaders } from '#domain/webhook-endpoints/fi
 import type { RouteContext } from '../../context.ts'
 import { createRecentNames } from '../../recent.ts'
 
-/** The number of endpoints whose error is logged only once. */
+/** The minimum number of endpoints that are remembered because their error was logged. */
 const MAX_LOGGED_ENDPOINTS = 1_000
 
 export type EndpointViews = {

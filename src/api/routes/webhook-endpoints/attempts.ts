@@ -52,8 +52,8 @@ export async function requestAttempt(
 }
 
 /**
- * The refusal of an attempt for which no other reason is found: too many manual attempts are in progress. They are not
- * counted again, because some may have ended since.
+ * The refusal of a manual attempt if no other reason for it is found: too many manual attempts are in progress. The
+ * attempts in progress are not counted again, because some may have ended since the refusal.
  */
 export function tooManyManualAttempts(): AppError {
   return new AppError('rate_limited', {

@@ -15,7 +15,7 @@ const types = z
     description: 'The events to send: `*` for all, `<resource>.*`, or single types.',
     example: ['payment.*', 'refund.succeeded'],
   })
-/** The route checks the resolved address. */
+/** Only the form of the URL is checked here. The route checks the addresses to which its host resolves. */
 const urlOf = (rules: UrlFormRules) =>
   z
     .string()

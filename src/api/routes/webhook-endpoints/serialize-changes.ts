@@ -1,4 +1,5 @@
-// Serializes changes of endpoints that read, check and write a row: each change occupies a connection until it ends.
+// Serializes changes of webhook endpoints. A change reads, checks and writes a row, and occupies a connection until it
+// ends.
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 
@@ -9,8 +10,8 @@ const refuse = () =>
   })
 const QUEUE = { waiting: 256, wait_ms: 5_000, refuse }
 /**
- * Runs one change at a time for each tenant, and so for each endpoint: only one connection of this process waits for a row,
- * and no tenant fills the queue of the process.
+ * Runs one change at a time for each tenant, and so for each endpoint. So at most one connection of this process waits
+ * for the row of an endpoint, and no tenant fills the queue of `processGate`.
  */
 const tenantGates = createGates({ running: 1, queue: QUEUE })
 const processGate = createGate({ running: 2, queue: QUEUE })

@@ -21,7 +21,7 @@ export function readRecoveryRoute(app: RouteApp, { runList }: RouteContext): voi
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      // Read as a list, because the statement counts the backlog.
+      // Subject to the limits of lists: the statement counts the backlog, and can be as slow as a list.
       const recovery = await runList(request, reply, (lists_sql) =>
         findRecovery(lists_sql, tenant_id, request.params.id),
       )

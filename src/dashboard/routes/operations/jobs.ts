@@ -19,8 +19,8 @@ const countSchema = z.object({
   /** True if there are more than `count`. */
   more: z.boolean(),
   /**
-   * The filter of the search for an act, without the history. Null if an act cannot use the filter: a text search, or
-   * finished jobs.
+   * The search as the filter of an act, which never includes the job history. Null if an act cannot use the search: it
+   * searches for a text or for finished jobs.
    */
   filter: actFilterSchema.nullable(),
 })

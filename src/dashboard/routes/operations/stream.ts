@@ -13,8 +13,8 @@ const POLL_INTERVAL_MS = 1_000
 /** Figures are updated every ten seconds, so not every poll reads them. */
 const POLLS_PER_FIGURES = 5
 /**
- * The interval at which each stream sends a keep-alive, because proxies close idle connections, and at which its user
- * must still be an operator.
+ * The interval of keep-alives, which are sent because proxies close idle connections. At the same interval, a stream
+ * ends if its user is no longer an operator.
  */
 const CHECK_INTERVAL_MS = 5_000
 const MAX_STREAMS = 200

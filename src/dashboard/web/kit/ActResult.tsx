@@ -35,7 +35,7 @@ export async function creationResult<T>(
 }
 
 /**
- * Requests an act on a route of the dashboard, which the SDK does not have. These routes take no idempotency key, so
+ * Requests an act on one of the dashboard's own routes, which the SDK lacks. These routes take no idempotency key, so
  * the request is not retried.
  */
 export async function sendAct<T>(

@@ -22,7 +22,8 @@ type ConfirmDialogProps<T> = {
   onSettled?: () => unknown
   /**
    * Identifies an act on money, e.g. `capture 0198…`. While the outcome of the act is unknown, the next dialog with the
-   * same operation reuses its key and looks up the outcome. The value may change with the fields of the dialog.
+   * same `operation` reuses the key of the act and looks up the outcome. `operation` may change with the fields of the
+   * dialog.
    */
   operation?: string | undefined
   /** The text for an unknown outcome of an act without a key. */

@@ -16,7 +16,7 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
   const [open, setOpen] = useState(false)
   return (
     <search aria-label="Filters" className="filter-bar" data-open={open || undefined}>
-      {/* Only in narrow windows, where the fields are collapsed. */}
+      {/* Shown only in narrow windows, where the fields are collapsed. */}
       <Button
         className="filters-toggle"
         leftSection={<SlidersHorizontal size={14} />}
@@ -108,7 +108,7 @@ function TextField({
 }) {
   const [typed, setTyped] = useState({ text: value, from: value })
   const [error, setError] = useState<string | null>(null)
-  // The address was changed elsewhere: by a chip or by Back.
+  // If a chip or Back has changed the address since the text was typed, the value of the address replaces the text.
   const text = typed.from === value ? typed.text : value
   const commitText = () => {
     const trimmed = text.trim()

@@ -3,7 +3,7 @@ import { statusFacts, type Tone } from './statuses.ts'
 
 /**
  * A status from the table in statuses.ts. `resource` selects the meaning of a status that differs by resource. `pill`
- * adds a background, for page headers. `label` replaces the label.
+ * adds a background, for page headers. `label` replaces the label of the table.
  */
 export function Status({
   status,

@@ -24,7 +24,7 @@ type ConfirmedAct<T> = {
   onSettled: () => unknown
 }
 
-/** Performs the act of a dialog. `mutation` sends the request. `lookup` finds its outcome if the response was lost. */
+/** Performs the act of a dialog. `mutation` requests the act. `lookup` finds the outcome if the response was lost. */
 export function useConfirmedAct<T>({
   title,
   act,
@@ -41,7 +41,7 @@ export function useConfirmedAct<T>({
     return { stored_operation, key: stored_key ?? newIdempotencyKey(), is_stored: stored_key !== undefined }
   }, [stored_operation])
   const { key } = keyed_act
-  // The act is an argument, because the operation of the dialog may have changed when the outcome is found.
+  // The act is an argument: when its outcome is found, the dialog may already have another operation.
   const lookup = useMutation({
     mutationFn: async (of: typeof keyed_act) => {
       const titles = of.stored_operation === undefined ? [] : storedTitlesOf(of.stored_operation)

@@ -57,8 +57,8 @@ const FIRST_PAYMENT: CreatePayment = {
 }
 
 /**
- * A curl command that creates a payment. With an emulated processor, it has a card that is accepted, so that the
- * payment can be captured.
+ * A curl command that creates a payment. If the processor is emulated, the payment has a card that the emulator
+ * accepts, so that the payment can be captured.
  */
 export function firstPaymentCurl(more: Partial<CreatePayment> = {}): Curl {
   return (session) => {

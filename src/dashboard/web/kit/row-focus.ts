@@ -2,7 +2,7 @@
 import { useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type KeyboardEvent } from 'react'
 
-/** The row that was opened, by history entry. */
+/** For each history entry, the row that was opened from its page. */
 const opened_rows = new Map<string, string>()
 
 export function useOpenedRow(is_read: boolean) {

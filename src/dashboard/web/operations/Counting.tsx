@@ -1,4 +1,4 @@
-// Whether the figures are current: workers count them, and may have stopped.
+// Whether the figures are current: the workers that count jobs may be late or have stopped.
 import { formatInstant } from '../kit/Instant.tsx'
 import { toneClass } from '../kit/Status.tsx'
 import type { QueuesAnswer } from './shapes.ts'

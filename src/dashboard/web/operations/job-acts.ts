@@ -69,7 +69,7 @@ export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolea
   if (act === 'run_now') return is_later
   if (act === 'resolve') return is_unknown && job.call !== null
   if (act === 'discard') return waits && !(is_unknown && job.call?.under_way === true)
-  // Discarded attempts of a delivery are retried through the delivery.
+  // A discarded attempt of a delivery is retried on the page of the delivery, not by an act on its job.
   const can_open = job.state === 'discarded' && job.calls.length === 0 && job.delivery === null
   return (waits && !(is_later && job.attempt === 0)) || can_open
 }

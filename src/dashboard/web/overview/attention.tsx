@@ -1,4 +1,4 @@
-// The list of what needs attention. Each item has a count and a time, and links to the act that settles it.
+// The list of what needs attention. Each item has a count and a time, and links to the act that resolves it.
 import { Link } from '@tanstack/react-router'
 import {
   CalendarX2,
@@ -36,7 +36,7 @@ type KindTexts = {
   since: string
   /** The label of the act. */
   act: string
-  /** The page of one row, and the list of all. */
+  /** The paths of one row's page and of the list of all rows. */
   item_path: string
   list_path: string
   search?: (as_of: string) => AddressSearch

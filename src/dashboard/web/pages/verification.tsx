@@ -71,7 +71,7 @@ function Acts({
   const may_link = useMay('linkKyc')
   // A manual decision is final. It may overrule the provider.
   const decidable = may_decide && decided_by !== 'manual'
-  // An undecided verification without a failure waits for the person or the provider.
+  // An undecided verification without a failure waits for the person or the provider, not for an operator.
   const awaits_operator = !isUndecided({ status }) || failure !== null
   return (
     <>

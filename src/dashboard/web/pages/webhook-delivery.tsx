@@ -181,7 +181,7 @@ function DeliverySummary({
   )
 }
 
-/** The number of scheduled attempts, and of manual attempts in the log, which has only the latest attempts. */
+/** The number of scheduled attempts so far, and of manual attempts in the log. The log has only the latest attempts. */
 function attemptsOf({ attempts, attempts_log }: WebhookDeliveryDetail): string {
   const by_hand = attempts_log.filter(({ manual }) => manual).length
   return by_hand === 0 ? String(attempts) : `${attempts}, and ${by_hand} by hand`

@@ -201,7 +201,7 @@ function jobItem(
         ? 'then waited for a worker'
         : job.name,
     outcome: waits ? 'queued' : null,
-    // The request of any other job is already shown by another entry, that of its event.
+    // The request of any other job is already shown by the entry of an event, such as `refund.created`.
     is_major: waits || context,
     links: is_operator && (
       <Link to="/ops/jobs/$id" params={{ id: job.id }}>

@@ -144,7 +144,7 @@ export const EVENT_TEXTS: Record<string, string> = {
   'refund.failed': 'The refund failed; the money stays',
 }
 
-/** Events that are major entries. Other events repeat an attempt. */
+/** Events that are major entries. Other events are minor: another entry already shows what happened. */
 export const MAJOR_EVENTS = new Set([
   'payment.created',
   'payment.requires_action',

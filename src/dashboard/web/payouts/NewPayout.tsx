@@ -1,4 +1,4 @@
-// The dialog that pays out of the available balance to a recipient.
+// The dialog that creates a payout from the available balance to a recipient.
 import { Select, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'

@@ -34,7 +34,7 @@ export function Nav({ onGo }: { onGo?: () => void }) {
 function NavItem({ page, onGo }: { page: NavPage; onGo: (() => void) | undefined }) {
   const state = useAreaState(page.area)
   const Icon = page.icon
-  // The note is a description, not part of the link's accessible name.
+  // The note on the state of the area is the link's description, not part of its accessible name.
   return (
     <li>
       <Link

@@ -36,7 +36,10 @@ export const REPLACED_TEXT = 'It failed, and another call was made under a new k
 /** The notification that Sluice creates from a lookup at the provider. */
 const LOOKUP_KIND = 'reconciliation.lookup'
 
-/** Converts an entry. Successful calls, which repeat their attempt, and entries without a change are minor entries. */
+/**
+ * Converts an entry. Minor entries are successful calls, whose result is already shown by their attempt, and entries
+ * without a change.
+ */
 export function entryItem(entry: TimelineEntry): TimelineItem {
   const { at, kind, name, outcome, details } = entry
   return {

@@ -6,7 +6,7 @@ export type RowJobTexts = { done: string; to_do: string; doing: string }
 /** The texts of a resource. */
 export type RowTexts = {
   jobs: Record<string, RowJobTexts>
-  /** Texts by event type. Events without a text repeat another entry and are minor. */
+  /** Texts by event type. Events without a text are minor: another entry already shows what happened. */
   events: Record<string, string>
 }
 

@@ -93,7 +93,7 @@ async function decide(
       })
     case 'declined':
       return fail(job, outcome.failure, update)
-    // Tasks fail until the credentials are corrected; the provider watch logs the refused credentials.
+    // Tasks fail until the credentials are corrected. The provider watch logs that the provider refuses them.
     case 'misconfigured':
       return fail(job, { code: 'ai_error', message: outcome.reason }, update)
   }

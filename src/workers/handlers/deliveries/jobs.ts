@@ -71,7 +71,7 @@ function resourceId(type: string, data: Json | null): Record<string, string> {
   return resource === undefined ? {} : { [`${type.split('.')[0]}_id`]: resource.id }
 }
 
-/** A delivery that crashes the worker counts as a failed attempt. */
+/** Ends a job whose attempts died or threw: together they count as one failed attempt at its delivery. */
 function giveUpAs(how: AttemptKind) {
   return async (
     context: WorkerContext,

@@ -35,7 +35,7 @@ export function cancelDuplicate(
 
 /**
  * Whether a provider's record is a duplicate to cancel: the call of the row was sent under several keys, and canceling
- * the record loses nothing. Other copies may belong to another program that uses our ids.
+ * the record loses nothing. If the call had only one key, the record may belong to another program that uses our ids.
  */
 export async function isUndoableDuplicate(
   { sql }: WorkerContext,

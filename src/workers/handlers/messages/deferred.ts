@@ -14,7 +14,7 @@ export function countDeferrals({ recipients }: Recipients): number {
   return Math.max(0, ...recipients.map(({ deferrals = 0 }) => deferrals))
 }
 
-/** All recipients, with one more deferral for each waiting recipient. */
+/** All recipients. Each waiting recipient has one deferral more than `deferrals`, the number so far. */
 export function countDeferral(recipients: StoredRecipient[], deferrals: number): StoredRecipient[] {
   return recipients.map((each) => (isWaiting(each) ? { ...each, deferrals: deferrals + 1 } : each))
 }
@@ -32,7 +32,7 @@ export function unknownRecipients({ recipients }: Recipients): StoredRecipient[]
   )
 }
 
-/** The recipients of a retry whose email the server refused for all of them. */
+/** The recipients of a retry in which the server refused the email for every recipient. */
 export function refuseTried(
   { recipients }: Recipients,
   { provider_code: code, message }: { provider_code: string | null; message: string },

@@ -150,7 +150,7 @@ async function lookUp(
   job: MessageJob,
   { status }: MessageToSend,
 ): Promise<Decision> {
-  // The job has a reference because an operator resolved it with one.
+  // An operator resolved the job as sent, and entered this reference.
   if (job.call.reference !== null)
     return settleAccepted(job, 'email', { ...SENT, provider_reference: job.call.reference })
   if (status === 'sending') return markUnknown(job, 'the worker was lost while it sent the email')

@@ -164,7 +164,7 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
 }
 
 /**
- * Applies an inbound SMS. If it is a reply, the tenant of the message to which it replies may read it. An opt-out or
+ * Applies an inbound SMS. If the SMS is a reply, the tenant of the original message may read it. An opt-out or
  * opt-in keyword applies to each tenant that wrote from the receiving number to the sender. If no tenant did, the
  * notification is parked, because an earlier message may not be settled yet.
  */

@@ -55,7 +55,7 @@ export function finalDecision(channel: Channel, ids: MessageIds, message: Messag
     case 'sent':
     case 'delivered':
     case 'undelivered':
-      // The recipients in `lost` belong to a retry whose worker was lost: they become unknown.
+      // For the recipients in `lost`, a worker began a retry and did not settle it: their outcome becomes unknown.
       return lost.length === 0
         ? done({ reference })
         : done({ reference, effects: messageEffects(ids, { reported: 'sent', ...recipientsUpdate(lost) }) })

@@ -1,4 +1,5 @@
-// Shared by email and SMS: a message begins once, and each outcome is settled.
+// Shared by email and SMS. A message begins when its row is marked as `sending`, before the call to its provider. A
+// message that has begun is sent again only after it was settled as not sent, or to its deferred recipients.
 import type { Channel } from '#core/addresses.ts'
 import { createBatcherPerPool } from '#core/batch.ts'
 import { SealError } from '#core/secrets.ts'

@@ -117,7 +117,7 @@ async function search(
     const { from, to, body } = openSms(context, job, message)
     const lookup = await provider.searchSms({ from, to, body, since_s })
     if (lookup.kind !== 'done') return lookup
-    // Read after the list: every message in the list had begun before, so its row is found.
+    // The rows are read after the list. Every listed message had begun before, so its row is among them.
     const number = message.recipients[0]!.address
     const others = await findSmsToSameNumber(context.sql, { ...idsOf(job), number, since_s })
     const identified = new Set(others.map(({ reference }) => reference))

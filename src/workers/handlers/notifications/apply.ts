@@ -168,8 +168,8 @@ async function parkDuplicate(
 
 /**
  * Parks a notification until an operator retries or discards its job, and opens a drift of its row. `counts_attempt`:
- * whether an attempt counts although the provider did not answer the comparison. If it counts, the attempts of the job
- * stay used up: the next attempt only compares, and does not run the handler.
+ * whether this attempt counts even if the provider does not answer the comparison. It must count for a job whose
+ * attempts are used up: otherwise the next attempt would run the handler again, and not only repeat the comparison.
  */
 export function parkAsDrift(
   context: WorkerContext,

@@ -47,7 +47,8 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   const { sql, processor } = context
   const { tenant_id, call } = job
   const { payment_id } = job.payload
-  // A canceled payment needs no hold. The row is only checked if no earlier attempt can have taken effect.
+  // A canceled payment needs no hold. Its row is checked only for a late start, and only if no earlier attempt can have
+  // taken effect.
   const is_late = job.attempt > 1 || job.age_ms > LATE_START_MS
   if (is_late && !call.in_doubt && (await isUnwanted(context, job)))
     return failed(CANCELED, {

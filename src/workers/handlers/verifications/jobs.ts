@@ -34,7 +34,7 @@ const UNREACHABLE = {
   message: 'The identity provider could not be reached.',
 } as const
 
-/** Opens a session, unless a verification was decided manually before the call. */
+/** Opens a session, unless the verification was decided manually before the call. */
 async function create(context: WorkerContext, job: CreateVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
@@ -105,7 +105,7 @@ async function search(
   if (searched.value === null) return { kind: 'done', value: null }
   const { reference } = searched.value
   const found = await findSession(context, reference)
-  // The list contains the session, so this answer does not prove that the session is missing.
+  // The list contains the session, so a fetch that does not find the session proves nothing.
   if (found.kind === 'done' && found.value === null)
     return { kind: 'retry', reason: `the provider lists ${reference} but does not find it` }
   return found

@@ -178,7 +178,10 @@ function FailedLink({ row: { queue, failed_1h } }: { row: QueueRow }) {
   )
 }
 
-/** The wait of the last five minutes, and of the last hour. An arrow marks a difference of half or more. */
+/**
+ * The wait in the last five minutes and in the last hour. An arrow marks an increase by half or more, or a decrease by
+ * a third or more.
+ */
 function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 'p50_ms' | 'p95_ms' }) {
   const [now, hour] = [last_5m[of], last_1h[of]]
   const ratio = now === null || hour === null || hour < 1 ? 1 : now / hour
