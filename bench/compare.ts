@@ -1,5 +1,5 @@
-// Compares programs, such as the product and its floor, on a noisy machine: runs them alternately and compares their
-// medians.
+// Compares programs on a noisy machine, such as the product and its floor, which is a minimal program for the same
+// work: runs them alternately and compares their medians.
 import type { Load } from './load.ts'
 
 /** The figures of a run. `cpu` has no median: it is taken from the run with the median `cpu_us`. */

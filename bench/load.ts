@@ -189,7 +189,7 @@ async function drive(
   }
 }
 
-/** The start of the body and the end of the answer; null while the answer is incomplete. */
+/** The positions at which the body starts and the answer ends; null while the answer is incomplete. */
 function answerEnd(bytes: Buffer): { body: number; total: number } | null {
   const head = bytes.indexOf(HEAD_END)
   if (head === -1) return null

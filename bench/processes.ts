@@ -100,7 +100,7 @@ function rssMb(pid: number): number {
   }
 }
 
-/** Node's flags and environment for this file in the scripts of package.json. */
+/** The flags of Node and the environment with which a script of package.json starts this file. */
 function asPackaged(file: string): { flags: string[]; env: Record<string, string> } {
   const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>

@@ -6,7 +6,7 @@ export type Row = {
   name: string
   measured: number
   unit: Unit
-  /** The figure to compare with: measured in the same run, or the figure of a peer, for comparison only. */
+  /** The figure to compare with: measured in the same run, or the figure of another product. */
   floor: { name: string; value: number } | null
   bar: { text: string; met: boolean } | null
   /** For a `cost`: microseconds by program. */

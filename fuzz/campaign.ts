@@ -35,13 +35,13 @@ const NOTIFIERS = [stripeNotifier, twilioNotifier, emailNotifier]
 
 type Property = {
   name: string
-  /** Number of cases per round, relative to that of a route. */
+  /** The number of cases per round, as a multiple of the number for a route. */
   share: number
   cases: Arbitrary<any>
   holds: (value: any) => Promise<void>
 }
 
-/** A round with this many requests per operation runs complete floods. A smaller round runs a share of them. */
+/** A round with this many cases per route sends all requests of a flood. A smaller round sends a share of them. */
 const RUNS_OF_FULL_FLOODS = 40
 
 const FLOOD = 'a flood of '

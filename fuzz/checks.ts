@@ -37,7 +37,7 @@ export function problemsWith(target: Target, route: DocumentedRoute, exchange: E
     report("the answer shows another tenant's record")
   if (REVEALING.test(text) && !REVEALING.test(decoded(request_text))) report('the answer reveals internals')
 
-  // A mutated path may lead to another host or to a page, whose answers are not JSON.
+  // A mutated path may lead to a page or to another host. The answer is then not JSON.
   const is_other_document = status < 400 && body === undefined
   if (is_other_document) return isOn(route, sent.target) ? [...problems, 'the answer is not JSON'] : problems
   if (headers.get('x-request-id') === undefined) report('the answer has no x-request-id')

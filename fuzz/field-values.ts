@@ -73,7 +73,7 @@ const FIELD_VALUES: FieldValues = {
     maxLength: 5,
   }),
   schema: constantFrom(...SCHEMAS),
-  // Not the name of an existing template, which would have to be created for each request.
+  // No existing template: a placeholder for one would first create it.
   template: constantFrom(null, null, null, 'nobody'),
   variables: constant(null),
   send_at: constantFrom(null, new Date(Date.now() + 86_400_000).toISOString()),

@@ -14,7 +14,7 @@ const AUTHORIZED_MINOR = 100_000
 export const UNREACHABLE_URL = 'http://127.0.0.1:9/hook'
 const PREFER_WAIT = { prefer: 'wait=10' }
 
-/** Fields of the tenant's payments, customers, and all other records. */
+/** Additional fields of the tenant's payments, of its customers, and of all other records (`record`). */
 export type FixtureFields = {
   payment?: Record<string, unknown>
   customer?: Record<string, unknown>
@@ -177,7 +177,7 @@ function payoutCreators(context: Context): Creators {
   }
 }
 
-/** Messages, and what they were sent from and to. */
+/** Messages, their senders and their recipients. */
 function messageCreators(context: Context): Creators {
   const { client, record, find } = context
   const message = async (channel: Channel, content: object): Promise<any> => {

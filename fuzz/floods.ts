@@ -12,7 +12,7 @@ export type Flood = {
   name: string
   /** Number of concurrent requests. */
   requests: number
-  /** Texts of refusals for this queue. */
+  /** Matches the error texts of requests that are refused because the queue is full. */
   full: RegExp
   /** Other allowed statuses besides 2xx, 429 and 503. */
   ignored_statuses?: number[]

@@ -232,7 +232,7 @@ function fieldMutation(names: string[]): Arbitrary<Mutation> {
   )
 }
 
-/** Replaces one value of a JSON object by this token. Returns other JSON unchanged. */
+/** Replaces a value of a JSON object by this token. `at` selects the value. Returns other JSON unchanged. */
 function inside(json: string, at: number, token: string): string {
   // An earlier mutation may have made the text invalid JSON.
   const value = parsed(json)
@@ -246,7 +246,7 @@ function inside(json: string, at: number, token: string): string {
 /** A header injection, if the text becomes a header. */
 const headerInjection = constantFrom('\r\n', '\n', '\r').map((end) => `${end}${INJECTED}: 1${end}`)
 
-/** Inserts this piece into each string of the JSON. */
+/** Inserts this piece into each string of the JSON, at an index that `at` selects. */
 function broken(json: string, at: number, piece: string): string {
   const insert = (text: string) =>
     text.slice(0, at % (text.length + 1)) + piece + text.slice(at % (text.length + 1))

@@ -117,7 +117,7 @@ function pathFor({ method, path }: DocumentedRoute): Arbitrary<string> {
   if (!path.includes('{')) return constant(path)
   const [, names] = Object.entries(FIXTURES_BY_PATH).find(([prefix]) => path.startsWith(prefix)) ?? []
   const own = names?.map((name) => `@{${name}}`) ?? paymentsFor(method, path)
-  // An id in capitals is the same id. A key in capitals is another key.
+  // An id is also sent in capitals, which is the same id. A key in capitals would be another key.
   const ids = path.includes('{key}')
     ? own
     : [...own, ...own, NONEXISTENT_ID, ...own.slice(0, 1).map((id) => id.replace('@{', '@{upper.'))]

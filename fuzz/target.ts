@@ -25,7 +25,7 @@ const QUIET_MS = 150
 /** Variables of a fuzzed system: short timeouts, no message limits, and email webhooks. */
 export const FUZZED_VARIABLES = {
   REQUEST_TIMEOUT_MS: '2000',
-  // Deliveries fail at once, after one attempt.
+  // A delivery has one attempt, which fails at once because no server listens at the URL.
   WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8',
   WEBHOOK_RETRY_SCHEDULE_S: '0',
   MESSAGES_PER_MINUTE: '1000000',
@@ -168,7 +168,7 @@ async function injectedHeaders(inbox: Provider): Promise<string[]> {
     .map((head) => `an email with an injected header: ${head}`)
 }
 
-/** A running system. Its lists show its stored data. No other client may use the tenants of the keys. */
+/** A running system. Its stored data is read from its lists. No other client may use the tenants of the keys. */
 export async function runningTarget(options: {
   url: string
   key: string
@@ -208,7 +208,7 @@ export async function runningTarget(options: {
     webhooks: webhooks_url === undefined ? null : { url: webhooks_url.replace(/\/+$/, ''), secrets },
     short_timeout: false,
     async stored() {
-      // A refund in progress is not visible. Two equal reads count as settled.
+      // A refund in progress is not visible. The work counts as done when two successive reads are equal.
       for (let before = await readLists(); ;) {
         await sleep(QUIET_MS)
         const now = await readLists()

@@ -30,7 +30,7 @@ export type Scenario = {
   /** Random numbers for reads that run concurrently with other calls. */
   reads: Random
   clients: Client[]
-  /** Index of the client that sends first. Without an answer the next client sends. */
+  /** Index of the client that sends first. If there is no answer, the next client repeats the request. */
   first_client: number
   processor: Provider['control']
   provider: (name: ProviderName) => Provider
@@ -200,7 +200,7 @@ function isSendFailure(body: Answer['body']): boolean {
   return SEND_FAILURES.has(body?.error?.code as string)
 }
 
-/** Repeats a POST with the same key while the answer is missing, a 202 or a 503. */
+/** Repeats a POST with the same key while there is no answer, or the answer is a 202 or a 503. */
 export async function postUntilFinal(
   scenario: Scenario,
   path: string,
@@ -238,7 +238,7 @@ export async function postUntilFinal(
   }
 }
 
-/** Sends one request with the client of this index. Returns null without an answer. */
+/** Sends one request with the client of this index. Returns null if there is no answer. */
 export async function sendOnce(
   { record, clients }: Scenario,
   client_index: number,

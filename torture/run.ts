@@ -27,7 +27,10 @@ const MIN_REQUESTS_PER_SCENARIO = 4
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
 const WAKE_UPS_WINDOW_MS = 500
-/** Maximum number of jobs that a worker claims without a wake-up during `WAKE_UPS_WINDOW_MS`, of about forty claims. */
+/**
+ * Maximum number of jobs that a worker may claim without a wake-up during `WAKE_UPS_WINDOW_MS`. In this time a worker
+ * claims about forty jobs.
+ */
 const MAX_DIRECT_CLAIMS = 2
 
 export type RunOptions = {

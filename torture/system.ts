@@ -180,7 +180,7 @@ function systemVariables({
     AUDIT_EVERY_S: '20',
     RECONCILE_EVERY_S: '5',
     RECONCILE_AFTER_S: '10',
-    // A silent SMTP server blocks each connection for a minute.
+    // Many connections, because a silent SMTP server blocks each connection for a minute.
     SMTP_CONNECTIONS: '50',
     WEBHOOKS_URL: webhooks_url,
     EMAIL_WEBHOOK_SECRET: email_secret,
@@ -191,7 +191,10 @@ function systemVariables({
   }
 }
 
-/** Starts a proxy for each provider. `addresses`: those of the provider, with the proxy for the API that Sluice calls. */
+/**
+ * Starts a proxy for each provider. `addresses`: the addresses of each provider, with the proxy's address in place of
+ * that of the API that Sluice calls.
+ */
 async function wireProviders(
   providers: Map<ProviderName, Provider>,
   wired: (url: string) => Promise<Proxy>,

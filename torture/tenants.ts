@@ -11,7 +11,7 @@ import type { Receivers } from './events/receivers.ts'
 
 export type ProcessorCall = (path: string, params: Record<string, string>) => Promise<{ id: string }>
 
-/** Creates tenants. `clientsOf`: a client of each API with this key. */
+/** Creates tenants. `clientsOf` returns clients with this key, one for each API. */
 export function createTenants(sql: Sql, receivers: Receivers, clientsOf: (key: string) => Client[]) {
   const followers: Follower[] = []
   let tenants = 0
@@ -47,8 +47,8 @@ export function createOtherApplication({ url, api_key }: Provider): ProcessorCal
         headers: { authorization: `Bearer ${api_key}`, 'idempotency-key': key },
         body: new URLSearchParams(params),
       }).catch(() => undefined)
-      // An answer may be lost after its effect, so the same key is repeated. An error is replayed for the same key,
-      // so the key then changes.
+      // A call may have an effect although its answer is lost, so it is repeated with the same key. An error would be
+      // replayed under that key, so the key changes after an error.
       if (response?.ok === false) key = randomUUID()
       return (
         response?.ok === true && (await (response.json() as Promise<{ id: string }>).catch(() => undefined))

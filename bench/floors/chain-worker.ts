@@ -69,7 +69,7 @@ async function payOut({
   if (outcome.kind !== 'done') throw new Error(`the provider did not pay out: ${outcome.kind}`)
   const { reference } = outcome.value
   await sql.begin(async (tx) => {
-    // A notification may have arrived before.
+    // A notification of this payout may already have changed its status.
     await tx`
       update floor_payouts set status = case status when 'pending' then 'processing' else status end, reference = ${reference}
       where id = ${payout_id}`

@@ -11,7 +11,10 @@ import { requireEnv, serve } from './serve.ts'
 const IN_FLIGHT = Number(requireEnv('WORKER_CONCURRENCY'))
 const TWILIO = 'https://api.twilio.com'
 
-/** The SDK has no option for another host. Node's agent keeps connections alive and opens as many as needed. */
+/**
+ * Sends the SDK's requests to the emulator, because the SDK has no option for another host. Node's agent keeps
+ * connections alive and opens as many as needed.
+ */
 class EmulatorClient extends RequestClient {
   override request<T>(options: RequestClient.RequestOptions<T>) {
     return super.request<T>({ ...options, uri: options.uri.replace(TWILIO, requireEnv('TWILIO_API_BASE')) })

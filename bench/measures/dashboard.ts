@@ -21,7 +21,7 @@ import type { Measure } from './measure.ts'
 
 /** A page must render within a second in the browser. */
 const PAGE_MS = 1_000
-/** Users of the dashboard, each with a page that refreshes and with the stream of operations. */
+/** Number of simulated users. Each has a page that refreshes, and reads `/api/ops/stream`. */
 const VIEWERS = 5
 const REFRESH_INTERVAL_MS = 5_000
 /** The measured time, long enough to request each page at least once. */
@@ -168,7 +168,7 @@ async function signIn(url: string): Promise<string> {
     .join('; ')
 }
 
-/** The address of each page, and its requests. */
+/** For each page: its address, and the requests that the page sends. */
 async function pagesOf(sql: Sql): Promise<Record<string, { address: string; requests: string[] }>> {
   const [payment] = await sql<{ id: string; tenant_id: string }[]>`
     select id, tenant_id from payments where tenant_id = (

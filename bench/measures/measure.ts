@@ -16,7 +16,7 @@ export type Measure = {
 /** Requests per second of the better of Medusa 2.21 and Vendure 3.7, measured on another day. For comparison only. */
 const PEER_RATES = { create_customer: 264, list: 491, authorize: 82, capture: 110 }
 
-/** The rate of the better peer, for comparison. */
+/** The rate of the better of the two other products, for comparison. */
 export function peer(work: keyof typeof PEER_RATES): { name: string; value: number } {
   return { name: 'the better peer, on another day', value: PEER_RATES[work] }
 }

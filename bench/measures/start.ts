@@ -8,7 +8,7 @@ import { npmStart } from '../npm-start.ts'
 import { below, info, type Row } from '../table.ts'
 import type { Measure } from './measure.ts'
 
-/** An idle system is measured for this long. `REST_MS`: the pause before, in which the work after a start ends. */
+/** An idle system is measured for this long, after a pause of `REST_MS` in which the work of the start ends. */
 const IDLE_MS = 60_000
 const REST_MS = 30_000
 const SERVERS = ['postgres', 'redis-server', 'valkey-server']

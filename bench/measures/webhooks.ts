@@ -115,7 +115,7 @@ async function unknownPaymentEvent(system: System): Promise<Events> {
   return () => example.replaceAll(id, `pi_${freshKey()}`)
 }
 
-/** Events of one of our authorized payments, without a change. */
+/** Events that change nothing, about one of our authorized payments. */
 async function redundantEvent(system: System): Promise<Events> {
   await using api = await system.startProduct('api')
   await using worker = await system.startProduct('worker')

@@ -18,7 +18,7 @@ export type Notifier = {
   trusted: boolean
   /** All kinds of requests to its route. */
   cases: Arbitrary<Notice>
-  /** The headers that sign these bytes for this URL and time (Unix seconds). */
+  /** The headers that sign these bytes for this URL and time (Unix seconds). `twice`: with a repeated signature. */
   sign: (bytes: Buffer, how: { url: string; secret: string; t: number; twice: boolean }) => Headers
   /** The header with the signature. */
   header: string

@@ -60,7 +60,7 @@ function objectOf(type: string): EventObject {
   return { object: 'account', ids: ['acct_fuzz'], statuses: ['x'] }
 }
 
-/** Metadata that marks an object as ours, as nonexistent, or as another tenant's. */
+/** Metadata of an object: none, or ids of this tenant's records, of another tenant's records, or of no records. */
 const METADATA: Record<string, string>[] = [
   {},
   {

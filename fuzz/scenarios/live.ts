@@ -68,7 +68,7 @@ async function performMove(
   const move = moves[name]!
   if (move.by === 'provider') {
     const reference = referenceOf?.(resource) ?? null
-    // The provider refuses moves that its state does not allow.
+    // The provider refuses a move that the state of its object does not allow. Such a refusal is not a problem.
     if (reference !== null)
       await target[provider ?? 'processor']
         ?.control('POST', move.path(reference), { status: move.status })

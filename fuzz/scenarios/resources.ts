@@ -145,7 +145,7 @@ const verifications: ResourceModel = {
       by: 'tenant',
       path: () => '/v1/compliance/kyc',
       body: ({ subject_type, subject_id }) => ({ subject_type, subject_id }),
-      // The subject may have another verification or be deleted.
+      // The request may be refused, because the subject has another verification or is deleted.
       allowedStatuses: ({ status }) =>
         ['pending', 'requires_input', 'processing'].includes(status) ? [409, 422] : [201, 409, 422],
     },

@@ -60,8 +60,8 @@ export async function expireLease({ sql }: Deployment, { payment_id }: Authorize
 }
 
 /**
- * The worker and the outcome of each attempt at the capture; null: unknown. Attempts that a busy worker has returned
- * are omitted.
+ * The worker and the outcome of each attempt at the capture; null: no outcome was recorded. Omits attempts after
+ * which the worker returned the job to the queue without a call.
  */
 export async function captureAttempts(
   { sql }: Deployment,

@@ -126,7 +126,7 @@ async function resultOf(running: Promise<unknown>): Promise<unknown> {
 async function insertRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<CrossedRow> {
   const [tenant_id, id, job_id, lease_token] = [newId(), newId(), newId(), newId()]
   await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
-  // The amounts are sufficient for anything that a step posts or frees.
+  // The amounts are sufficient for anything that a step posts or releases.
   await sql`
     insert into ledger_accounts (tenant_id, currency, name, balance_minor, reserved_minor)
     values (${tenant_id}, 'USD', 'available', 1000000, 100000), (${tenant_id}, 'USD', 'processor_clearing', 0, 0)`

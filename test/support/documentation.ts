@@ -44,7 +44,7 @@ export function schemaOf(document: any, route: DocumentedRoute, status: number):
   )
 }
 
-/** The schemas to which a schema refers, directly or indirectly, by name. */
+/** The schemas to which a schema refers directly or indirectly. The keys are their names. */
 function usedBy(schema: object, schemas: Record<string, object>): Map<string, object> {
   const used = new Map<string, object>()
   const open: object[] = [schema]

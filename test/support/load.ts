@@ -30,7 +30,7 @@ export async function pay(client: Client, key = freshKey()): Promise<CapturedPay
   return { key, payment_id, amount_minor, answers }
 }
 
-/** Repeats a request that gets no response, a 202 or a 503. A 503 must have `retry-after`. */
+/** Repeats a request while its response is missing or is a 202 or a 503. A 503 must have `retry-after`. */
 async function postUntil(status: number, answers: number[], send: () => Promise<Answer>): Promise<Answer> {
   const deadline = performance.now() + TIMEOUT_MS
   for (;;) {

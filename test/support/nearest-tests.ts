@@ -7,13 +7,16 @@ import { promisify } from 'node:util'
 
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([#.][^'"]+)['"]/g
 const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx}'
-/** Tests of complete systems or browsers. Such a test runs only if its own file changes, with few other tests. */
+/**
+ * Slow tests, of complete systems or browsers. Such a test runs only if its own file has changed, and few other test
+ * files have changed.
+ */
 const SLOW = /^test\/(?:crash-|browser-|adding-a-|fuzz|torture\.|scripts|sdk-package|startup|supervisor)/
-/** If more test files than these change, the slow ones among them are not run. */
+/** If more test files than this have changed, none of the slow tests among them runs. */
 const MAX_CHANGED_TESTS = 3
-/** A change of more files affects more tests than can be selected. */
+/** If more files than this have changed, no tests are selected. */
 const MAX_CHANGED_FILES = 40
-/** Tests of files whose behavior is visible only far from them, or that are not imported. */
+/** The tests of files whose tests cannot be found by imports: the distance is too long, or nothing imports the file. */
 const TESTS_OF: [files: RegExp, tests: string[]][] = [
   [
     /^src\/workers\/handlers\/(?:create|change|calls|absence)\.ts$/,

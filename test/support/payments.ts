@@ -111,7 +111,10 @@ export async function effectsOf({ provider }: World, payment_intent: string): Pr
   return await provider('stripe').effects({ payment_intent })
 }
 
-/** Opens a drift: the processor has captured one minor unit less. The drift stays open while no reconciliation runs. */
+/**
+ * Opens a drift of the payment, as if the processor had captured one minor unit less than Sluice has stored. The drift
+ * stays open while no reconciliation runs.
+ */
 export async function drift({ sql, tenant_id }: World, payment_id: string): Promise<void> {
   const found = await findRowSnapshot(sql, { tenant_id, resource: 'payment', resource_id: payment_id })
   const { ours, since } = found!

@@ -70,8 +70,8 @@ export function createBrowser(url: string, address = freshAddress()): Browser {
 }
 
 /**
- * Creates a user with the password `PASSWORD`, and with a role also the membership of a tenant. Default: the world's
- * first tenant.
+ * Creates a user with the password `PASSWORD`. With `role`, the user becomes a member of the tenant. Default of
+ * `tenant_id`: the world's first tenant.
  */
 export async function createPerson(
   { sql, tenant_id: first }: World,

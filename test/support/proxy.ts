@@ -6,8 +6,8 @@ export type Proxy = {
   /** `url` of the server, with the proxy's address in place of the server's. */
   url: string
   /**
-   * Withholds answers. On each connection, it begins with the first request that contains one of `texts`: the server
-   * processes this request and later ones, and the client gets no response. Without texts: ends the connections whose
+   * Withholds the answers on each connection from the first request that contains one of `texts`: the server processes
+   * this request and later ones, and the client gets no response. Without texts: ends the connections whose
    * answers are withheld, and passes answers again.
    */
   withholdAnswersTo(...texts: string[]): void

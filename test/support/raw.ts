@@ -20,7 +20,7 @@ export async function sendBytes(
     const socket = connect(Number(port), hostname)
     const stop = meanwhile?.(socket)
     socket.on('data', (chunk) => chunks.push(Buffer.from(chunk)))
-    // A connection reset after the response counts as its end.
+    // If the connection is reset after the response, the response counts as complete.
     socket.on('error', () => {})
     socket.on('close', () => {
       stop?.()

@@ -47,7 +47,7 @@ export function jsonHeaders(world: World): Record<string, string> {
 type Expected = { status?: number; headers?: Record<string, string>; routes?: string[]; param?: string }
 
 /**
- * The `test` of a file whose tests share a customer, and an API without a worker. `accepted` returns the bodies that
+ * The `test` of a file whose tests share a customer and an API without a worker. `accepted` returns the bodies that
  * the API did not refuse as expected: see `notRefused`.
  */
 export function testRefusals() {
@@ -66,8 +66,9 @@ export function testRefusals() {
 }
 
 /**
- * Sends each body to each route. Returns the bodies that were not refused with `status`, with a complete error that
- * names `param` (default: any), and without a stored change. `customer_id` fills the paths.
+ * Sends each body to each route. A body is refused as expected if the answer has `status` and a complete error that
+ * names `param` (default: any), and nothing was stored. Returns the other bodies, with their routes and answers.
+ * `customer_id` fills the paths.
  */
 async function notRefused(
   world: World,

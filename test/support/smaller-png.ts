@@ -50,7 +50,7 @@ function chunk(type: string, data: Buffer): Buffer {
   return Buffer.concat([length, named, sum])
 }
 
-/** Removes the row filters. `pixel`: bytes per pixel (PNG, section 9). */
+/** Removes the row filters (PNG, section 9). `bytes`: bytes per row. `pixel`: bytes per pixel. */
 function unfiltered(data: Buffer, bytes: number, pixel: number): Buffer[] {
   const rows: Buffer[] = []
   let above = Buffer.alloc(bytes)

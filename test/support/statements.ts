@@ -275,8 +275,8 @@ type ReferenceWithoutTenant = { table: string; part: string }
 
 /**
  * Returns a statement's references to tenants' `tables` that neither name the tenant nor are allowed. A reference names
- * the tenant if its part of the statement (CTE, sub-query, branch of a union) compares its `tenant_id` or, in an
- * insert, writes it.
+ * the tenant if its part of the statement (CTE, sub-query, branch of a union) compares the table's `tenant_id` or, in
+ * an insert, writes this column.
  */
 export function referencesWithoutTenant(
   statement: string,

@@ -54,8 +54,8 @@ export type WorldOptions = {
 }
 
 /**
- * The `test` of a file whose tests share a world: a world with these options, or the world that the function creates. The
- * world, and the `client` of its first tenant, start with the first test that uses them.
+ * The `test` of a file whose tests share a world. The world is created with `options`, or by the function `create`,
+ * for the first test that uses the world or the `client` of its first tenant.
  */
 export function testIn(options?: WorldOptions): WorldTest
 export function testIn<W extends World>(create: () => Promise<W>): WorldTest<W>

@@ -1,4 +1,4 @@
-// `npm run sdk` generates the files of the SDK and of the dashboard's pages from the routes in this folder. With
+// `npm run sdk` generates the files of the SDK and of the dashboard's pages from the routes in `src/`. With
 // `--check`, it writes nothing and fails if a file is out of date.
 import { glob, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'

@@ -40,7 +40,7 @@ function endpointSpecs(
   ]
 }
 
-/** Creates the endpoints and registers them with the receivers. Repeats requests without an answer. */
+/** Creates the endpoints and registers them with the receivers. Repeats requests that get no answer. */
 export async function registerEndpoints(
   receivers: Receivers,
   clients: Client[],

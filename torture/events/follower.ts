@@ -22,7 +22,7 @@ const PAGE = 100
 const WAIT_S = 10
 const RETRY_DELAY_MS = 250
 
-/** Reads the feed from each API in turn, and repeats reads without an answer. */
+/** Reads the feed from each API in turn. If a read fails, the next API is read from the same position. */
 export function followFeed(clients: Client[], tenant_id: string): Follower {
   const seen: ReceivedEvent[] = []
   const problems: Problem[] = []

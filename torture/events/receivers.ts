@@ -30,7 +30,7 @@ export type Arrival = {
   event_id: string
   /** When the head of the request arrived. */
   at: number
-  /** When a 2xx answer was sent; null without one. */
+  /** When a 2xx answer was sent; null if none was sent. */
   accepted_at: number | null
 }
 
@@ -108,7 +108,8 @@ export async function startReceivers(random: Random): Promise<Receivers> {
   function check(arrival: Arrival, { headers, method }: IncomingMessage, body: string): void {
     const { endpoint, event_id } = arrival
     const registered = endpoints.get(endpoint)
-    // If the answer with a secret was lost, requests that were signed with that secret may still be in transit.
+    // If the answer with a secret was lost, requests that were signed with that secret may still be in transit. Their
+    // signatures are not checked.
     const judged = registered !== undefined && performance.now() >= registered.verified_from
     const signed = registered?.secrets.some((secret) => verifies(secret, headers, body)) === true
     if ((judged && !signed) || method !== 'POST')

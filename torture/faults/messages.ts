@@ -10,11 +10,11 @@ import { requestMessage } from './requests.ts'
 import type { Fault } from './fault.ts'
 import { findPerformer } from './processes.ts'
 
-/** Number of later keywords: half of them opt out, the others opt in. */
+/** Number of keywords that are processed late: half of them opt out, the others opt in. */
 const LATE_KEYWORDS = 6
 /**
- * Twilio does not recognize these keywords. Otherwise Twilio would block the message between the opt-out and the
- * opt-in.
+ * Keywords that Sluice recognizes and Twilio does not. Otherwise Twilio would block the message that each number gets
+ * between its two keywords.
  */
 const [OPTS_OUT, OPTS_IN] = ['Stop.', 'Start.']
 /** In lenient runs notifications may be processed late, so the time limit is long. */

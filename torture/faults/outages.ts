@@ -18,7 +18,7 @@ const FAILURES = ['drop_before', 'drop_after', 'html_503', 'rate_limited_429']
 /** The jobs make at least this many attempts more than their `max_attempts`. */
 const EXTRA_ATTEMPTS = 2
 const FOREIGN_PAYMENTS = 20
-/** Maximum number of lookups per object. A single lookup shows that the object belongs to another application. */
+/** Maximum number of lookups per object. One shows that it belongs to another application; one more is allowed. */
 const MAX_LOOKUPS = 2
 
 export const OUTAGE_FAULTS: Fault[] = [

@@ -25,7 +25,10 @@ export async function resumeCalls({ sql }: System): Promise<void> {
   for (const queue of CALLING_QUEUES) await resumeJobs(sql, { queue })
 }
 
-/** Finds calls that started too late after all queues were paused at `paused_ms`. The pause must still be active. */
+/**
+ * Finds calls that started more than a second after all queues were paused at `paused_ms`. The pause must still be
+ * active.
+ */
 export async function callsAfterPause({ provider }: System, paused_ms: number): Promise<Problem[]> {
   const until_ms = Date.now()
   const since_ms = paused_ms + PAUSE_TAKES_EFFECT_MS

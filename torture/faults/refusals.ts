@@ -50,7 +50,7 @@ async function refuse(system: System, random: Random): Promise<Problem[]> {
       select job_id from idempotency_keys
       where tenant_id = ${tenant_id} and key = any(${calls.map(({ key }) => key)}::text[])`
     jobs = found.map(({ job_id }) => job_id)
-    // Some calls succeed: an earlier attempt with a lost answer has taken effect.
+    // Some calls have taken effect in an earlier attempt whose answer was lost. Their jobs succeed.
     await until('the outcome of each call is unknown', async () => {
       const unknown = await sql`
         select from jobs where id = any(${jobs}::uuid[]) and (state = 'unknown' or finished_at is not null)`

@@ -69,7 +69,8 @@ async function restart(worker: Member, env: Record<string, string>): Promise<voi
 async function advanceClockByDay(system: System, random: Random): Promise<Problem[]> {
   const { control } = system.provider('stripe')
   try {
-    // Late notifications would be sent on the next day of the processor's clock, outside its event list.
+    // No notification may be lost: the processor dates its event a day ahead, so the reconciler, which reads the event
+    // list only up to the present, would not find it.
     return await withPromptNotifications(system, () => lookUpAfterDay(system, random))
   } finally {
     system.wires.provider('stripe').withholdAnswersTo()

@@ -67,7 +67,10 @@ export const VERSION_FAULTS: Fault[] = [
   },
 ]
 
-/** The API returns to this version at the end. The worker still runs, to finish the jobs of the next version. */
+/**
+ * At the end the API runs the current version again. The worker of the next version still runs, to finish that
+ * version's jobs.
+ */
 async function runTwoVersions(system: System, random: Random): Promise<Problem[]> {
   const { apis, workers, root, sql } = system
   const next = await patchedCopy(root, NEXT_VERSION)

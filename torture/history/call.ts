@@ -54,7 +54,7 @@ export type Call = {
   start: number
   /** Number of the API, from 1; 0: the processor. */
   api: number
-  /** Null without an answer or after a 5xx: the call may take effect at any time after its start, or never. */
+  /** Null if there is no answer, or a 5xx: the call may take effect at any time after its start, or never. */
   answer: { end: number; result: CallResult } | null
 }
 

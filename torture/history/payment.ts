@@ -40,7 +40,7 @@ export function paymentMachine(payment: Payment): Machine<State> {
   }
 }
 
-/** The states that the processor and the workers may lead to at any time. */
+/** The states that may follow at any time, because the processor or a worker finishes a change in progress. */
 function spontaneousSteps({ changes, amount_minor }: Payment, state: State): State[] {
   const { status, marks } = state
   const after: State[] = []
@@ -81,7 +81,7 @@ function spontaneousSteps({ changes, amount_minor }: Payment, state: State): Sta
   return after
 }
 
-/** The state after a request was accepted; null if the guard refuses it. */
+/** The state after the change with this index was accepted; null if it is not possible in this state. */
 export function afterAcceptance(payment: Payment, state: State, nth: number): State | null {
   const change = payment.changes[nth]!
   const { status, marks } = state

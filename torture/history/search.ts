@@ -7,7 +7,7 @@
  */
 export type Step<S> = { reads: boolean; next: (state: S) => S | null }
 
-/** A call whose steps happen in order between `start` and `end`. An optional span may never happen. */
+/** A call whose steps happen in order between `start` and `end`. An optional span may be left out. */
 export type Span<S> = { start: number; end: number; optional: boolean; steps: Step<S>[] }
 
 export type Machine<S> = {

@@ -128,7 +128,7 @@ function finalView({ op }: Write, view: PaymentView | undefined): PaymentView | 
   return op === 'refund' || is[op] ? view : undefined
 }
 
-/** The context of a refusal is read after the guard has refused the request. */
+/** A step of its own: the context of a refusal is read after the request was refused. */
 function refusalStep(payment: Payment, { amount_minor }: Write, { refusal }: CallResult): Step<State> {
   const { code, context } = refusal!
   const capturable = (state: State) => viewPayment(payment, state).capturable

@@ -94,7 +94,7 @@ async function toTestAddress(scenario: Scenario, channel: Channel): Promise<void
   )
   const { status, id } = answer.status === 202 ? answer.body : {}
   if (!ends.includes('delivered') || channel === 'sms' || status !== 'unknown' || random.next() < 0.5) return
-  // A delivery is reported only for an email that the server has accepted: the attempt may have failed earlier.
+  // A delivery is reported only if the server has accepted the email: the attempt may have failed before that.
   const query = new URLSearchParams({ to: to(scenario) }).toString()
   const accepted: unknown[] = await scenario.provider('smtp').control('GET', `/messages?${query}`)
   if (accepted.length === 0) return
@@ -124,7 +124,7 @@ async function scheduled(scenario: Scenario, channel: Channel): Promise<void> {
 
 type Item = { status: number; message?: any; error?: any }
 
-/** A batch with one invalid recipient, sometimes with the same text to the same number. */
+/** A batch with one invalid recipient. Sometimes all other messages have the same text and the same recipient. */
 async function batch(scenario: Scenario, channel: Channel): Promise<void> {
   const { random } = scenario
   const invalid_index = random.between(0, 3)
@@ -189,6 +189,6 @@ async function recipientsScenario(scenario: Scenario): Promise<void> {
   const answer = await send(scenario, 'email', body, FINAL_STATUSES.email)
   if (answer.status !== 201) return
   const statuses = (answer.body.recipients as { status: string | null }[]).map(({ status }) => status)
-  // If the server fails, other recipients may be refused and this one may be retried.
+  // If the server fails, it may also refuse other recipients, and the bounced recipient may be retried.
   if (statuses[1] === 'accepted' || !statuses.includes('accepted')) reportUnexpected(scenario, key, answer)
 }

@@ -124,7 +124,10 @@ async function failedDuringCall(scenario: Scenario, amount_minor: number): Promi
   if (status !== 202) await waitForStatus(scenario, payout, status === 200 ? 'failed' : 'paid')
 }
 
-/** An operator fails the payout. The failure waits for the bank's decision, which comes at the same time or later. */
+/**
+ * An operator fails the payout. The failure waits for the bank's decision, which comes at the same time as the
+ * operator's request or later.
+ */
 async function failedByOperator(scenario: Scenario, amount_minor: number): Promise<void> {
   const { random } = scenario
   const payout = await payOut(scenario, amount_minor, 'ba_manual', 'processing')

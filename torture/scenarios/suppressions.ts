@@ -51,7 +51,7 @@ export async function optOutScenario(scenario: Scenario): Promise<void> {
   await expectSuppressed(scenario, 'sms', number)
   if (random.next() < 0.5) return
   await sendInbound(scenario, { from: number, to: from, body: random.pick(OPT_IN) }, false)
-  // The message may be sent or suppressed, because an earlier keyword may be processed later.
+  // The next message may be sent or suppressed, because a keyword that was received earlier may be processed later.
   await send(scenario, 'sms', bodyOf('sms', `${key}-again`, number), [...FINAL_STATUSES.sms, 'suppressed'])
 }
 

@@ -10,7 +10,7 @@ import {
   type CreatedResource,
 } from './steps.ts'
 
-/** Tops up the balance. Returns whether it has succeeded. */
+/** Tops up the balance and waits for the success. Returns false if the outcome of the request is unknown. */
 export async function topUp(scenario: Scenario, amount_minor: number): Promise<boolean> {
   const created = await beginTopUp(scenario, amount_minor, 'src_success', 'succeeded')
   if (created !== null) await waitForStatus(scenario, created, 'succeeded')

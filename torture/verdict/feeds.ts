@@ -23,7 +23,7 @@ const ORDERS = [
   ['refund.created', 'refund.succeeded'],
   ['refund.created', 'refund.failed'],
 ]
-/** Resources whose first event is `created`. */
+/** The types `<resource>.created`. An event of such a type must be the first of its resource. */
 const CREATED_TYPES = new Set(
   RESOURCE_NAMES.filter((resource) => 'created' in resourceOf(resource).events).map(
     (resource) => `${resource}.created`,

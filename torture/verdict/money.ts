@@ -51,8 +51,8 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
 }
 
 /**
- * Payouts that were refused, canceled, failed by an operator or returned must not be paid: no operator forces a failure
- * here.
+ * Payouts that were refused, canceled, failed by an operator or returned must not be paid. Only a forced failure would
+ * be an exception, and no operator forces one here.
  */
 async function paidAfterFailure({ sql, provider }: System): Promise<Problem[]> {
   const payouts = await sql<{ id: string; status: string; at_processor: string | null }[]>`

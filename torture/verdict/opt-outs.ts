@@ -4,7 +4,7 @@ import type { System } from '../system.ts'
 
 export const OVERRULED = 'an opt-out keyword was overruled by an earlier one'
 
-/** Each number belongs to one scenario and so to one tenant. */
+/** Does not compare tenants, because each number belongs to one scenario and so to one tenant. */
 export async function overruledOptOuts({ sql }: Pick<System, 'sql'>): Promise<Problem[]> {
   return await sql<Problem[]>`
     select ${OVERRULED} as problem, w.id, w.kind, w.received_at

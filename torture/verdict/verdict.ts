@@ -30,7 +30,7 @@ export type Verdict = {
   problems: Problem[]
   /** Keys of accepted requests whose work is finished. */
   finished: Set<string>
-  /** Jobs with an unknown outcome. They are looked up and never sent again. */
+  /** Number of jobs with an unknown outcome, except jobs of messages. */
   unknown: number
   histories: Omit<Checked, 'problems'>
   ends: Ends
@@ -50,7 +50,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
     const open = await hasOpenWork(sql, DUE_WITHIN_S, 0)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0 && !(await hasOpenEvents(system))
-    // Compares all events, so it runs last.
+    // This check compares all events, so it runs only when the others have passed.
     if (quiet && (await missingNotifications(system)).missed.length === 0) {
       if (looked_up) return true
       looked_up = true
@@ -160,7 +160,8 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
 }
 
 /**
- * No payment is captured by two jobs, and concurrent refunds do not exceed the captured amount. No refund fails here.
+ * No payment is captured by two jobs, and concurrent refunds do not exceed the captured amount. Refunds of every status
+ * count, because no refund fails here.
  */
 async function duplicateWork({ sql }: System): Promise<Problem[]> {
   const refunds = await sql<Problem[]>`
@@ -183,7 +184,7 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
     select 'a notification was accepted and not applied' as problem, n.id, n.kind, n.state, n.reason, j.state as job
     from notifications n left join jobs j on j.id = n.id
     where n.state not in ('applied', 'ignored')
-      -- Notifications of another application are ignored after five minutes. These arrived later.
+      -- Notifications of another application are parked for five minutes and then ignored. These are still parked.
       and not (n.state = 'parked' and n.reason = 'not_ours' and not exists (
         select from (
           select processor_reference as reference from payments

@@ -1,5 +1,5 @@
-// Fills the roll-up tables to their maximum: two days by the minute and 90 days by the hour, for all queues, names and
-// busy tenants.
+// Fills the roll-up tables to their maximum: two days by the minute and 90 days by the hour, for all queues, names of
+// jobs and busy tenants.
 import postgres from 'postgres'
 import { QUEUES } from '#core/config/queues.ts'
 import { BOUNDS_MS } from '#domain/rollups/histograms.ts'

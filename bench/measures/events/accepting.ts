@@ -17,7 +17,7 @@ const ROUNDS = 21
  * median of all rounds.
  */
 export async function costOfAccepting(system: System): Promise<number> {
-  // Events without a feed: partitioned by week, each partition with both indexes.
+  // The plain table of events has partitions by time, a primary key and two indexes, but no feed.
   await system.sql.unsafe(`
     create schema plain;
     create table plain.events (like events including defaults) partition by range (created_at);

@@ -25,7 +25,10 @@ export type Target = NotifiedSystem & {
   capture: (answer: string) => string
 }
 
-/** `rate`, `count` and the processor time are per completed run, as counted by `work`. */
+/**
+ * `count` is the number of runs that `work` of `untilApplied` returns. `rate` is the number of runs per second until
+ * everything is applied. The processor time is per run.
+ */
 export type CompleteRuns = Pick<Load, 'rate' | 'count' | 'cpu_us' | 'cpu'> & {
   /** Seconds from the last answer until everything is applied. */
   lag_s: number

@@ -77,7 +77,10 @@ function nameOf(clients: number): string {
   return `Payout to paid, ${clients === 1 ? '1 client' : `${clients} clients`}`
 }
 
-/** Each client requests payouts one by one, and waits for the provider each time. The run ends when all are paid. */
+/**
+ * Each client requests payouts one by one, and waits until the provider has accepted each. The run ends when all are
+ * paid.
+ */
 async function pay(side: PayoutSystem, clients: number, seconds: number): Promise<CompleteRuns & Times> {
   const since = new Date().toISOString()
   const figures = await untilApplied(side, true, async () => {

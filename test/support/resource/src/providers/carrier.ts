@@ -7,7 +7,7 @@ const DEADLINE_MS = 15_000
 /** A parcel that the carrier has accepted. `reference` is its tracking number. */
 export type ShippedParcel = { reference: string; parcel_id: string; address: string }
 
-/** The client of the carrier. It has no credentials: each address is one account. */
+/** The client of the carrier. The carrier has no credentials: its URL identifies the account. */
 export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
   const http = openHttp(url)
 

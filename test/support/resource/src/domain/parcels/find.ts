@@ -3,7 +3,7 @@ import type { Sql } from '#core/db.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import type { Parcel } from './parcel.ts'
 
-/** Parcels with the requested jobs, in the order of `requested`. Undefined: the tenant has no such parcel. */
+/** The requested parcels with their jobs, in the order of `requested`. Undefined: the tenant has no such parcel. */
 export async function findParcels(
   sql: Sql,
   requested: RequestedRow[],
