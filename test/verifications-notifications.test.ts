@@ -283,7 +283,7 @@ test('a canceled session of an approved verification is a drift, except after a 
     await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
   const drifts = (await client.get('/v1/reconciliation')).body
   expect(drifts).toMatchObject([
-    { subject_id: canceled.id, detail: 'it is approved here, and canceled at the provider' },
+    { subject_id: canceled.id, detail: 'the verification is approved here and canceled at the provider' },
   ])
 })
 
@@ -331,7 +331,7 @@ test('a verification that is resolved as failed here and verified at the provide
       subject: 'kyc',
       subject_id: id,
       state: 'differs',
-      detail: 'it is rejected here, and verified at the provider',
+      detail: 'the verification is rejected here and verified at the provider',
     }),
   )
 })
