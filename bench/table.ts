@@ -58,7 +58,7 @@ export function info(row: Measurement, floor: Floor | null = null): Row {
 }
 
 /**
- * A row for the processor time per request of all processes together. Unlike a rate, this time hardly depends on the
+ * A row for the CPU time per request, summed over all processes. Unlike a rate, this time hardly depends on the
  * load of the machine.
  */
 export function cost(

@@ -64,9 +64,10 @@ function malformedError(target: Target, { status, body, headers }: RawAnswer): s
   const { code, message, request_id } = errorOf(body)
   const row = ERRORS[code as ErrorCode] as readonly [number, string] | undefined
   if (row === undefined) problems.push(`the error code ${code} is not in the catalogue`)
-  else if (row[0] !== status) problems.push(`${code} has the status ${row[0]}, not ${status}`)
+  else if (row[0] !== status)
+    problems.push(`${code} was answered with the status ${status}: the catalogue has ${row[0]}`)
   const anyRoute = target.document.components.schemas.ErrorAnswer
-  if (anyRoute === undefined) problems.push('the document has no schema of errors')
+  if (anyRoute === undefined) problems.push('the OpenAPI document has no schema of errors')
   if (!/\w/.test(message)) problems.push('the error has no message')
   if (request_id !== headers.get('x-request-id'))
     problems.push("the error's request_id differs from the header x-request-id")

@@ -322,7 +322,7 @@ test('a function that returns a part of a statement is named by a gerund or a no
   expect(names.filter((name) => IMPERATIVE.test(name))).toEqual([])
 })
 
-test('the search for imperative names of fragments finds a verb', () => {
+test('the check of the names of functions that return SQL fragments detects an imperative verb', () => {
   const text =
     'export async function findRows(sql: Sql): Promise<Row[]> {\n}\nfunction storeKeys(\n  { a }: { a: 1 },\n): Fragment {\n}\n'
   expect(fragmentFunctions(text)).toEqual(['storeKeys'])

@@ -151,7 +151,9 @@ test('a connection that closes before a write, or has no error listener, does no
   expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('any other uncaught error ends the process', async ({ onTestFinished }) => {
+test('an uncaught error that is not the loss of a connection to PostgreSQL ends the process', async ({
+  onTestFinished,
+}) => {
   const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
   const env = { DATABASE_URL: await postgresUrl(), THROWS: 'nobody expects it' }
   const process = await startProcess(file, { env, ready: 'it lives' })

@@ -176,7 +176,7 @@ test('a roll-up waits for open transactions, and a roll-up whose lease has expir
     await sql`update recurring_work set lease_token = gen_random_uuid() where name = 'roll-ups'`
     expect(await countJobsForRollups(worker, run!, first!.position, options)).toBeUndefined()
     expect(await countPayments(worker, run!)).toBeUndefined()
-    // The worker dies after its last step. The next run continues from this step.
+    // The worker dies after it has committed a step. The next run continues after this step.
     await sql`update recurring_work set lease_token = null, lease_until = null where name = 'roll-ups'`
   } finally {
     await late`rollback`.catch(() => {})

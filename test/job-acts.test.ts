@@ -433,7 +433,7 @@ test('a notification whose job was discarded is ignored, and a job in the histor
   })
 })
 
-test('jobs are listed newest first, in every state and with any ids', async ({ world }) => {
+test('jobs of every state are listed newest first, whatever the order of their ids', async ({ world }) => {
   // The ids of notifications are not in the order of time. One of the two jobs moves to the history.
   const [older, newer] = ['ffffffff-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000001']
   for (const [id, hours] of [

@@ -260,7 +260,7 @@ test('while a large email is written, only messages of its tenant wait', async (
       'the large email is being written',
       async () => (await countBlocked(world, 'with requests as')) === 1,
     )
-    // These statements take long. Later messages are written together, by the statements after them.
+    // These statements are slow. The messages that arrive meanwhile are written together, by the next statements.
     const first = [sendEmail(busy), sendSms(busy_second)]
     await until(
       'the first messages of the busy tenants are being written',

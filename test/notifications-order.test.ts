@@ -168,7 +168,7 @@ describe('five webhooks in all orders', () => {
   }, 180_000)
 })
 
-describe('a webhook that arrives before our own response', () => {
+describe('a notification that arrives before the response to our call', () => {
   /** Delivers all events of one payment in random order. Waits until each notification has had an attempt. */
   async function deliverAll(world: World, reference: string): Promise<void> {
     const events = shuffled(await listEvents(world, reference))

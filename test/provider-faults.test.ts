@@ -195,7 +195,7 @@ describe.concurrent('a stored error 500 that the processor replays for the key',
     expect(effects.map(({ effect }: any) => effect)).toEqual(['authorize'])
   })
 
-  test('after a refund is resolved by the list of refunds, without a second request', async ({
+  test('is resolved from the list of refunds if the call was a refund, without a second request', async ({
     world,
     client,
   }) => {

@@ -219,7 +219,7 @@ describe('an SMTP conversation', () => {
     },
   )
 
-  test('reports to operators a reply about the login that refuses one of several recipients', async () => {
+  test('reports a reply about the login to operators, even if the reply refuses only one of several recipients', async () => {
     const calls: FinishedCall[] = []
     const observed = openProvider({ onCall: (call) => calls.push(call) })
     const code = '530 5.7.0 relay-user-7 may not send there'

@@ -39,7 +39,7 @@ export type ResourceModel = {
   stateOf: (resource: Resource) => string
   /** The direct successors of each state. */
   next: Record<string, string[]>
-  /** The provider's reference, for providers with moves. */
+  /** The object's id at the provider. Only for resources with `moves`: changes that the emulator makes. */
   referenceOf?: (resource: Resource) => string | null
   /** The provider of the moves. Default: the processor. */
   provider?: 'sms'

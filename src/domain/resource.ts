@@ -63,7 +63,7 @@ export type UnderWay = {
    * that of `open`. Default: open rows with a status in progress.
    */
   eligible_for_lookup?: (sql: Sql | Tx) => Fragment
-  /** Statuses in which the provider works on the row, in addition to the statuses during our calls. */
+  /** Statuses in which the provider is processing the object, in addition to the statuses during our calls. */
   statuses?: readonly string[]
   /** The condition on rows `p` that need no open job although their call is in progress. Default: no rows. */
   awaits_provider?: (sql: Sql | Tx) => Fragment

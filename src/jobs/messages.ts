@@ -32,7 +32,7 @@ export const sendEmail = defineJob({
     operation: 'send_email',
     makes: { id: EMAIL.reference, example: EMAIL.examples.email },
   },
-  // A lookup waits for a bounce or a delivery report, because the provider cannot be queried.
+  // An email server cannot be queried: the lookup of an email only waits for a bounce or a delivery report.
   retry: { base_ms: 5_000, cap_ms: 10 * 60_000, lookup_delays_ms: [30_000, 5 * 60_000, 3_600_000] },
 })
 

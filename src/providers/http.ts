@@ -194,7 +194,7 @@ function exchange(
 
     function onAbort(): void {
       if (controller !== null) {
-        fail('the answer was not awaited: the call was aborted')
+        fail('the call was aborted before its answer arrived')
         return controller.abort(new Error('aborted'))
       }
       end()

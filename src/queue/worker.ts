@@ -46,7 +46,10 @@ export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
     )
   }
 
-  /** Stops the renewal of locks: its timer keeps running while a close waits for an unreachable backend. */
+  /**
+   * Stops the renewal of locks. Otherwise the timer of the renewal would run on while a close waits for an unreachable
+   * backend.
+   */
   stopRenewing(): Promise<void> {
     return this.lockManager.close()
   }
@@ -78,7 +81,7 @@ export function createWorker<B extends IQueueBackend, C>(
   })
   const worker = new WakeUpWorker<B, C>(
     queue,
-    // The processor returns nothing: BullMQ runs a job again if its result cannot be serialized.
+    // This function returns nothing, because BullMQ runs a job again if its result cannot be serialized.
     async (job: Job<WakeUpData, void>, _token?: string, signal?: AbortSignal) => {
       await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal)).catch(ignoreRefused)))
     },

@@ -2,7 +2,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** A refund that succeeded at the processor is posted, and posted back if it failed later. */
+/** A refund that succeeded at the processor is posted. If the refund failed later, the posting is reversed. */
 function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select 'the refunded amount differs from its postings' as problem, r.tenant_id, 'payment' as resource,

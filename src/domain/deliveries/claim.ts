@@ -215,7 +215,7 @@ type ClaimedRow = BacklogPosition & { free: number; due: number } & (
   )
 
 /**
- * Schedules each send, stores when rate-limited endpoints may send again, and decides when each backlog is
+ * Schedules each delivery, stores when rate-limited endpoints may receive again, and decides when each backlog is
  * scanned again.
  */
 async function schedule(tx: Tx, backlogs: DueBacklog[], rows: ClaimedRow[]): Promise<ClaimsByBacklog> {

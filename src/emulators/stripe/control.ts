@@ -58,7 +58,7 @@ const CONTROLS = new Map<string, StripeControl>([
   ],
   ['POST payment_intents/:id/authenticate', answerChallenge],
 
-  // A person in the dashboard.
+  // The acts of a person in Stripe's dashboard.
   [
     'POST payment_intents/:id/capture',
     (emulator, id, body) =>

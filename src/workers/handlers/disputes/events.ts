@@ -88,7 +88,7 @@ async function applyDispute(
   return retry('the dispute changed during each query of the processor', {})
 }
 
-/** Decides for a dispute that the processor does not have. */
+/** The decision about an event of a dispute that does not exist at the processor. */
 async function disputeMissing(
   context: WorkerContext,
   notification: StoredNotification,
