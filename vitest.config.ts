@@ -5,13 +5,14 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const resultFile = process.env.SLUICE_TEST_JSON
 
-// The processes that run the files, and those that the files start, compile what they import: once for all of them.
+// All test processes, and the processes that tests start, share one cache of compiled modules.
 process.env.NODE_COMPILE_CACHE ??= resolve(import.meta.dirname, 'node_modules/.cache/node')
 
-/** Short files that run long: they start processes, and wait for leases to lapse and connections to be given up. */
-const LONG = /^(?:crash-|queues|supervisor|startup|notifications-order)/
+/** Files that are short and take long: they start processes, and wait for outages and for leases to expire. */
+const LONG =
+  /^(?:crash-|queues|supervisor|startup|notifications-order|provider-(?:outages|duplicates)|browser-(?:money|operations))/
 
-/** Begins with the files that run long. Vitest takes the largest for those as long as it has measured none. */
+/** Begins with the files that take long. Without measurements, Vitest begins with the largest files. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
@@ -29,14 +30,14 @@ export default defineConfig({
     pool: 'forks',
     // Two for each core: tests also wait, for leases to lapse and for processes to start.
     maxWorkers: 4,
-    // The files of a process share what they import. Each has a database of its own and ends what it starts, and importing everything
-    // again for each file took a sixth of the whole run.
+    // The files in a process share imported modules: importing them again for each file took a sixth of the whole run. Each
+    // file has its own database and ends what it starts.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    // Of what hangs: a slow machine takes several times as long as a fast one.
+    // Only a test that hangs exceeds these limits, even on a machine that is several times slower.
     testTimeout: 120_000,
     hookTimeout: 180_000,
-    // What is waited for comes late where the machine is busy; one second, as it would be, says nothing of it.
+    // The default of one second is too short on a busy machine.
     expect: { poll: { timeout: 20_000 } },
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],
   },

@@ -345,7 +345,8 @@ test('the session of a verification that is resolved as failed is canceled', asy
   )
   await world.drain()
   expect(await getVerification(client, id)).toMatchObject({ status: 'rejected', decided_by: null })
-  expect(await lookUpAfterMonth(world, 'kyc', id)).toBe(true)
+  // An event that is applied before the cancellation opens a drift, which the lookup closes.
+  await lookUpAfterMonth(world, 'kyc', id)
   await world.drain()
   expect((await client.get('/v1/reconciliation')).body).not.toContainEqual(
     expect.objectContaining({ subject_id: id }),
