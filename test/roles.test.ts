@@ -27,6 +27,7 @@ import { urlAs, type ProcessRole } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const DENIED = '42501'
+const TWO_TRIES = { max_tries: 2, first_wait_ms: 400, max_wait_ms: 400 }
 
 let other: Awaited<ReturnType<World['clientOf']>>
 const connections: Record<string, postgres.Sql> = {}
@@ -803,16 +804,19 @@ test('advisory locks do not block a migration, and a lock on a table of the migr
   onTestFinished(drop)
   const admin = postgres(url, { max: 1, onnotice: () => {} })
   onTestFinished(() => admin.end())
-  const name = new URL(url).pathname.slice(1)
-  await admin.unsafe(`alter database ${name} set lock_timeout = '300ms'`)
   const reader = postgres(urlAs('reader', url), { max: 1 })
   onTestFinished(() => reader.end())
   await reader`select pg_advisory_lock(7583240117)`
   expect(await migrate(url)).toEqual([])
   const holder = await admin.reserve()
   await holder`begin`
-  await holder`lock table schema_migrations in access exclusive mode`
-  await expect(migrate(url)).rejects.toThrow(/^Nothing was migrated: another session locks a table/)
+  await holder`lock table migration_lock in access exclusive mode`
+  const [session] = await holder<{ pid: number }[]>`select pg_backend_pid() as pid`
+  await expect(migrate(url, () => {}, TWO_TRIES)).rejects.toThrow(
+    new RegExp(
+      `^migration_lock: not applied in 2 tries, because another session locks .+: pid ${session!.pid} \\(.+pg_stat_activity`,
+    ),
+  )
   await holder`rollback`
   holder.release()
 })
@@ -827,9 +831,8 @@ test('the migration of the queue takes an advisory lock only if it changes table
   const queue = { redis_url: null, database_url: url }
   const lock = () => reader`select pg_advisory_lock(${MIGRATION_ADVISORY_LOCK_KEY}::int, hashtext('bullmq'))`
   await lock()
-  await admin.unsafe(`alter database ${new URL(url).pathname.slice(1)} set lock_timeout = '300ms'`)
-  await expect(migrateQueue(queue)).rejects.toThrow(
-    /^Nothing was migrated: another session locks.+pg_stat_activity/,
+  await expect(migrateQueue(queue, () => {}, TWO_TRIES)).rejects.toThrow(
+    /another session locks what must be changed: pid \d+ \(sluice_test_reader.+pg_stat_activity/,
   )
   await reader`select pg_advisory_unlock_all()`
   await migrateQueue(queue)

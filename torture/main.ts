@@ -10,6 +10,7 @@ import { MUTATIONS, type Mutation } from './mutations.ts'
 import { SCENARIOS_PER_S } from './load.ts'
 import { run } from './run.ts'
 import { planFaults } from './schedule.ts'
+import { runUpgrades } from './upgrade/run.ts'
 import { QUEUE_SERVERS, type QueueServer } from './queue-servers.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -30,6 +31,10 @@ while changes also happen at the providers. Event receivers accept deliveries, o
                   and three Sentinels). Default: redis
 --fault a,b       only these faults:
 ${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(26)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
+--mode upgrade    instead of faults: starts the previous release (test/previous-release) with much history, and upgrades it to this
+                  one under load, beside a session that forgot its begin. No request may take longer than 3 s
+  --runs N        number of upgrades. Default: 1
+  --rows N        rows of history. Default: 1500000
 --mutate NAME     removes a protection; succeeds if the run fails with the problem that the mutation names. One of:
 ${MUTATIONS.map(({ name, about }) => `                    ${name.padEnd(26)} ${about}`).join('\n')}
 
@@ -44,6 +49,9 @@ const { values } = parseArgs({
     queue: { type: 'string', default: 'redis' },
     fault: { type: 'string' },
     mutate: { type: 'string' },
+    mode: { type: 'string', default: 'faults' },
+    runs: { type: 'string' },
+    rows: { type: 'string' },
     lenient: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h' },
   },
@@ -62,6 +70,12 @@ async function main(): Promise<number> {
   const seed = number('seed', Math.floor(Math.random() * 1_000_000))
   const { queue } = values
   if (!isQueueServer(queue)) throw new Error(`--queue must be one of ${QUEUE_SERVERS.join(', ')}`)
+  if (values.mode === 'upgrade') {
+    const [runs, rows, scenarios_per_s] = [number('runs', 1), number('rows', 1_500_000), number('rate', 10)]
+    const options = { runs, rows, seed, scenarios_per_s, queue, print, stopped: stopping.signal }
+    return (await runUpgrades(options)) ? 0 : 1
+  }
+  if (values.mode !== 'faults') throw new Error('--mode must be faults or upgrade')
   const mutation = values.mutate === undefined ? null : findNamed('mutate', values.mutate, MUTATIONS)
   const minutes = number('minutes', mutation ? 0.4 : 1)
   const scenarios_per_s = number('rate', SCENARIOS_PER_S)
@@ -127,7 +141,7 @@ async function printVerdict(
   return good ? 0 : 1
 }
 
-function number(name: 'seed' | 'minutes' | 'rate', fallback: number): number {
+function number(name: 'seed' | 'minutes' | 'rate' | 'runs' | 'rows', fallback: number): number {
   const value = Number(values[name] ?? fallback)
   if (!Number.isFinite(value) || value < 0 || (name !== 'seed' && value === 0))
     throw new Error(`--${name} must be a number${name !== 'seed' ? ' above 0' : ''}`)

@@ -90,3 +90,9 @@ export function createLauncher(
 
   return { launch, startMember }
 }
+
+/** Stops the process orderly and starts it from the sources in `root`. */
+export async function deploy(member: Member, root: string): Promise<void> {
+  await member.kill('SIGTERM')
+  await member.start({ root })
+}

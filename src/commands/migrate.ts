@@ -1,23 +1,40 @@
 // `npm run migrate`: migrates the database and the tables of the queue in it.
-import { loadConfig, usesRedis } from '#core/config.ts'
+import { parseArgs } from 'node:util'
+import { loadConfig, usesRedis, type Config } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
-import { run } from '#core/run.ts'
+import { planMigrations } from '#core/migrate/plan.ts'
+import { runUntilStopped } from '#core/run.ts'
 import { helpOf } from '#core/service.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { databaseUrl, explainDatabaseError } from './database.ts'
 import { print } from './print.ts'
 
-const ABOUT =
-  'sluice migrate: applies the new files of migrations/, forward only. Run it as the owner of the tables before you start a new version.'
+const ABOUT = `sluice migrate: applies the new files of migrations/, forward only. Run it as the owner of the tables before you start a new
+version. Processes of the old version work on meanwhile. It needs no Redis.
 
-await run(helpOf(ABOUT, 'migrate'), async () => {
-  const config = loadConfig()
-  const DATABASE_URL = databaseUrl(config)
-  const applied = await migrate(DATABASE_URL, print).catch((error: unknown) => {
-    throw explainDatabaseError(error, config, DATABASE_URL)
+  npm run migrate -- --plan    prints what will run, with which locks and about how long, and changes nothing
+  npm run migrate              applies each file as a step of its own, then roles.sql, the rights
+
+A step waits for a lock 2 s at most and is tried up to 30 times with pauses, in which others work. Each try that fails prints the
+session that holds the lock. Steps that were applied stay applied: run it again to continue. Two runs at once exclude each other.`
+
+await runUntilStopped(async () => {
+  const { values } = parseArgs({
+    options: { plan: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h' } },
   })
-  // Redis needs no migration, and this command may not know its address.
-  if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL })
-  print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
+  if (values.help === true) print(helpOf(ABOUT, 'migrate'))
+  else await run(loadConfig(), values)
   return { close: () => Promise.resolve() }
 })
+
+async function run(config: Config, { plan }: { plan: boolean }): Promise<void> {
+  const DATABASE_URL = databaseUrl(config)
+  const explain = (error: unknown) => {
+    throw explainDatabaseError(error, config, DATABASE_URL)
+  }
+  if (plan) return (await planMigrations(DATABASE_URL).catch(explain)).forEach(print)
+  const applied = await migrate(DATABASE_URL, print).catch(explain)
+  // Redis needs no migration, and this command may not know its address.
+  if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL }, print)
+  print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
+}

@@ -1,18 +1,11 @@
 // Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then `roles.sql`, the
-// grants.
-import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+// grants. Each file is a step of its own, so that the steps before a failed one stay applied.
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
-
-const FOLDER = new URL('../../migrations/', import.meta.url)
-/** While a statement waits for a table lock, later users of the table wait behind it: so the wait is limited. */
-const LOCK_TIMEOUT_MS = 30_000
-
-/** The statement that limits the wait for locks, unless the user or the database has a limit already. */
-export const setLockTimeout = ({ in_transaction }: { in_transaction: boolean }) =>
-  `select set_config('lock_timeout', '${LOCK_TIMEOUT_MS}', ${in_transaction}) where current_setting('lock_timeout') = '0'`
+import { migrationNames, readMigrations, readRoles, type Migration } from './migrate/files.ts'
+import { applyMigration, runInTransaction } from './migrate/steps.ts'
+import { BLOCKERS, retryWhileLocked, TRIES, type Blocker, type LockObserver } from './migrate/tries.ts'
 
 /**
  * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip that column; older versions
@@ -20,70 +13,125 @@ export const setLockTimeout = ({ in_transaction }: { in_transaction: boolean }) 
  */
 const MIN_POSTGRES_VERSION = 18
 
-/** Several processes may create the table at once: one succeeds, and the others ignore their error. */
+/**
+ * The view is what a run locks to exclude others: of all that can be locked, migrations lock only tables. Several
+ * processes may create both at once: one succeeds, and the others ignore their error.
+ */
 const MIGRATIONS = `
   do $$ begin
     create table if not exists schema_migrations (
       name text primary key, checksum text not null, applied_at timestamptz not null default now());
+    if to_regclass('migration_lock') is null then create view migration_lock as select 1 as locked; end if;
   exception when unique_violation or duplicate_table then null;
   end $$`
 
-const NUMBERED = /^\d{4}_.+\.sql$/
-const ROLES = 'roles.sql'
+/** What the session that excludes other runs needs: nothing may end it while it waits for the steps. */
+const WITHOUT_TIMEOUTS = `
+  set local idle_in_transaction_session_timeout = 0; set local transaction_timeout = 0; set local statement_timeout = 0`
 
 /**
- * Applies all new migrations and returns their names. Several processes may call it at once. `warn` is called for
- * optional parts that could not be set up. Throws ConfigError if an applied file was changed, if the server is too
- * old, and if a lock is not free within half a minute (or the `lock_timeout` of the user or database).
+ * Applies all new migrations and returns their names. Several processes may call it at once: one of them works.
+ * `report` is called for each try that a lock prevented, with the session that holds it, and for optional parts that
+ * could not be set up. Throws ConfigError if an applied file was changed, if the server is too old, and if a lock is
+ * not free in about two and a half minutes; the steps before it stay applied.
  */
 export async function migrate(
   database_url: string,
-  warn: (text: string) => void = () => {},
+  report: (text: string) => void = () => {},
+  tries = TRIES,
 ): Promise<string[]> {
-  const sql = postgres(database_url, {
-    max: 1,
-    fetch_types: false,
-    onnotice({ severity, message }) {
-      if (severity === 'WARNING') warn(message ?? '')
-    },
-  })
-  try {
-    const [server] = await sql<{ version_num: number }[]>`
-      select current_setting('server_version_num')::integer as version_num`
-    const problem = serverProblem(server!.version_num)
-    if (problem !== undefined) throw new ConfigError(problem)
-    return await sql.begin(async (tx) => {
-      await tx.unsafe(MIGRATIONS)
-      // One migration runs at a time. A table lock is used, because any database user could hold an advisory lock.
-      await tx`lock table schema_migrations in share row exclusive mode`
-      await tx.unsafe(setLockTimeout({ in_transaction: true }))
-      const applied = new Map(
-        (await tx<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`).map(
-          (row) => [row.name, row.checksum],
-        ),
-      )
-      const newly_applied: string[] = []
-      for (const name of await migrationNames()) {
-        const text = await readFile(new URL(name, FOLDER), 'utf8')
-        const checksum = createHash('sha256').update(text).digest('hex')
-        const before = applied.get(name)
-        if (before === checksum) continue
-        if (before !== undefined)
-          throw new ConfigError(
-            `The migration ${name} was changed after it was applied to this database. Restore the file, and make the change in a new migration.`,
-          )
-        await tx.unsafe(text)
-        await tx`insert into schema_migrations (name, checksum) values (${name}, ${checksum})`
-        newly_applied.push(name)
-      }
-      await tx.unsafe(await readFile(new URL(ROLES, FOLDER), 'utf8'))
-      return newly_applied
+  const open = () =>
+    postgres(database_url, {
+      max: 1,
+      fetch_types: false,
+      connection: { application_name: 'sluice-migrate' },
+      onnotice({ severity, message }) {
+        if (severity === 'WARNING') report(message ?? '')
+      },
     })
-  } catch (error) {
-    throw lockError(error)
-  } finally {
-    await sql.end()
+  await using cleanup = new AsyncDisposableStack()
+  const [sql, guard] = [open(), open()]
+  cleanup.defer(() => sql.end())
+  cleanup.defer(() => guard.end())
+  const problem = serverProblem(await versionOf(sql))
+  if (problem !== undefined) throw new ConfigError(problem)
+  await sql.unsafe(MIGRATIONS)
+  const [worker, holder] = [await pidOf(sql), await pidOf(guard)]
+  const waiting: LockObserver = { report, tries, findBlockers: () => sql.unsafe(BLOCKERS, [holder]) }
+  await retryWhileLocked('migration_lock', waiting, (lock_timeout_ms) =>
+    excludeOthers(guard, lock_timeout_ms),
+  )
+  const findBlockers = async () => {
+    // Within a transaction PostgreSQL shows the sessions as they were first read.
+    await guard`select pg_stat_clear_snapshot()`
+    return await guard.unsafe<Blocker[]>(BLOCKERS, [worker])
   }
+  return await applyAll(sql, { report, tries, findBlockers }, async () => {
+    if ((await pidOf(guard)) !== holder)
+      throw new ConfigError('The connection to the database was lost. Run it again.')
+  })
+}
+
+/**
+ * Locks out other runs until the connection of `guard` ends. The lock has a session of its own, because it spans the
+ * transactions of all steps. While that session is idle it has no snapshot, so that no index build waits for it. An
+ * advisory lock could be held by any database user; this lock only by the owner of the view.
+ */
+async function excludeOthers(guard: postgres.Sql, lock_timeout_ms: number): Promise<void> {
+  await guard.unsafe('begin')
+  try {
+    await guard.unsafe(`${WITHOUT_TIMEOUTS}; set local lock_timeout = ${lock_timeout_ms}`)
+    await guard`lock table migration_lock in share update exclusive mode`
+  } catch (error) {
+    await guard.unsafe('rollback')
+    throw error
+  }
+}
+
+/** `assertExclusive` rejects if the session that excludes other runs was lost. */
+async function applyAll(
+  sql: postgres.Sql,
+  observer: LockObserver,
+  assertExclusive: () => Promise<void>,
+): Promise<string[]> {
+  const newly_applied: string[] = []
+  try {
+    for (const migration of await findPending(sql)) {
+      await assertExclusive()
+      await applyMigration(sql, migration, observer)
+      newly_applied.push(migration.name)
+    }
+    await assertExclusive()
+    await runInTransaction(sql, { name: 'roles.sql', text: await readRoles(), locks: [] }, observer)
+  } catch (error) {
+    if (!(error instanceof ConfigError) || newly_applied.length === 0) throw error
+    throw new ConfigError(`Applied ${newly_applied.join(', ')}. ${error.message}`)
+  }
+  return newly_applied
+}
+
+/** The migrations that this database lacks. Errors: ConfigError if an applied file was changed. */
+export async function findPending(sql: postgres.Sql): Promise<Migration[]> {
+  const rows = await sql<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`
+  const applied = new Map(rows.map(({ name, checksum }) => [name, checksum]))
+  const migrations = await readMigrations()
+  for (const { name, checksum } of migrations)
+    if (applied.has(name) && applied.get(name) !== checksum)
+      throw new ConfigError(
+        `The migration ${name} was changed after it was applied to this database. Restore the file, and make the change in a new migration.`,
+      )
+  return migrations.filter(({ name }) => !applied.has(name))
+}
+
+async function pidOf(sql: postgres.Sql): Promise<number> {
+  const [session] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+  return session!.pid
+}
+
+async function versionOf(sql: Sql | postgres.Sql): Promise<number> {
+  const [server] = await (sql as postgres.Sql)<{ version_num: number }[]>`
+    select current_setting('server_version_num')::integer as version_num`
+  return server!.version_num
 }
 
 // The problem of a server with this `server_version_num`, or undefined.
@@ -91,14 +139,6 @@ function serverProblem(version_num: number): string | undefined {
   const major = Math.floor(version_num / 10_000)
   if (major >= MIN_POSTGRES_VERSION) return undefined
   return `DATABASE_URL: PostgreSQL ${MIN_POSTGRES_VERSION} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
-}
-
-/** Turns a lock timeout into a message for the operator. Other errors are returned unchanged. */
-export function lockError(error: unknown): unknown {
-  if (databaseCode(error) !== '55P03') return error
-  return new ConfigError(
-    'Nothing was migrated: another session locks a table that must be changed, or runs a migration. Find the session in pg_stat_activity, end it, and run the migration again.',
-  )
 }
 
 /**
@@ -110,9 +150,7 @@ export async function migrationProblem(
   sql: Sql,
   { allow_newer }: { allow_newer: boolean },
 ): Promise<string | undefined> {
-  const [server] = await sql<{ version_num: number }[]>`
-    select current_setting('server_version_num')::integer as version_num`
-  const too_old = serverProblem(server!.version_num)
+  const too_old = serverProblem(await versionOf(sql))
   if (too_old !== undefined) return too_old
   let applied: Set<string>
   try {
@@ -146,8 +184,4 @@ export async function migrationProblem(
 export async function assertMigrated(sql: Sql): Promise<void> {
   const problem = await migrationProblem(sql, { allow_newer: true })
   if (problem !== undefined) throw new ConfigError(problem)
-}
-
-async function migrationNames(): Promise<string[]> {
-  return (await readdir(FOLDER)).filter((name) => NUMBERED.test(name)).sort()
 }

@@ -7,29 +7,37 @@ import {
 } from 'bullmq'
 import { Client } from 'pg'
 import { QUEUES } from '#core/config/queues.ts'
-import { setLockTimeout, lockError } from '#core/migrate.ts'
+import { BLOCKERS, retryWhileLocked, TRIES, type Blocker, type Tries } from '#core/migrate/tries.ts'
 import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
 /**
  * Creates or upgrades BullMQ's tables. BullMQ waits for an advisory lock, which any database user can hold. So BullMQ
- * is called only if an upgrade is needed, and its wait is limited like that of our own migrations.
+ * is called only if an upgrade is needed, and its waits are as short as those of our own migrations. `report` is called
+ * for each try that a lock prevented. Errors: ConfigError after the last try.
  */
-export async function migrateBullTables({
-  database_url,
-  schema = defaultSchema,
-}: PostgresAddress): Promise<void> {
-  const client = new Client({ connectionString: database_url })
-  await client.connect()
+export async function migrateBullTables(
+  { database_url, schema = defaultSchema }: PostgresAddress,
+  report: (text: string) => void = () => {},
+  tries: Tries = TRIES,
+): Promise<void> {
+  const [client, observer] = [0, 1].map(() => new Client({ connectionString: database_url })) as [
+    Client,
+    Client,
+  ]
+  await Promise.all([client.connect(), observer.connect()])
   try {
-    await client.query(setLockTimeout({ in_transaction: false }))
-    if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
-    await client.query(allowOnlyOurQueues(schema))
-    await client.query(grants(schema))
-  } catch (error) {
-    throw lockError(error)
+    const session = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+    const pid = session.rows[0]!.pid
+    const findBlockers = async () => (await observer.query<Blocker>(BLOCKERS, [pid])).rows
+    await retryWhileLocked("BullMQ's tables", { findBlockers, report, tries }, async (lock_timeout_ms) => {
+      await client.query(`set lock_timeout = ${lock_timeout_ms}`)
+      if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
+      await client.query(allowOnlyOurQueues(schema))
+      await client.query(grants(schema))
+    })
   } finally {
-    await client.end()
+    await Promise.all([client.end(), observer.end()])
   }
 }
 

@@ -2,6 +2,7 @@
 // losing work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
+import type { Tries } from '#core/migrate/tries.ts'
 import { throttle } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Backend, BullQueue, Listener } from './backend.ts'
@@ -174,9 +175,13 @@ function createSubscriptions(backend: Backend) {
   }
 }
 
-/** Prepares the backend: BullMQ's own tables in PostgreSQL. Redis needs no preparation. */
-export async function migrateQueue(config: QueueConfig): Promise<void> {
-  if (!config.redis_url) await migrateBullTables(config)
+/** Prepares the backend: BullMQ's own tables in PostgreSQL, see `migrateBullTables`. Redis needs no preparation. */
+export async function migrateQueue(
+  config: QueueConfig,
+  report?: (text: string) => void,
+  tries?: Tries,
+): Promise<void> {
+  if (!config.redis_url) await migrateBullTables(config, report, tries)
 }
 
 /** Whether the error only reports a lost connection. */

@@ -187,7 +187,7 @@ async function migrateAll(config: Config, database_url: string, log: Log): Promi
   })
   if (config.REDIS_URL !== undefined && config.QUEUE !== 'postgres') return
   const { migrateQueue } = await import('#queue/queue.ts')
-  await migrateQueue({ redis_url: null, database_url })
+  await migrateQueue({ redis_url: null, database_url }, (text) => log.info(text))
 }
 
 function warnOfStripeSecret({ log, notes }: Start, provided: Config, { emulators }: PartAddresses): void {

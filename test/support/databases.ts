@@ -10,17 +10,18 @@ const LOCK = 7_583_240_118
 
 /**
  * Creates a database with all migrations on the given server, by default the suite's. `drop` closes open connections of
- * the database.
+ * the database. With `empty`, the database has no tables.
  */
 export async function createDatabase(
   server_url?: string,
+  { empty = false } = {},
 ): Promise<{ url: string; drop: () => Promise<void> }> {
   // Imported here, because the module works only in Vitest, and other programs import this file.
   const server = server_url ?? (await (await import('./suite.ts')).postgresUrl())
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   await withConnection(server, async (sql) => {
     await migrateTemplate(sql, server)
-    await sql.unsafe(`create database ${name} template ${TEMPLATE}`)
+    await sql.unsafe(`create database ${name} template ${empty ? 'template1' : TEMPLATE}`)
     // PostgreSQL does not copy privileges on a database from the template.
     await sql.unsafe(`revoke temporary on database ${name} from public`)
   })

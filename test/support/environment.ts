@@ -1,5 +1,6 @@
 // The environment of a system under test: servers, providers, variables, tenants and keys.
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createApiKey } from '#domain/api-keys.ts'
@@ -9,6 +10,7 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { freePort } from '#start/ports.ts'
 import { createDatabase } from './databases.ts'
+import { runCommand } from './commands.ts'
 import {
   providerVariables,
   startProviders,
@@ -83,6 +85,7 @@ export async function createEnvironment({
   queue,
   server_url,
   redis_up = true,
+  release,
   notifications,
   env: extra_env,
   ...emulators
@@ -92,6 +95,8 @@ export async function createEnvironment({
   server_url?: string | undefined
   /** Whether Redis runs when the environment starts. */
   redis_up?: boolean
+  /** The release that migrates the database. Default: these sources. */
+  release?: { path: string } | undefined
   /** Whether the providers send notifications to the webhooks host, which need not be running. */
   notifications: boolean
   changes?: EmulatorChanges | undefined
@@ -99,8 +104,9 @@ export async function createEnvironment({
   env: Record<string, string>
 }): Promise<Environment> {
   await using cleanup = new AsyncDisposableStack()
-  const database = await createDatabase(server_url)
+  const database = await createDatabase(server_url, { empty: release !== undefined })
   cleanup.defer(database.drop)
+  if (release !== undefined) await runInRelease(release, 'migrate', [], database.url)
   const redis = queue === 'redis' ? await createRedis({ up: redis_up }) : null
   if (redis) cleanup.defer(() => redis.kill())
   else await migrateQueue({ redis_url: null, database_url: database.url })
@@ -129,4 +135,17 @@ export async function createEnvironment({
     provider,
     [Symbol.asyncDispose]: () => disposables.disposeAsync(),
   }
+}
+
+/** Runs a command of a release on the database and returns its output. Throws if it fails. */
+export async function runInRelease(
+  { path }: { path: string },
+  command: string,
+  args: string[],
+  DATABASE_URL: string,
+): Promise<string> {
+  const env = { DATABASE_URL, QUEUE: 'redis' }
+  const { code, stdout, stderr } = await runCommand(join(path, `src/commands/${command}.ts`), args, env, path)
+  if (code !== 0) throw new Error(`npm run ${command} failed: ${stderr}`)
+  return stdout
 }

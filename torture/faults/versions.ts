@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import { patchedCopy, type Patch } from '../copy.ts'
 import type { Random } from '../random.ts'
-import type { Member } from '../member.ts'
+import { deploy, type Member } from '../member.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
@@ -100,9 +100,4 @@ async function runTwoVersions(system: System, random: Random): Promise<Problem[]
     ...(seen!.old_jobs === 0 ? [{ problem: 'the next version ran no job of this one' }] : []),
     ...(seen!.unknown_jobs > 0 ? [{ problem: 'a worker claimed a job that it does not know', ...seen }] : []),
   ]
-}
-
-async function deploy(member: Member, root: string): Promise<void> {
-  await member.kill('SIGTERM')
-  await member.start({ root })
 }

@@ -1,0 +1,109 @@
+// Steps outside a transaction. A step that was interrupted is begun again, and drops what it left incomplete.
+import type postgres from 'postgres'
+import type { Migration, NewIndex } from './files.ts'
+import { retryWhileLocked, waitPatiently, type LockObserver } from './tries.ts'
+
+/** Runs the statement of the file. Errors: ConfigError if locks prevent it; those of the statement. */
+export async function runOutside(
+  sql: postgres.Sql,
+  { name, text, kind, index, rebuilds }: Migration,
+  observer: LockObserver,
+): Promise<void> {
+  observer.report(`${name}: runs outside a transaction, beside reads and writes.`)
+  if (kind === 'batches') return await retryBriefly(sql, name, observer, text)
+  if (rebuilds !== null) await dropIncomplete(sql, name, observer, rebuilds)
+  if (index === null) return await runPatiently(sql, name, observer, text)
+  if (await isPartitioned(sql, index.table)) await buildOnPartitions(sql, name, observer, index)
+  else await build(sql, name, observer, index)
+}
+
+/** Builds the index unless it is complete: the run that built it may have ended before it recorded the migration. */
+async function build(
+  sql: postgres.Sql,
+  name: string,
+  observer: LockObserver,
+  { unique, name: index, table, definition }: NewIndex,
+): Promise<void> {
+  await dropIncomplete(sql, name, observer, index)
+  const [complete] = await sql`select where to_regclass(${index}) is not null`
+  if (complete === undefined)
+    await runPatiently(
+      sql,
+      name,
+      observer,
+      `create ${unique}index concurrently ${index} on ${table} ${definition}`,
+    )
+}
+
+/** PostgreSQL has no command for this: the index of the table is valid when each partition has attached its own. */
+async function buildOnPartitions(
+  sql: postgres.Sql,
+  name: string,
+  observer: LockObserver,
+  index: NewIndex,
+): Promise<void> {
+  const { unique, name: parent, table, definition } = index
+  const create = `create ${unique}index if not exists ${parent} on only ${table} ${definition}`
+  await retryBriefly(sql, name, observer, create)
+  const without = await sql<{ partition: string }[]>`
+    select c.relname as partition from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = to_regclass(${table}) and not exists (
+      select from pg_inherits attached join pg_index x on x.indexrelid = attached.inhrelid
+      where attached.inhparent = to_regclass(${parent}) and x.indrelid = c.oid)
+    order by c.relname`
+  for (const { partition } of without) {
+    const child = `${parent}${partition.slice(table.length)}`
+    await build(sql, name, observer, { ...index, name: child, table: partition })
+    await retryBriefly(sql, name, observer, `alter index ${parent} attach partition ${child}`)
+  }
+}
+
+async function isPartitioned(sql: postgres.Sql, table: string): Promise<boolean> {
+  const [found] = await sql`select from pg_class where oid = to_regclass(${table}) and relkind = 'p'`
+  return found !== undefined
+}
+
+/** Drops an invalid index of this name, and incomplete copies of this index or of the indexes of this table. */
+async function dropIncomplete(
+  sql: postgres.Sql,
+  name: string,
+  observer: LockObserver,
+  of: string,
+): Promise<void> {
+  const incomplete = await sql<{ index: string }[]>`
+    select format('%I', c.relname) as index from pg_index i join pg_class c on c.oid = i.indexrelid
+    where not i.indisvalid and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace
+      and (c.relname = ${of} or c.relname ~ ('^' || ${of} || '_cc(new|old)[0-9]*$')
+        or (i.indrelid = to_regclass(${of}) and c.relname ~ '_cc(new|old)[0-9]*$'))`
+  for (const { index } of incomplete)
+    await runPatiently(sql, name, observer, `drop index concurrently if exists ${index}`)
+}
+
+async function retryBriefly(
+  sql: postgres.Sql,
+  name: string,
+  observer: LockObserver,
+  text: string,
+): Promise<void> {
+  await retryWhileLocked(name, observer, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
+}
+
+async function runPatiently(
+  sql: postgres.Sql,
+  name: string,
+  observer: LockObserver,
+  text: string,
+): Promise<void> {
+  await waitPatiently(name, observer, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
+}
+
+async function runWithin(sql: postgres.Sql, lock_timeout_ms: number, text: string): Promise<void> {
+  await sql.unsafe(`set lock_timeout = ${lock_timeout_ms}`)
+  await sql.unsafe('set statement_timeout = 0')
+  try {
+    await sql.unsafe(text)
+  } finally {
+    await sql.unsafe('reset lock_timeout')
+    await sql.unsafe('reset statement_timeout')
+  }
+}

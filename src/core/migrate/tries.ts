@@ -1,0 +1,160 @@
+// Repeats what other sessions' locks prevent, and reports these sessions. A statement that waits for a table lock
+// blocks all later users of the table: so each wait is short, and others work during the pauses.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ConfigError } from '../config.ts'
+import { databaseCode, isRolledBack } from '../db.ts'
+
+/** How often a step is tried: `first_wait_ms` grows by itself with each try, up to `max_wait_ms`. */
+export type Tries = { max_tries: number; first_wait_ms: number; max_wait_ms: number }
+
+export const TRIES: Tries = { max_tries: 30, first_wait_ms: 250, max_wait_ms: 2_000 }
+
+/** The wait of a command that blocks nobody while it waits. */
+const PATIENT_WAIT_MS = 600_000
+const OBSERVE_EVERY_MS = 200
+const REPORT_EVERY_MS = 10_000
+
+/** A session that another one waits for. Times in seconds; null if the user may not see it. */
+export type Blocker = {
+  pid: number
+  user: string | null
+  application: string | null
+  state: string | null
+  transaction_s: number | null
+  /** The tables that are waited for. */
+  tables: string | null
+}
+
+/** The statement that finds the sessions for which the session `$1` (a pid) waits. */
+export const BLOCKERS = `
+  select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
+    extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,
+    (select string_agg(distinct l.relation::regclass::text, ', ') from pg_locks l
+      where l.pid = $1 and not l.granted and l.relation is not null) as tables
+  from unnest(pg_blocking_pids($1)) blocking join pg_stat_activity a on a.pid = blocking
+  order by a.xact_start`
+
+/** The statement that finds the sessions that prevent a lock on the table `$1` in the mode `$2`, the oldest first. */
+export const HOLDERS = `
+  select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
+    extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s, $1::text as tables
+  from pg_locks l join pg_stat_activity a on a.pid = l.pid
+  where l.granted and l.relation = to_regclass($1) and l.pid <> pg_backend_pid() and a.datname = current_database()
+    and (l.mode <> 'AccessShareLock' or $2::text = 'access exclusive')
+  group by 1, 2, 3, 4, a.xact_start order by a.xact_start limit 3`
+
+/** Sessions prevent a lock that a step does not wait for. */
+export class TableLockedError extends Error {
+  readonly blockers: Blocker[]
+  constructor(blockers: Blocker[]) {
+    super('a table is locked')
+    this.blockers = blockers
+  }
+}
+
+export type LockObserver = {
+  /** Finds the blockers of the session that runs the step, with `BLOCKERS`. */
+  findBlockers: () => Promise<Blocker[]>
+  report: (text: string) => void
+  tries: Tries
+}
+
+/**
+ * Runs `attempt` until no lock of another session prevents it. `attempt` gets its lock timeout, and must be without
+ * effect if it fails. Errors: ConfigError after the last try; those of `attempt`.
+ */
+export async function retryWhileLocked<T>(
+  name: string,
+  { findBlockers, report, tries }: LockObserver,
+  attempt: (lock_timeout_ms: number) => Promise<T>,
+): Promise<T> {
+  const { max_tries, first_wait_ms, max_wait_ms } = tries
+  for (let nth = 1; ; nth++) {
+    const wait_ms = Math.min(first_wait_ms * nth, max_wait_ms)
+    const observed = observe(findBlockers)
+    try {
+      return await attempt(wait_ms)
+    } catch (error) {
+      if (!isLockConflict(error)) throw error
+      const blockers = describe(error instanceof TableLockedError ? error.blockers : observed.last())
+      if (nth === max_tries)
+        throw new ConfigError(
+          `${name}: not applied in ${nth} tries, because another session locks what must be changed: ${blockers}. Find the session in pg_stat_activity, end it (select pg_terminate_backend(pid)), and run the migration again.`,
+        )
+      report(`${name}: try ${nth} of ${max_tries}, locked by ${blockers}. Work goes on; trying again.`)
+    } finally {
+      observed.stop()
+    }
+    // At least as long as the wait: requests that waited behind this session finish meanwhile.
+    await sleep(first_wait_ms + wait_ms * (1 + Math.random()))
+  }
+}
+
+/**
+ * Runs `attempt`, which blocks nobody while it waits, with a long lock timeout. Reports the sessions for which it
+ * waits. Errors: ConfigError if a lock is not free within ten minutes; those of `attempt`.
+ */
+export async function waitPatiently<T>(
+  name: string,
+  { findBlockers, report }: LockObserver,
+  attempt: (lock_timeout_ms: number) => Promise<T>,
+): Promise<T> {
+  const observed = observe(findBlockers, (blockers) =>
+    report(`${name}: waits for ${describe(blockers)}. Reads and writes go on.`),
+  )
+  try {
+    return await attempt(PATIENT_WAIT_MS)
+  } catch (error) {
+    if (!isLockConflict(error)) throw error
+    throw new ConfigError(
+      `${name}: not applied in ten minutes, because it waits for ${describe(observed.last())}. End that session, and run the migration again.`,
+    )
+  } finally {
+    observed.stop()
+  }
+}
+
+/** Whether another session's lock, or its simultaneous change of the same catalog row, prevented the statement. */
+function isLockConflict(error: unknown): boolean {
+  return (
+    error instanceof TableLockedError ||
+    databaseCode(error) === '55P03' ||
+    isRolledBack(error) ||
+    (error instanceof Error && error.message.startsWith('tuple concurrently'))
+  )
+}
+
+/** Polls the blockers until it is stopped. `onBlocked` is called at first, and then every ten seconds. */
+function observe(
+  findBlockers: () => Promise<Blocker[]>,
+  onBlocked: (blockers: Blocker[]) => void = () => {},
+) {
+  let last: Blocker[] = []
+  let reported_at = -Infinity
+  let busy = false
+  const timer = setInterval(() => {
+    if (busy) return
+    busy = true
+    void findBlockers()
+      .then((blockers) => {
+        if (blockers.length === 0) return
+        last = blockers
+        if (performance.now() - reported_at < REPORT_EVERY_MS) return
+        reported_at = performance.now()
+        onBlocked(blockers)
+      })
+      .catch(() => {})
+      .finally(() => (busy = false))
+  }, OBSERVE_EVERY_MS)
+  return { last: () => last, stop: () => clearInterval(timer) }
+}
+
+function describe(blockers: Blocker[]): string {
+  if (blockers.length === 0) return 'sessions that have ended since'
+  const sessions = blockers.map(({ pid, user, application, state, transaction_s }) => {
+    const facts = [user, application, state, transaction_s && `for ${Math.round(transaction_s)} s`]
+    return `pid ${pid} (${facts.filter((fact) => fact !== null && fact !== 0).join(', ')})`
+  })
+  const { tables } = blockers[0]!
+  return `${sessions.join(' and ')}${tables === null ? '' : `, on ${tables}`}`
+}

@@ -1,0 +1,46 @@
+// The previous release, as its own folder, and the next one: these sources with migrations made for the test.
+import { execFile } from 'node:child_process'
+import { cp, readFile, symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { patchedCopy } from '../../torture/copy.ts'
+import { createTemporaryFolder } from './folders.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+/** Its first line is the commit of the previous release. */
+const PREVIOUS_RELEASE = join(ROOT, 'test/previous-release')
+/** Change, fill and index the largest tables, as the rules for authors say. */
+const TEST_MIGRATIONS = fileURLToPath(new URL('upgrade/', import.meta.url))
+
+export type Release = { path: string; remove: () => Promise<void> }
+
+/**
+ * Writes the sources of the previous release into a new folder, with this folder's packages. Throws if the checkout
+ * has no history, because nothing else has those sources.
+ */
+export async function previousRelease(): Promise<Release> {
+  const [commit] = (await readFile(PREVIOUS_RELEASE, 'utf8')).split('\n')
+  const { path, remove } = await createTemporaryFolder('previous')
+  const run = promisify(execFile)
+  const archive = join(path, 'release.tar')
+  try {
+    await run('git', ['archive', '--format=tar', '-o', archive, commit!], { cwd: ROOT })
+  } catch (cause) {
+    await remove()
+    throw new Error(
+      `The sources of the previous release are not here: this checkout has no git history with the commit ${commit} of test/previous-release. Upgrades can be tested only in a clone with history (git fetch --unshallow). To leave them out: npx vitest run --exclude test/upgrade.test.ts`,
+      { cause },
+    )
+  }
+  await run('tar', ['-xf', archive, '-C', path])
+  await symlink(join(ROOT, 'node_modules'), join(path, 'node_modules'))
+  return { path, remove }
+}
+
+/** A copy of these sources with further migrations. */
+export async function nextRelease(): Promise<Release> {
+  const copy = await patchedCopy(ROOT, [])
+  await cp(TEST_MIGRATIONS, join(copy.path, 'migrations'), { recursive: true })
+  return copy
+}

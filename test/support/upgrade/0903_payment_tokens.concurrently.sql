@@ -1,0 +1,2 @@
+-- locks: payments share update exclusive
+create unique index concurrently payments_token on payments (token);
