@@ -47,12 +47,14 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --rows N         customers of the listed tenant. Default: 1000000
 --finished N     finished jobs of the full database; writing 10000000 takes a while. Default: 1000000
 --backlog N      jobs of the backlog. Default: 100000
+--postgres URL   a PostgreSQL server of your own, 18 or newer, instead of an embedded one; its user may create databases and
+                 roles. The databases are dropped afterwards, the roles sluice_* remain
 --json FILE      writes the rows as JSON
 --markdown       prints the table as Markdown
 --profile DIR    writes CPU profiles of the product's processes, for Chrome's developer tools, and the slowest PostgreSQL
                  statements; with \`life\`, \`payouts\` and \`messages\` also those of each (the run is slower)
 
-It needs redis-server or valkey-server on the PATH. Everything else is started on free ports, with data in a temporary folder.
+It needs redis-server or valkey-server on the PATH. Everything else that is not yours is started on free ports, with data in a temporary folder.
 A floor's provider is the product's own adapter and the same emulator, unless its row says otherwise.
 In \`life\` a payment counts when its last notification is applied. The floor trusts notifications and applies them at once.
 Peer figures are from another day and only for comparison.
@@ -66,6 +68,7 @@ const { values } = parseArgs({
     rows: { type: 'string', default: '1000000' },
     finished: { type: 'string', default: '1000000' },
     backlog: { type: 'string', default: '100000' },
+    postgres: { type: 'string' },
     json: { type: 'string' },
     markdown: { type: 'boolean', default: false },
     profile: { type: 'string' },
@@ -86,6 +89,7 @@ async function main(): Promise<void> {
     rows: count('rows'),
     finished: count('finished'),
     backlog: count('backlog'),
+    postgres: postgresUrl(),
     profile: values.profile ?? null,
     log,
   })
@@ -109,7 +113,7 @@ function about(): string {
   const commit = git(['rev-parse', '--short', 'HEAD'])
   const changed = git(['status', '--porcelain', 'src', 'migrations']) === '' ? '' : ' with changes'
   const [load = 0] = loadavg()
-  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, ${values.rounds} rounds of ${values.seconds} s`
+  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, ${values.rounds} rounds of ${values.seconds} s${values.postgres === undefined ? '' : ', PostgreSQL of your own'}`
 }
 
 function git(args: string[]): string {
@@ -124,6 +128,13 @@ function count(name: 'seconds' | 'rounds' | 'rows' | 'finished' | 'backlog'): nu
   const value = Number(values[name])
   if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number above 0`)
   return value
+}
+
+function postgresUrl(): string | null {
+  const { postgres = null } = values
+  if (postgres !== null && !/^postgres(ql)?:\/\/./.test(postgres))
+    throw new Error('--postgres must be postgres://user:password@host:port/database')
+  return postgres
 }
 
 function log(line: string): void {

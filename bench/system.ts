@@ -3,9 +3,7 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { startPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/ports.ts'
-import { createDatabase } from '#test/databases.ts'
 import { createKey, HOST, variables } from '#test/environment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
@@ -17,6 +15,7 @@ import {
   type Providers,
 } from '#test/providers.ts'
 import { needRedis } from '#test/redis.ts'
+import { openDatabaseServer, type CreateDatabase } from './databases.ts'
 import { startMeasured, type Running } from './processes.ts'
 import { writeStatements } from './statements.ts'
 
@@ -28,6 +27,8 @@ export type System = {
   /** The product's database. */
   sql: Sql
   database_url: string
+  /** Creates another database on the same server. */
+  createDatabase: CreateDatabase
   redis_url: string
   provider: (name: ProviderName) => Provider
   /** Starts additional emulators that notify the host at this URL. `cleanup` stops them. */
@@ -54,6 +55,8 @@ export type Options = {
   finished: number
   /** Jobs of the drained backlog. */
   backlog: number
+  /** The operator's own PostgreSQL server; null: an embedded one. */
+  postgres: string | null
   /** A folder for CPU profiles, or null. */
   profile: string | null
   log: (line: string) => void
@@ -65,19 +68,15 @@ export async function startSystem(options: Options): Promise<System> {
   await using cleanup = new AsyncDisposableStack()
   const { path: cwd, remove } = await createTemporaryFolder('bench')
   cleanup.defer(remove)
-  const server = await startPostgres({
-    data_dir: join(cwd, 'postgres'),
-    // A checkpoint during one side's run would distort the comparison.
-    settings: { max_wal_size: '8GB', checkpoint_timeout: '1h' },
-  })
-  cleanup.defer(() => server.stop())
+  // The databases that measures create are dropped after everything else has stopped.
+  const databases = cleanup.use(new AsyncDisposableStack())
+  const createDatabase = await openDatabaseServer(databases, { server_url: options.postgres, folder: cwd })
   const redis = await needRedis({ data_dir: join(cwd, 'redis') })
   cleanup.defer(() => redis.stop())
 
-  const { url: database_url } = await createDatabase(server.url)
-  const floor_url = Object.assign(new URL(database_url), { pathname: '/floor' }).href
+  const database_url = await createDatabase('migrated')
+  const floor_url = await createDatabase('empty')
   const admin = postgres(database_url, { max: 1, onnotice: () => {} })
-  await admin.unsafe('create database floor')
   await admin.unsafe('create extension if not exists pg_stat_statements').catch(() => {})
   await admin.end()
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
@@ -101,6 +100,7 @@ export async function startSystem(options: Options): Promise<System> {
     options,
     sql,
     database_url,
+    createDatabase,
     redis_url: redis.url,
     provider,
     startNotifyingProviders: (stack, webhooks_url) =>

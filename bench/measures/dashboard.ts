@@ -6,7 +6,6 @@ import { hashPassword } from 'better-auth/crypto'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createUser } from '#domain/people/users.ts'
-import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
 import { median } from '../compare.ts'
@@ -113,7 +112,7 @@ type DashboardSystem = { sql: Sql; api_url: string; dashboard_url: string; cooki
  */
 async function openSystem(system: System, finished: number): Promise<DashboardSystem & AsyncDisposable> {
   await using cleanup = new AsyncDisposableStack()
-  const { url: database_url } = await createDatabase(system.database_url)
+  const database_url = await system.createDatabase('migrated')
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
   cleanup.defer(() => sql.end())
   const keys = await createKeys(sql, 100)

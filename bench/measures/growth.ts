@@ -10,7 +10,6 @@ import { countParked } from '#domain/notifications/notification.ts'
 import { findAbandonedPayments, findExpiredHolds, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
-import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
 import { runAlternately, median } from '../compare.ts'
@@ -101,7 +100,7 @@ export const growth: Measure = {
 
 /** A database with its own Redis, API and worker, and payments to capture. */
 async function openGrowthSystem(system: System, finished: number) {
-  const { url: database_url } = await createDatabase(system.database_url)
+  const database_url = await system.createDatabase('migrated')
   const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
   const keys = await createKeys(sql, 100)
   if (finished > 0) {

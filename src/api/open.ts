@@ -4,7 +4,7 @@ import { createBatcher } from '#core/batch.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
 import { connectConfiguredDatabase, endPools } from '#core/pool.ts'
-import { createVault } from '#core/secrets.ts'
+import { createCurrentVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
 import { findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -50,7 +50,7 @@ export async function openApiContext(
   const findStoredKey = createBatcher<KeyOnRoute, StoredKey | undefined>('find_stored_keys', (sent) =>
     findStoredKeys(sql, sent),
   )
-  const vault = createVault(requireVariable(config, 'ENCRYPTION_KEY'))
+  const vault = createCurrentVault(() => requireVariable(config, 'ENCRYPTION_KEY'))
   const hashOf = createAddressHash(requireVariable(config, 'ADDRESS_KEY'))
   const recent_keys = createRecentNames(MIN_RECENT_KEYS)
   const limit = createCallerLimit(config)

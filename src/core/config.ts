@@ -4,43 +4,44 @@ import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { bareAddress } from './addresses.ts'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
-import { nearestName } from './config/near.ts'
+import { misspellings } from './config/misspelt.ts'
 import { isOptionalForQueues, requiredVariables } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
+import { invalidSecret, readSecretFiles, type SecretFiles } from './config/secret-files.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './config/variables.ts'
 import { describeIssue } from './describe.ts'
 import { impersonates, defaultSystemAddress } from './mail-address.ts'
 import { problemOfAllowedNetwork } from './public-addresses.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
-/** `log_sample_rate`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
-export type Config = Variables & { log_sample_rate: number }
+/**
+ * `log_sample_rate`: LOG_REQUESTS, or its default, which depends on NODE_ENV. `secret_files`: the secrets that came from
+ * files. The values of some change after SIGHUP (`rereadSecrets`), so they are read where they are used.
+ */
+export type Config = Variables & { log_sample_rate: number; secret_files: SecretFiles }
 
 /** The process cannot start. The message is for the operator: it names each invalid variable and the remedy. */
 export class ConfigError extends Error {}
 
 /**
  * Reads the configuration from `env`; a `.env` file in the working directory supplies unset variables. `warn` is
- * called for each name in that file that looks like a misspelt variable.
+ * called for each name in either that looks like a misspelt variable.
  */
 export function loadConfig(
   env: NodeJS.ProcessEnv = process.env,
   warn: (text: string) => void = (text) => void process.stderr.write(`${text}\n`),
 ): Config {
-  const file = dotenv()
-  for (const name of Object.keys(file)) {
-    const suggestion = nearestName(name, Object.keys(VARIABLES))
-    if (suggestion !== undefined) warn(`.env: there is no variable ${name}: did you mean ${suggestion}?`)
-  }
-  const environment: Record<string, string | undefined> = { ...file, ...env }
-  const problems: string[] = []
+  const text = dotenv()
+  const file = parseEnv(text)
+  for (const warning of misspellings(file, { dotenv: text, environment: env })) warn(warning)
+  const { environment, files, problems } = readSecretFiles({ ...file, ...env })
   const values: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
     const [schema] = VARIABLES[name]
-    const text = environment[name] === '' ? undefined : environment[name]
-    const parsed = schema.safeParse(text, { error: describeIssue })
+    const value = environment[name] === '' ? undefined : environment[name]
+    const parsed = schema.safeParse(value, { error: describeIssue })
     if (parsed.success) values[name] = parsed.data
-    else problems.push(invalidVariable(name, parsed.error.issues[0]!.message))
+    else problems.push(invalidVariable(name, parsed.error.issues[0]!.message, files[name]))
   }
   if (values.NODE_ENV === 'production') {
     const { WEBHOOKS_ALLOW_CIDRS = [], DASHBOARD_URL } = values as Partial<Variables>
@@ -69,6 +70,7 @@ export function loadConfig(
   const variables = values as Variables
   return {
     ...variables,
+    secret_files: files,
     log_sample_rate: variables.LOG_REQUESTS ?? (variables.NODE_ENV === 'production' ? 0.01 : 1),
   }
 }
@@ -92,8 +94,9 @@ export function requireVariables(config: Config, process: ProcessName): void {
   if (missing.length > 0) throw new ConfigError(missing.map(missingVariable).join('\n'))
 }
 
-function invalidVariable(name: VariableName, problem: string): string {
-  return `  ${name}: ${problem}. Example: ${name}=${VARIABLES[name][1]}`
+function invalidVariable(name: VariableName, problem: string, file?: string): string {
+  if (file === undefined) return `  ${name}: ${problem}. Example: ${name}=${VARIABLES[name][1]}`
+  return `  ${invalidSecret(name, file, problem)}`
 }
 
 function missingVariable(name: VariableName): string {
@@ -114,16 +117,15 @@ export function queueConfig(config: Config): { redis_url: string | null; databas
   return { redis_url: usesRedis(config) ? requireVariable(config, 'REDIS_URL') : null, database_url }
 }
 
-function dotenv(): Record<string, string | undefined> {
-  let text: string
+/** The text of `.env`; empty if there is no such file. */
+function dotenv(): string {
   try {
-    text = readFileSync('.env', 'utf8')
+    return readFileSync('.env', 'utf8')
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return {}
+    if (code === 'ENOENT') return ''
     throw new ConfigError(
       `.env cannot be read (${code ?? message}). Make it a file that this user may read, or remove it.`,
     )
   }
-  return parseEnv(text)
 }

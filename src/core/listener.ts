@@ -14,6 +14,7 @@ import { newId } from './ids.ts'
 import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
 import { throttle } from './seldom.ts'
+import { isStopping } from './stopping.ts'
 
 /** The form of a request id from a caller. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -21,7 +22,6 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 /** For load balancers. They may share an address with callers, so this path has no rate limit. */
 export const HEALTH_PATH = '/healthz'
 
-/** HEAD requests. */
 const head_requests = new WeakSet<IncomingMessage>()
 
 const PROXY_WARNING_INTERVAL_MS = 600_000
@@ -161,8 +161,8 @@ function proxyWarning(log: Log): (request: FastifyRequest) => void {
 }
 
 /**
- * While the listener closes, every answer closes its connection, because closing waits for open connections. A
- * connection whose request does not end is cut after `closing_ms`.
+ * While the process stops or the listener closes, every answer closes its connection: callers connect elsewhere, and
+ * closing waits for open connections. A connection whose request does not end is cut after `closing_ms`.
  */
 function endConnectionsOnClose(app: FastifyInstance, closing_ms: number): void {
   let closing = false
@@ -172,7 +172,7 @@ function endConnectionsOnClose(app: FastifyInstance, closing_ms: number): void {
     done()
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
-    if (closing) reply.header('connection', 'close')
+    if (closing || isStopping()) reply.header('connection', 'close')
     done(null, payload)
   })
 }

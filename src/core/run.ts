@@ -4,14 +4,24 @@ import type { Log } from './log.ts'
 import { isWriteAfterClose } from './postgres/late-writes.ts'
 import { isUnhandledConnectionLoss } from './postgres/unheard-losses.ts'
 import { errorText } from './startup.ts'
+import { markStopping } from './stopping.ts'
 import { isSupervised, onSupervisorExit, reportStart, type Addresses } from './supervised.ts'
 
 /** A part of a process that can be stopped; it finishes its running work. */
 export type Stoppable = { close(): Promise<void> }
 
-/** A started process. `addresses`: reported to its supervisor. */
-export type StartedProcess = Stoppable & { log?: Log; addresses?: Addresses }
+/**
+ * A started process. `addresses`: reported to its supervisor. `drain`: after SIGTERM, resolves when callers have had the
+ * time to go elsewhere; until then the process goes on serving. `reread`: reads its secrets again after SIGHUP.
+ */
+export type StartedProcess = Stoppable & {
+  log?: Log
+  addresses?: Addresses
+  drain?: () => Promise<void>
+  reread?: () => Promise<void>
+}
 
+/** The time in which a process closes, after it was drained. */
 const SHUTDOWN_TIMEOUT_MS = 25_000
 /** Equal signals within this time count as one: Ctrl-C arrives from the terminal, and again from npm. */
 const DUPLICATE_SIGNAL_MS = 1_000
@@ -36,7 +46,8 @@ export async function run(help: string, start: () => Promise<StartedProcess>): P
 
 /**
  * Starts a process, and stops it on SIGINT, SIGTERM or the end of its supervisor. A process that cannot start reports
- * the reason to its supervisor, or on standard error. A second signal ends the process at once.
+ * the reason to its supervisor, or on standard error. A second signal ends the process at once. SIGHUP makes the process
+ * read its secrets again; from a terminal, which sends it when it is closed, it stops the process.
  */
 export async function runUntilStopped(start: () => Promise<StartedProcess>): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
@@ -48,9 +59,14 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
     if (stopped_at !== undefined && performance.now() - stopped_at < DUPLICATE_SIGNAL_MS) return
     if (stopped_at !== undefined) process.exit(130)
     stopped_at = performance.now()
-    setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
+    markStopping()
+    const limitTime = () => setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
+    const start_limit = limitTime()
     void starting
       .then(async (started) => {
+        clearTimeout(start_limit)
+        if (reason === 'SIGTERM') await started.drain?.()
+        limitTime()
         started.log?.info({ signal: reason }, 'stopping: finishing the work in progress')
         await started.close()
         process.exit(0)
@@ -62,6 +78,14 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
   }
   process.on('SIGINT', stop)
   process.on('SIGTERM', stop)
+  const has_terminal = process.stdin.isTTY || process.stdout.isTTY
+  let rereading: Promise<unknown> = starting
+  process.on('SIGHUP', (signal) => {
+    if (has_terminal) return stop(signal)
+    rereading = rereading
+      .then(async () => await (await starting).reread?.())
+      .catch((error: unknown) => printStatus(errorText(error)))
+  })
   onSupervisorExit(() => {
     if (!has_started) process.exit(1)
     if (stopped_at === undefined) stop('the supervisor has ended')

@@ -64,6 +64,23 @@ export function createVault(keys: string): Vault {
   }
 }
 
+/** A vault whose keys may change: `currentKeys` returns the present ones. */
+export function createCurrentVault(currentKeys: () => string): Vault {
+  let keys = currentKeys()
+  let vault = createVault(keys)
+  const currentVault = () => {
+    if (keys !== currentKeys()) {
+      keys = currentKeys()
+      vault = createVault(keys)
+    }
+    return vault
+  }
+  return {
+    seal: (text, context) => currentVault().seal(text, context),
+    open: (sealed, context) => currentVault().open(sealed, context),
+  }
+}
+
 function additionalData({ tenant_id, table, row, column }: SealingContext): Buffer {
   return Buffer.from(JSON.stringify([tenant_id, table, row, column]))
 }

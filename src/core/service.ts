@@ -1,9 +1,11 @@
 // Shared by all services: `/readyz` and `/metrics`, and the start.
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { AddressInfo } from 'node:net'
 import { loadConfig, requireVariables, queueConfig, type Config } from './config.ts'
 import { describeVariables } from './config/help.ts'
+import { rereadSecrets, type RefuseSecret } from './config/reread.ts'
 import type { ProcessName } from './config/row.ts'
 import { unavailability, type Sql } from './db.ts'
 import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
@@ -12,17 +14,24 @@ import { assertMigrated } from './migrate.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
 import { run, type Stoppable } from './run.ts'
+import { isStopping } from './stopping.ts'
 import { checkDatabase, checkAddresses, listenAddresses, portError, type ListenAddress } from './startup.ts'
 import { sharedLogDescriptor, isSupervised } from './supervised.ts'
 
 /** Returns the `/readyz` facts of a process that is ready; rejects while it is not. */
 export type ReadinessCheck = () => Promise<Record<string, unknown>>
 
-/** A part that runs as its own process. `url`: its listening address. */
-export type Service = Stoppable & { ready: ReadinessCheck; url?: string }
+/**
+ * A part that runs as its own process. `url`: its listening address. `refuseSecret`: the rules of this service for new
+ * values of secrets.
+ */
+export type Service = Stoppable & { ready: ReadinessCheck; url?: string; refuseSecret?: RefuseSecret }
+
+/** The shutdown delay in production. */
+const SHUTDOWN_DELAY_S = 5
 
 /**
- * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. Default of `readMetrics`: the metrics of this
+ * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. `/readyz` is 503 while the process stops. Default of `readMetrics`: the metrics of this
  * process. Throws ConfigError if the address cannot be used.
  */
 export async function serveOperations(
@@ -31,15 +40,20 @@ export async function serveOperations(
   readMetrics: () => Promise<string> = () => registry.metrics(),
 ): Promise<Stoppable & { url: string }> {
   const server = createServer((request, response) => {
-    void answer(request.url ?? '/').then(({ status, type, body }) =>
-      response.writeHead(status, { 'content-type': type }).end(body),
+    const { method = 'GET', url = '/' } = request
+    void answer(method, url.replace(/\?.*/, '')).then(({ status, type, body }) =>
+      response
+        .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) })
+        .end(body),
     )
   })
 
-  async function answer(url: string): Promise<{ status: number; type: string; body: string }> {
+  async function answer(method: string, url: string): Promise<OperationsAnswer> {
+    if (method !== 'GET' && method !== 'HEAD') return text(405, 'only GET and HEAD are answered')
     if (url === '/metrics') return { status: 200, type: registry.contentType, body: await readMetrics() }
     if (url === HEALTH_PATH) return json(200, { status: 'ok' })
-    if (url !== '/readyz') return { status: 404, type: 'text/plain', body: 'not found\n' }
+    if (url !== '/readyz') return text(404, 'not found')
+    if (isStopping()) return json(503, { status: 'not ready', reason: 'stopping' })
     try {
       return json(200, { status: 'ready', ...(await ready()) })
     } catch (error) {
@@ -58,8 +72,14 @@ export async function serveOperations(
   }
 }
 
-function json(status: number, body: unknown): { status: number; type: string; body: string } {
+type OperationsAnswer = { status: number; type: string; body: string }
+
+function json(status: number, body: unknown): OperationsAnswer {
   return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` }
+}
+
+function text(status: number, line: string): OperationsAnswer {
+  return { status, type: 'text/plain', body: `${line}\n` }
 }
 
 async function listen(server: Server, address: ListenAddress): Promise<string> {
@@ -95,12 +115,45 @@ export async function runService(
     return {
       log,
       addresses: { url: service.url, operations_url: operations.url },
+      reread: () => reportReread(config, log, service.refuseSecret),
+      // A worker serves nobody: it claims no more jobs at once.
+      ...(name !== 'worker' && { drain: () => drain(config, log) }),
       async close() {
         await service.close()
         await operations.close()
       },
     }
   })
+}
+
+/** Resolves when the shutdown delay has passed. `default_s`: the delay if the configuration has none. */
+export async function drain(
+  { SHUTDOWN_DELAY_S: configured_s, NODE_ENV }: Config,
+  log: Log,
+  default_s = NODE_ENV === 'production' ? SHUTDOWN_DELAY_S : 0,
+): Promise<void> {
+  const delay_s = configured_s ?? default_s
+  if (delay_s === 0) return
+  log.info({ delay_s }, 'not ready: serving until the shutdown delay has passed')
+  await sleep(delay_s * 1000)
+}
+
+/** Reads the secrets in files again, and logs the names of those that have changed. */
+async function reportReread(
+  config: Config,
+  log: Log,
+  refuse: RefuseSecret = async () => null,
+): Promise<void> {
+  if (Object.keys(config.secret_files).length === 0)
+    return log.warn('SIGHUP: no secret is in a file, so there is nothing to read again')
+  const { changed, need_restart, problems } = await rereadSecrets(config, refuse)
+  for (const problem of problems) log.error(`${problem} The previous value stays in use.`)
+  if (need_restart.length > 0)
+    log.warn(
+      { secrets: need_restart },
+      'secrets have changed that this process reads only when it starts: restart it',
+    )
+  log.info({ changed }, changed.length > 0 ? 'new secrets are in use' : 'no secret has a new value to use')
 }
 
 /**
@@ -127,7 +180,8 @@ export function createService(
   }
 }
 
-/** The text of `--help`: the purpose of the process, and every variable that it reads. */
+/** The text of `--help`: the purpose of the process, where its configuration comes from, and every variable that it reads. */
 export function helpOf(about: string, name: ProcessName): string {
-  return `${about}\n\nConfiguration is the environment and a file .env in this folder:\n\n${describeVariables(name)}`
+  const source = `Configuration is the environment and a file .env in this folder.\n${describeSecretFiles(name)}`
+  return `${about}\n\n${source}\n\n${describeVariables(name)}`
 }

@@ -34,11 +34,21 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
     dates: true,
   })
   ends.defer(() => pool.end({ timeout: 5 }))
-  const auth = createAuth(config, log, openKysely(pool))
-  const context = await auth.$context
+  const db = openKysely(pool)
+  const openAuth = async (keys: string) => {
+    const auth = createAuth(config, log, db, keys)
+    return { keys, auth, context: await auth.$context }
+  }
+  let opened = await openAuth(requireVariable(config, 'ENCRYPTION_KEY'))
+  /** Better-auth with the present encryption keys. */
+  const current = async () => {
+    const keys = requireVariable(config, 'ENCRYPTION_KEY')
+    if (opened.keys !== keys) opened = await openAuth(keys)
+    return opened
+  }
   return {
     /** Handles a request under `AUTH_PATH`. */
-    handle: (request: Request): Promise<Response> => auth.handler(request),
+    handle: async (request: Request): Promise<Response> => await (await current()).auth.handler(request),
     /**
      * Finds the session of these headers; undefined if there is none. `refresh`: extends the session if it was last
      * extended over a day ago. The caller must then send `set_cookies`.
@@ -48,6 +58,7 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
       { refresh = false } = {},
     ): Promise<{ session_id: string; set_cookies: string[] } | undefined> {
       const query = { disableRefresh: !refresh }
+      const { auth } = await current()
       const { headers: response_headers, response } = await auth.api.getSession({
         headers,
         query,
@@ -57,12 +68,12 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
         ? undefined
         : { session_id: response.session.id, set_cookies: response_headers.getSetCookie() }
     },
-    hashPassword: (password: string): Promise<string> => context.password.hash(password),
+    hashPassword: (password: string): Promise<string> => opened.context.password.hash(password),
     verifyPassword: (hash: string, password: string): Promise<boolean> =>
-      context.password.verify({ hash, password }),
+      opened.context.password.verify({ hash, password }),
     /** Decrypts a value that better-auth has encrypted, such as the secret of one-time codes. */
-    decrypt: (sealed: string): Promise<string> =>
-      symmetricDecrypt({ key: context.secretConfig, data: sealed }),
+    decrypt: async (sealed: string): Promise<string> =>
+      await symmetricDecrypt({ key: (await current()).context.secretConfig, data: sealed }),
   }
 }
 
@@ -73,13 +84,13 @@ function openKysely(pool: Sql): Kysely<unknown> {
   })
 }
 
-function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
+function createAuth(config: Config, log: Log, db: Kysely<unknown>, encryption_keys: string) {
   const { DASHBOARD_URL } = config
   return betterAuth({
     appName: APP_NAME,
     basePath: AUTH_PATH,
     ...(DASHBOARD_URL !== undefined && { baseURL: DASHBOARD_URL }),
-    secrets: secretsOf(requireVariable(config, 'ENCRYPTION_KEY')),
+    secrets: secretsOf(encryption_keys),
     database: { db, type: 'postgres', transaction: false },
     // Users are created by invitations.
     emailAndPassword: {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { ConfigError, requireVariable, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
+import type { VariableName } from '#core/config/variables.ts'
 import type { Json } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { openAi } from './ai/client.ts'
@@ -46,18 +47,42 @@ const PROVIDERS = {
 }
 
 function stripeOptions(config: Config, onCall: OnCall): StripeOptions {
+  requireVariable(config, 'STRIPE_SECRET_KEY')
   return {
-    secret_key: requireVariable(config, 'STRIPE_SECRET_KEY'),
+    get secret_key() {
+      return requireVariable(config, 'STRIPE_SECRET_KEY')
+    },
     api_base: config.STRIPE_API_BASE ?? null,
     onCall,
   }
 }
 
+/**
+ * The account of the value of a secret, and the fingerprint that calls with it have; null if the secret is not the key
+ * of an account.
+ */
+export async function findAccountOfSecret(
+  config: Config,
+  name: VariableName,
+  value: string,
+): Promise<{ provider: string; fingerprint: string; account: Outcome<string> } | null> {
+  if (name !== 'STRIPE_SECRET_KEY') return null
+  const opened = stripeProcessor({ secret_key: value, api_base: config.STRIPE_API_BASE ?? null })
+  try {
+    return { provider: opened.name, fingerprint: opened.credentials, account: await opened.findAccount() }
+  } finally {
+    await opened.close()
+  }
+}
+
 function openConfiguredAi(config: Config, onCall: OnCall) {
   if (AI.credentials.every((name) => config[name] === undefined)) return null
+  requireVariable(config, 'AI_API_KEY')
   return openAi({
     base_url: requireVariable(config, 'AI_BASE_URL'),
-    api_key: requireVariable(config, 'AI_API_KEY'),
+    get api_key() {
+      return requireVariable(config, 'AI_API_KEY')
+    },
     model: config.AI_MODEL,
     max_tokens_field: config.AI_MAX_TOKENS_FIELD,
     onCall,
@@ -77,15 +102,30 @@ function openConfiguredEmail(config: Config, onCall: OnCall) {
     domain === undefined || selector === undefined || private_key === undefined
       ? null
       : { domain, selector, private_key }
-  return openSmtp({ url: config.SMTP_URL, connections: config.SMTP_CONNECTIONS, dkim, require_tls, onCall })
+  return openSmtp({
+    get url() {
+      return requireVariable(config, 'SMTP_URL')
+    },
+    connections: config.SMTP_CONNECTIONS,
+    dkim,
+    require_tls,
+    onCall,
+  })
 }
 
 function openConfiguredSms(config: Config, onCall: OnCall) {
   const { TWILIO_ACCOUNT_SID: account_sid } = config
   // Requests use the first token. Callbacks accept all tokens, so that a token can be rotated.
-  const [auth_token] = list(config.TWILIO_AUTH_TOKEN ?? '')
-  if (account_sid === undefined || auth_token === undefined) return null
-  return openTwilio({ account_sid, auth_token, api_base: config.TWILIO_API_BASE ?? null, onCall })
+  const firstToken = () => list(config.TWILIO_AUTH_TOKEN ?? '')[0]
+  if (account_sid === undefined || firstToken() === undefined) return null
+  return openTwilio({
+    account_sid,
+    get auth_token() {
+      return firstToken() ?? ''
+    },
+    api_base: config.TWILIO_API_BASE ?? null,
+    onCall,
+  })
 }
 
 type Role = keyof typeof PROVIDERS
@@ -97,10 +137,10 @@ const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
 /**
- * The credentials of calls, by provider name. Contains only providers whose credentials are recorded with their calls.
+ * The credentials of calls, by provider name. `fingerprint`: of the present credentials. Contains only providers whose credentials are recorded with their calls.
  */
 export type ProviderCredentials = Readonly<
-  Record<string, { fingerprint: string; findAccount: () => Promise<Outcome<string>> }>
+  Record<string, { readonly fingerprint: string; findAccount: () => Promise<Outcome<string>> }>
 >
 type OpenedProviders<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
@@ -131,7 +171,17 @@ export function openProviders(
   const credentials = roles.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
     if (opened === null || !('credentials' in opened)) return []
-    return [[opened.name, { fingerprint: opened.credentials, findAccount: () => opened.findAccount() }]]
+    return [
+      [
+        opened.name,
+        {
+          get fingerprint() {
+            return opened.credentials
+          },
+          findAccount: () => opened.findAccount(),
+        },
+      ],
+    ]
   })
   return {
     providers,

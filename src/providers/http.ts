@@ -78,7 +78,7 @@ export type FinishedCall = {
 /** `path` starts with a slash and is appended to the path of the base. */
 type HttpRequest = Pick<Dispatcher.DispatchOptions, 'path' | 'method' | 'headers' | 'body'>
 /** An answer of any status. Header names are in lower case. */
-type Answer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
+export type HttpAnswer = { status: number; headers: Record<string, string>; body: Record<string, unknown> }
 
 export type HttpClient = {
   /**
@@ -88,7 +88,7 @@ export type HttpClient = {
    * with `NotStarted`. When the signal of the permit or the given signal aborts, the connection is closed without
    * waiting for the answer.
    */
-  send(request: HttpRequest, deadline_ms: number, signal?: AbortSignal): Promise<Answer>
+  send(request: HttpRequest, deadline_ms: number, signal?: AbortSignal): Promise<HttpAnswer>
   close(): Promise<void>
 }
 
@@ -148,7 +148,12 @@ function openLane(origin: string): Lane {
 }
 
 /** Sends once with a valid permit. A permit that lapses before the connection is open is renewed. */
-async function send(pool: Pool, request: HttpRequest, limits: CallLimits, permit: Permit): Promise<Answer> {
+async function send(
+  pool: Pool,
+  request: HttpRequest,
+  limits: CallLimits,
+  permit: Permit,
+): Promise<HttpAnswer> {
   for (;;) {
     while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
     if (permit.signal.aborted) throw new NotStarted()
@@ -165,7 +170,7 @@ function exchange(
   request: HttpRequest,
   { deadline_ms, max_response_bytes }: CallLimits,
   permit: Permit,
-): Promise<Answer | 'lapsed'> {
+): Promise<HttpAnswer | 'lapsed'> {
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | null = null
     let finished = false

@@ -9,7 +9,7 @@ import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
 import { run, printStatus, writeToConsole, type StartedProcess } from '#core/run.ts'
-import { helpOf, serveOperations } from '#core/service.ts'
+import { drain, helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areasOf, SCOPES } from '#domain/areas.ts'
@@ -128,8 +128,8 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     )
     const started = devFileOf(config, addresses, { metrics_url: operations.url, demo })
     writeOwnFile(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
-    const facts = { ...started, api_url: addresses.api.url, webhooks_url: addresses.webhooks.url }
-    const text = banner(facts, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
+    const urls = { api_url: addresses.api.url, webhooks_url: addresses.webhooks.url }
+    const text = banner({ ...started, ...urls }, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
     write(`Started in ${secondsSince(began_at)}\n${text}`)
     const started_parts = cleanup.move()
     const close = async () => {
@@ -138,7 +138,12 @@ async function startAll(provided: Config): Promise<StartedProcess> {
       await started_parts.disposeAsync()
       print(`Stopped after ${secondsSince(stopping_at)}.`)
     }
-    return { log, close }
+    return {
+      log,
+      close,
+      drain: () => drain(provided, log, 0),
+      reread: async () => services.forEach((service) => service.signal('SIGHUP')),
+    }
   } catch (error) {
     throw unusable(error, data_dir)
   }

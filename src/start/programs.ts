@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import type { Config } from '#core/config.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
+import { fileVariableOf, SECRET_NAMES } from '#core/config/secret-files.ts'
 import { VARIABLE_NAMES, type VariableName } from '#core/config/variables.ts'
 import { emulatorArgs, EMULATORS, emulatorsOf, emulatorVariables } from './emulators.ts'
 import type { PartAddresses } from './addresses.ts'
@@ -55,9 +56,18 @@ export function programsOf(config: Config, addresses: PartAddresses, data_dir: s
     name,
     file: pathOf(FILES[process]),
     args: [],
-    env: { ...filterEnvironment(env, (variable) => isReadBy(variable, process)), ...own },
+    env: {
+      ...filterEnvironment(env, (variable) => isReadBy(variable, process)),
+      ...secretFilesOf(config, process),
+      ...own,
+    },
   })
-  const placeholders = Object.entries(API_PLACEHOLDERS).filter(([variable]) => env[variable] !== '')
+  const placeholders = Object.entries(API_PLACEHOLDERS)
+    .filter(([variable]) => env[variable] !== '')
+    .flatMap(([variable, value]) => [
+      [variable, value],
+      [fileVariableOf(variable as keyof typeof API_PLACEHOLDERS), ''],
+    ])
   return [
     [
       part('dashboard', 'dashboard', {
@@ -108,7 +118,20 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
     // The metrics of a part are local only: `npm start` serves the metrics of all parts at one address.
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
+    // The supervisor waits for callers to go elsewhere before it stops its parts.
+    SHUTDOWN_DELAY_S: '0',
   }
+}
+
+/** A part reads secrets from the files of the supervisor itself, so that it can read them again. */
+function secretFilesOf({ secret_files }: Config, process: ProcessName): Record<string, string> {
+  const names = SECRET_NAMES.filter((name) => secret_files[name] !== undefined && isReadBy(name, process))
+  return Object.fromEntries(
+    names.flatMap((name) => [
+      [name, ''],
+      [fileVariableOf(name), secret_files[name]!],
+    ]),
+  )
 }
 
 /** Banner line about private networks that may receive events. */
@@ -138,7 +161,8 @@ function filterEnvironment(
   reads: (variable: VariableName) => boolean,
 ): Record<string, string> {
   const others = VARIABLE_NAMES.filter((variable) => !reads(variable))
-  return { ...env, ...Object.fromEntries(others.map((variable) => [variable, ''])) }
+  const emptied = [...others, ...SECRET_NAMES.map(fileVariableOf)]
+  return { ...env, ...Object.fromEntries(emptied.map((variable) => [variable, ''])) }
 }
 
 /** Undefined becomes empty, which counts as unset and overrides `.env`. */

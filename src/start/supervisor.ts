@@ -19,6 +19,8 @@ export type SupervisedPart = {
    * earlier; it is not restarted in this case.
    */
   ready: Promise<Addresses>
+  /** Sends a signal to the part, if it runs. */
+  signal: (signal: NodeJS.Signals) => void
   /** Stops the part after it has finished work in progress. It is not restarted. */
   end: () => Promise<void>
 }
@@ -82,6 +84,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
     name,
     addresses: () => addresses,
     ready: first.promise,
+    signal: (signal) => void child?.kill(signal),
     async end() {
       ending = true
       clearTimeout(restart_timer)

@@ -41,9 +41,9 @@ function emailRoute(
   storeNotification: StoreNotification,
 ): void {
   const { config, log } = context
-  const secrets = list(config.EMAIL_WEBHOOK_SECRET ?? '')
   const refuse = createNotificationRefusals(EMAIL.provider, log)
   app.post(emailNotifications.path, async (request, reply) => {
+    const secrets = list(config.EMAIL_WEBHOOK_SECRET ?? '')
     if (secrets.length === 0) return await refuse.signature('not configured', request, reply)
     const raw = rawBody(request)
     const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map((name) =>

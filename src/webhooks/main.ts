@@ -2,6 +2,7 @@
 import { createAddressHash } from '#core/addresses.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
+import type { VariableName } from '#core/config/variables.ts'
 import { connectConfiguredDatabase, endPools } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { runService, createService, type Service } from '#core/service.ts'
@@ -11,6 +12,7 @@ import { createWakeUps } from '#queue/wakeup.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
+import { problemOfTwilioToken } from './twilio.ts'
 
 /**
  * The wake-up window of notifications, as a multiple of the window of a tenant: notifications belong to no tenant
@@ -46,7 +48,9 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
-  return { url, ...createService(ends.move(), sql, { name: 'webhooks' }) }
+  const refuseSecret = async (name: VariableName, value: string) =>
+    name === 'TWILIO_AUTH_TOKEN' ? problemOfTwilioToken(value) : null
+  return { url, ...createService(ends.move(), sql, { name: 'webhooks' }), refuseSecret }
 }
 
 if (import.meta.main) {

@@ -22,7 +22,7 @@ function stripeRoute(
   { config, log }: WebhooksContext,
   storeNotification: StoreNotification,
 ): void {
-  const secrets = list(requireVariable(config, 'STRIPE_WEBHOOK_SECRET'))
+  const currentSecrets = () => list(requireVariable(config, 'STRIPE_WEBHOOK_SECRET'))
   const refuse = createNotificationRefusals('stripe', log)
 
   // Refuses a header that cannot be valid, before the body is read.
@@ -32,7 +32,7 @@ function stripeRoute(
   }
   app.post(stripeNotifications.path, { onRequest }, async (request, reply) => {
     const raw = rawBody(request)
-    const verdict = verifyStripe(raw, headerOf(request, SIGNATURE), secrets, nowSeconds())
+    const verdict = verifyStripe(raw, headerOf(request, SIGNATURE), currentSecrets(), nowSeconds())
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const body = parseJson(raw)
     const event = readEvent(body)

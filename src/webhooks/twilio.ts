@@ -39,17 +39,22 @@ const MAX_PARAMETERS = 300
 const EMPTY_TWIML = '<Response/>'
 const query = z.object({ m: z.uuid().optional().catch(undefined) })
 
+/** Why the webhooks host cannot verify signatures with a value of TWILIO_AUTH_TOKEN, or null. */
+export function problemOfTwilioToken(value: string): string | null {
+  return list(value).some(({ length }) => length < MIN_TOKEN_LENGTH)
+    ? `TWILIO_AUTH_TOKEN is shorter than ${MIN_TOKEN_LENGTH} characters. The webhooks host verifies signatures with it: set the real token.`
+    : null
+}
+
 function twilioRoute(
   app: FastifyInstance,
   context: WebhooksContext,
   storeNotification: StoreNotification,
 ): void {
   const { config, log } = context
-  const tokens = list(config.TWILIO_AUTH_TOKEN ?? '')
-  if (tokens.some(({ length }) => length < MIN_TOKEN_LENGTH))
-    throw new ConfigError(
-      `TWILIO_AUTH_TOKEN is shorter than ${MIN_TOKEN_LENGTH} characters. The webhooks host verifies signatures with it: set the real token.`,
-    )
+  const currentTokens = () => list(config.TWILIO_AUTH_TOKEN ?? '')
+  const problem = problemOfTwilioToken(config.TWILIO_AUTH_TOKEN ?? '')
+  if (problem !== null) throw new ConfigError(problem)
   // Twilio signs the URL that is configured at Twilio. The Host header of a request cannot be trusted.
   const origin = webhooksUrl(config)
   const refuse = createNotificationRefusals(SMS.provider, log)
@@ -57,14 +62,15 @@ function twilioRoute(
 
   // Refuses a header that cannot be valid, before the body is read.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    if (tokens.length === 0) return await refuse.signature('not configured', request, reply)
+    if (currentTokens().length === 0) return await refuse.signature('not configured', request, reply)
     if (isTwilioSignature(headerOf(request, SIGNATURE))) return undefined
     return await refuse.signature('malformed', request, reply)
   }
   const bodyLimit = MAX_FORM_BYTES
   app.post(twilioNotifications.path, { bodyLimit, onRequest }, async (request, reply) => {
     const posted = parseForm(rawBody(request))
-    const verdict = verifyTwilio(`${origin}${request.url}`, posted, headerOf(request, SIGNATURE), tokens)
+    const signature = headerOf(request, SIGNATURE)
+    const verdict = verifyTwilio(`${origin}${request.url}`, posted, signature, currentTokens())
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const post = readTwilioPost(Object.fromEntries(posted))
     if (post === undefined) return await refuse.content(request, reply)

@@ -15,15 +15,22 @@ export function createJobClaimer(
   shares: Shares,
   worker: string,
 ): (job: { id: string; queue: string }) => Promise<JobClaim | undefined> {
-  const credentials = Object.fromEntries(
-    CALLS.flatMap(({ job, provider }) => {
-      const used_credentials = configured[provider]
-      return used_credentials === undefined ? [] : [[job, used_credentials.fingerprint]]
-    }),
-  )
+  /** The fingerprints of the present credentials, by job name. */
+  function findCredentials(): Record<string, string> {
+    const of_provider = Object.fromEntries(
+      Object.entries(configured).map(([provider, { fingerprint }]) => [provider, fingerprint]),
+    )
+    return Object.fromEntries(
+      CALLS.flatMap(({ job, provider }) => {
+        const fingerprint = of_provider[provider]
+        return fingerprint === undefined ? [] : [[job, fingerprint]]
+      }),
+    )
+  }
   return createBatcher<{ id: string; queue: string }, JobClaim | undefined>('claim', async (wanted) => {
     const requested_at = performance.now()
     const ids = wanted.map(({ id }) => id)
+    const credentials = findCredentials()
     const jobs = await shares.claimWithin(wanted, (quotas) =>
       claimJobs(sql, ids, { worker, names: JOB_NAMES, shares: quotas, credentials }),
     )

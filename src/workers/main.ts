@@ -7,7 +7,7 @@ import { connectConfiguredDatabase, connectDatabase, endPools } from '#core/pool
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
-import { createVault } from '#core/secrets.ts'
+import { createCurrentVault } from '#core/secrets.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
@@ -33,6 +33,7 @@ import { startHoldExpiry } from './recurring/holds.ts'
 import { startRollups } from './recurring/rollups.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
+import { problemOfNewSecret } from './new-secrets.ts'
 import { watchProviders } from './provider-watch.ts'
 import { deliverEvents } from './deliveries.ts'
 import { compareWaitingNotifications } from './recurring/waiting.ts'
@@ -98,7 +99,10 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     await Promise.all(loops.map((loop) => loop.close()))
     await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
   })
-  return createService(cleanup.move(), sql, { name: 'worker', queues })
+  return {
+    ...createService(cleanup.move(), sql, { name: 'worker', queues }),
+    refuseSecret: (name, value) => problemOfNewSecret(context, name, value),
+  }
 }
 
 /** Opens the dependencies that handlers and recurring work share; `cleanup` closes them. */
@@ -123,7 +127,7 @@ function openContext(
     ...providers,
     sql,
     log,
-    vault: createVault(requireVariable(config, 'ENCRYPTION_KEY')),
+    vault: createCurrentVault(() => requireVariable(config, 'ENCRYPTION_KEY')),
     config,
     credentials,
     hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),

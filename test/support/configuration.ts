@@ -2,6 +2,7 @@
 import { variables } from '#core/config/help.ts'
 import { isReadBy, requiredVariables } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
+import { isReread, SECRET_NAMES } from '#core/config/secret-files.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from '#core/config/variables.ts'
 
 const PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'] as const satisfies ProcessName[]
@@ -28,6 +29,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'METRICS_PORT',
       'TRUSTED_PROXIES',
       'REQUEST_TIMEOUT_MS',
+      'SHUTDOWN_DELAY_S',
     ],
   ],
   [
@@ -108,6 +110,7 @@ const IN_PRODUCTION: Partial<Record<VariableName, string>> = {
   WEBHOOKS_URL: 'set it',
   DASHBOARD_URL: 'set it, with `https:`',
   HOST: '`0.0.0.0` in a container',
+  SHUTDOWN_DELAY_S: 'longer than your load balancer needs to notice',
   METRICS_HOST: '`0.0.0.0` in a container; never public',
   TRUSTED_PROXIES: 'the networks of your proxies',
   SMTP_URL: 'set it to send email; TLS is required',
@@ -164,6 +167,10 @@ wrong or missing value stops the process with a message that names the variable 
 reads with \`--help\`, for example \`npm run worker -- --help\`. \`npm start\` needs none of them: it starts embedded servers and emulators for
 what is not configured. \`.env.example\` has the nine that most installations set.
 
+Each secret can be in a file instead: \`STRIPE_SECRET_KEY_FILE\` names the file with the value of \`STRIPE_SECRET_KEY\`. After SIGHUP, a running
+process uses new values of ${sentence(SECRET_NAMES.filter(isReread))}. New values of
+${sentence(SECRET_NAMES.filter((name) => !isReread(name)))} need a restart. [Secrets](guides/operations.md#secrets) says how to rotate each.
+
 "Needed by" names the processes that do not start without the variable. The dashboard serves the routes of the API and needs what the API
 needs.
 
@@ -182,6 +189,11 @@ export function exampleEnvironment(): string {
 # "# " before those that you set. npm start needs none of them. In production also set NODE_ENV=production.
 
 ${parts.join('\n')}`
+}
+
+/** Names in a sentence. */
+function sentence(names: readonly VariableName[]): string {
+  return new Intl.ListFormat('en').format(names.map((name) => `\`${name}\``))
 }
 
 /** The processes that need a variable, with their queues if a worker needs the variable only for some queues. */

@@ -49,6 +49,8 @@ if (values.help === true) {
 // A closed pipe must not end this process before it has stopped the system that it started.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 await using cleanup = new AsyncDisposableStack()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(signal, () => void cleanup.disposeAsync().finally(() => process.exit(130)))
 await buildPages()
 const running = await startSystem(cleanup)
 const client = createClient(running.api_url, running.api_key)

@@ -3,7 +3,6 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { until } from '#test/process.ts'
@@ -31,7 +30,7 @@ export type ProductProcesses = Product & {
 /** Starts API, webhooks host and worker with their own database, Redis and emulators that notify them. */
 export async function startProductProcesses(system: System): Promise<ProductProcesses> {
   await using cleanup = new AsyncDisposableStack()
-  const { url: database_url } = await createDatabase(system.database_url)
+  const database_url = await system.createDatabase('migrated')
   const sql = openSql(cleanup, database_url)
   const folder = await createTemporaryFolder('bench')
   cleanup.defer(folder.remove)

@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import { isReadBy, requiredVariables } from './readers.ts'
 import type { ProcessName } from './row.ts'
+import { fileVariableOf, isReread, SECRET_NAMES } from './secret-files.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 
 type Variable = {
@@ -45,6 +46,19 @@ export function describeVariables(process: ProcessName): string {
       const lines = [...wrapLines(`${about}.`, 100 - width), facts.filter(Boolean).join(' ')]
       return `  ${lines.map((line, index) => (index === 0 ? name : '').padEnd(width) + line).join('\n  ')}`
     })
+    .join('\n')
+}
+
+/** Which secrets of a process can be in files, and which of the files are read again. */
+export function describeSecretFiles(process: ProcessName): string {
+  const names = SECRET_NAMES.filter((name) => isReadBy(name, process))
+  const reread = names.filter(isReread)
+  const runs_on = process !== 'migrate' && reread.length > 0
+  return [
+    `A secret can be in a file: ${fileVariableOf(names[0]!)} names the file of ${names[0]}. Secrets: ${names.join(', ')}.`,
+    ...(runs_on ? [`After SIGHUP the files of ${reread.join(', ')} are read again.`] : []),
+  ]
+    .flatMap((line) => wrapLines(line, 100))
     .join('\n')
 }
 

@@ -1,7 +1,7 @@
 // The variables of email and SMS.
 import { z } from 'zod'
 import { EMAIL, SMS } from './providers.ts'
-import { baseUrl, commaList, count, type VariableRow } from './row.ts'
+import { baseUrl, commaList, count, SECRETS, type VariableRow } from './row.ts'
 
 const ADDRESS = /^[^\s@<>]+@[^\s@<>]+$/
 const DOMAIN = /^[a-z0-9-]+(\.[a-z0-9-]+)*$/i
@@ -11,7 +11,8 @@ export const MESSAGING_VARIABLES = {
     z
       .string()
       .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes in base64' })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: false }),
     '<what openssl rand -base64 32 prints>',
     '32 bytes, base64, used to find email addresses and phone numbers without storing them in plain text. Give the same one to api, webhooks, worker and dashboard, and keep it: with another one, suppressions are no longer found, and repeated requests are refused as requests with other content',
     ['api', 'webhooks', 'worker'],
@@ -24,7 +25,8 @@ export const MESSAGING_VARIABLES = {
       .refine((text) => /^smtps?:\/\//.test(text) && URL.canParse(text), {
         error: 'must be smtp://user:password@host:port, or smtps://',
       })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     'smtps://user:password@smtp.example.com:465',
     'server that sends email; without it, `npm start` runs one that only shows what it received. In production, no email is sent without it. The API only needs to know that there is one',
     ['api', 'worker'],
@@ -80,7 +82,8 @@ export const MESSAGING_VARIABLES = {
         error:
           'must be whsec_ and 24 to 64 bytes in base64; during a rotation, list several secrets, separated by commas',
       })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     'whsec_<what openssl rand -base64 32 prints>',
     'secret (Standard Webhooks) that signs reports of bounces, complaints and deliveries of email, sent to `/email`; without it, they are refused',
     ['webhooks'],
@@ -108,7 +111,8 @@ export const MESSAGING_VARIABLES = {
           error: 'must be a private key in PEM format; line ends may be written as \\n',
         },
       )
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: false }),
     '-----BEGIN PRIVATE KEY-----\\n...\\n-----END PRIVATE KEY-----',
     'private key, PEM, with line breaks or `\\n`',
     ['worker'],
@@ -126,7 +130,8 @@ export const MESSAGING_VARIABLES = {
     z
       .string()
       .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     '0123456789abcdef0123456789abcdef',
     'token of that account, which also signs its callbacks. During rotation, several, separated by commas: the first is used, all are accepted. The API only needs to know that there is one',
     ['api', 'webhooks', 'worker'],

@@ -18,6 +18,12 @@ export type VariableRow = readonly [
   serving_queues?: readonly string[],
 ]
 
+/**
+ * The schemas of secrets, which can also be in files. `is_reread`: a running process uses a new value of the file after
+ * SIGHUP.
+ */
+export const SECRETS = z.registry<{ is_reread: boolean }>()
+
 /** A whole number from 1 to `max`. Default: `default_value`. */
 export const count = (default_value: number, max = 1_000_000) =>
   z.coerce.number().int().positive().max(max).default(default_value)

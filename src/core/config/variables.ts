@@ -3,13 +3,14 @@ import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
 import { DASHBOARD_VARIABLES } from './dashboard.ts'
+import { DEVELOPMENT_VARIABLES } from './development.ts'
 import { EVENT_VARIABLES } from './events.ts'
 import { LIMIT_VARIABLES } from './limits.ts'
 import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
-import { baseUrl, commaList, count, optionalPort, port, type VariableRow } from './row.ts'
+import { baseUrl, commaList, count, optionalPort, port, SECRETS, type VariableRow } from './row.ts'
 
 const ALL_PROCESSES = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
 const SERVICES = ['api', 'webhooks', 'worker'] as const
@@ -35,7 +36,8 @@ export const VARIABLES = {
       .refine((text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text), {
         error: 'must be postgres://user:password@host:port/database',
       })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: false }),
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
     'PostgreSQL, 18 or newer. Without it, `npm start` runs an embedded one, which commands in the same folder use; all other processes need it',
     ALL_PROCESSES,
@@ -60,7 +62,8 @@ export const VARIABLES = {
         error:
           'must be redis://host:port, redis+sentinel://host:port,.../primary or redis+cluster://host:port,...',
       })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: false }),
     'redis://127.0.0.1:6379',
     'Redis or Valkey, with `maxmemory-policy noeviction`: `redis://host:port`, `redis+sentinel://host:port,.../primary` or `redis+cluster://host:port,...`; `rediss` for TLS, `user:password@` before the host. Without it, `npm start` runs one that is on the PATH',
     [...SERVICES, 'migrate'],
@@ -77,7 +80,8 @@ export const VARIABLES = {
       .regex(/^[A-Za-z0-9+/]{43}=(\s*,\s*[A-Za-z0-9+/]{43}=)*$/, {
         error: 'must be 32 bytes in base64; list several keys with the newest first, separated by commas',
       })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     '<what openssl rand -base64 32 prints>',
     `32 bytes, base64. Generate one with \`openssl rand -base64 32\` and give the same one to api, worker and dashboard. To rotate it, put a new one in front, separated by a comma: the first encrypts, all of them decrypt. Remove the old one when no open payment or call needs it`,
     ['api', 'worker'],
@@ -87,7 +91,8 @@ export const VARIABLES = {
     z
       .string()
       .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     'sk_test_...',
     'secret key of the Stripe account; without it, `npm start` runs a Stripe emulator',
     ['worker'],
@@ -100,7 +105,8 @@ export const VARIABLES = {
       .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
         error: 'must be a signing secret, whsec_...; list several during a rotation, separated by commas',
       })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     'whsec_newer,whsec_older',
     `signing secret of the endpoint at Stripe; during rotation, both, separated by a comma`,
     ['webhooks'],
@@ -122,7 +128,8 @@ export const VARIABLES = {
     z
       .string()
       .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
-      .optional(),
+      .optional()
+      .register(SECRETS, { is_reread: true }),
     'sk-...',
     'key for that server; any text if the server needs none. The API only needs to know that there is a key: any text will do there',
     ['api', 'worker'],
@@ -215,6 +222,12 @@ export const VARIABLES = {
     LISTENERS,
   ],
   REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
+  SHUTDOWN_DELAY_S: [
+    z.coerce.number().int().min(0).max(600).optional(),
+    '5',
+    'seconds that a process goes on serving after SIGTERM, with `/readyz` at 503, before it closes. Unset: 5 in production, otherwise 0, as with `npm start`',
+    LISTENERS,
+  ],
   QUEUES: [
     commaList,
     'payments,payouts',
@@ -259,29 +272,7 @@ export const VARIABLES = {
     '`production` refuses embedded servers and emulators',
     ALL_PROCESSES,
   ],
-  ALLOW_EMULATORS: [
-    z.stringbool().default(false),
-    'true',
-    '`npm start` uses embedded servers and emulators even in production',
-    ['start'],
-  ],
-  EMULATOR_PORT: [port(3010), '3010', 'port of the Stripe emulator', ['start']],
-  TWILIO_EMULATOR_PORT: [port(3011), '3011', 'port of the Twilio emulator', ['start']],
-  SMTP_EMULATOR_PORT: [port(3012), '3012', 'port of the SMTP emulator', ['start']],
-  INBOX_PORT: [port(3013), '3013', 'port of the page that shows what the SMTP emulator received', ['start']],
-  AI_EMULATOR_PORT: [port(3014), '3014', 'port of the AI emulator', ['start']],
-  EMULATOR_EVENTS: [
-    z.enum(['needed', 'all']).default('needed'),
-    'all',
-    'events that the Stripe emulator sends: those of `npm run stripe -- events`, or all',
-    ['start'],
-  ],
-  DATA_DIR: [
-    z.string().min(1).default('.data'),
-    '.data',
-    'folder of `npm start`: embedded servers, secrets, log, `dev.json`',
-    ['commands', 'migrate', 'start'],
-  ],
+  ...DEVELOPMENT_VARIABLES,
 } as const satisfies Record<string, VariableRow>
 
 export type VariableName = keyof typeof VARIABLES

@@ -29,7 +29,8 @@ export const ACCOUNT_ROUTES: Routes = {
 }
 
 export const ACCOUNT_CONTROLS: Record<string, StripeControl> = {
-  // Rolls the API key, and optionally switches to another account. The previous key is refused afterwards.
+  // Rolls the API key, and optionally switches to another account. The previous key is refused afterwards, unless it is
+  // among several, separated by commas.
   'POST account': (emulator, _id, body) => {
     emulator.api_key = textOf(body, 'api_key') ?? emulator.api_key
     emulator.account = textOf(body, 'id') ?? emulator.account

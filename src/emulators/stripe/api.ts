@@ -78,7 +78,7 @@ function checkKey(emulator: Emulator, { request }: Exchange): void {
       ? Buffer.from(credentials, 'base64').toString('utf8').split(':')[0]!
       : credentials
   if (key === '') throw invalidApiKey(null)
-  if (emulator.api_key !== null && key !== emulator.api_key) throw invalidApiKey(key)
+  if (emulator.api_key !== null && !emulator.api_key.split(',').includes(key)) throw invalidApiKey(key)
 }
 
 /** Performs the operation and stores the answer under the key. */

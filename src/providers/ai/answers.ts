@@ -1,5 +1,5 @@
 // Validates the answer of a model.
-import type { OpenAI } from 'openai'
+import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { problemOfNumber, toStorableJson } from '#core/json.ts'
 import type { AiAnswer, AiCall } from '../ai.ts'
@@ -9,25 +9,40 @@ import { findSchemaViolation } from './validation.ts'
 const MAX_OUTPUT_BYTES = 256 * 1024
 const NO_SECRETS: ReadonlySet<string> = new Set()
 
+const count = z.int().min(0)
+/** What is read of a completion. A field of another form counts as missing. */
+const completion = z.object({
+  model: z.string().min(1).nullable().catch(null),
+  usage: z.object({ prompt_tokens: count, completion_tokens: count }).nullable().catch(null),
+  choices: z.tuple([z.unknown()], z.unknown()).nullable().catch(null),
+})
+const choice = z.object({
+  finish_reason: z.string().nullable().catch(null),
+  message: z.object({ content: z.string().nullable().catch(null), refusal: z.unknown() }),
+})
+
 /**
  * Validates the answer of a model and returns the outcome. Messages never contain the text of the answer. Rejects with
  * the reason of `signal` if the signal aborts before the answer is validated.
  */
 export async function toAnswer(
   call: AiCall,
-  completion: OpenAI.Chat.ChatCompletion,
+  body: Record<string, unknown>,
   signal: AbortSignal,
 ): Promise<AiAnswer> {
-  const report = { model: modelOf(completion), usage: usageOf(completion.usage) }
-  const [choice] = Array.isArray(completion.choices) ? completion.choices : []
-  const message: Partial<OpenAI.Chat.ChatCompletionMessage> | null | undefined = choice?.message
-  if (choice == null || message == null)
+  const { model, usage, choices } = completion.parse(body)
+  const report = {
+    model: model?.slice(0, 255).toWellFormed() ?? null,
+    usage: usage && { input_tokens: usage.prompt_tokens, output_tokens: usage.completion_tokens },
+  }
+  const { data: { finish_reason, message } = {} } = choice.safeParse(choices?.[0])
+  if (message === undefined)
     return { outcome: { kind: 'ambiguous', reason: 'the answer has no message', replayed: false }, ...report }
-  if (choice.finish_reason === 'content_filter' || Boolean(message.refusal))
+  if (finish_reason === 'content_filter' || Boolean(message.refusal))
     return { outcome: declined('ai_refused', 'The model declined.'), ...report }
-  if (choice.finish_reason === 'length')
+  if (finish_reason === 'length')
     return { outcome: invalidOutput('The answer was cut off at the limit of output tokens.'), ...report }
-  if (typeof message.content !== 'string' || message.content === '')
+  if (message.content === null || message.content === '')
     return { outcome: invalidOutput('The model returned no text.'), ...report }
   const output = await outputOf(call, message.content, signal)
   if (typeof output === 'string') return { outcome: invalidOutput(output), ...report }
@@ -84,19 +99,4 @@ function parseJson(text: string): { value?: unknown; number_problem?: string } {
   } catch {
     return {}
   }
-}
-
-function modelOf({ model }: OpenAI.Chat.ChatCompletion): string | null {
-  return typeof model === 'string' && model !== '' ? model.slice(0, 255).toWellFormed() : null
-}
-
-function usageOf(usage: OpenAI.CompletionUsage | undefined): AiAnswer['usage'] {
-  const { prompt_tokens, completion_tokens } = usage ?? {}
-  return isCount(prompt_tokens) && isCount(completion_tokens)
-    ? { input_tokens: prompt_tokens, output_tokens: completion_tokens }
-    : null
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && Number(value) >= 0
 }

@@ -1,32 +1,29 @@
 // Classifies failed calls to the AI provider. Provider texts are left out: they may repeat the request.
-import { APIConnectionError, APIError, APIUserAbortError } from 'openai'
 import type { AiFailure, UnsuccessfulOutcome } from '#core/outcome.ts'
-import { NoAnswer, parseRetryAfter } from '../http.ts'
-import { NotStarted } from '../permit.ts'
+import { isObject, NoAnswer, parseRetryAfter, type HttpAnswer } from '../http.ts'
 
 /** Statuses below 500 after which a retry may succeed. */
 const TRANSIENT = [408, 409, 429]
 /** The error code with which some servers report their content filter. */
 const CONTENT_FILTER = 'content_filter'
 
-/** The outcome of a failed call. Rethrows `NotStarted`, and errors that the call did not cause. */
+/** The outcome of a call without an answer. Rethrows `NotStarted`, and errors that the call did not cause. */
 export function classifyAiError(error: unknown): UnsuccessfulOutcome<AiFailure> {
-  if (error instanceof APIUserAbortError)
-    return { kind: 'ambiguous', reason: 'the call was aborted', replayed: false }
-  const cause = error instanceof APIConnectionError ? error.cause : error
-  if (cause instanceof NoAnswer)
-    return cause.status !== null && isFinal(cause.status) ? refused(cause.status, null) : cause.outcome
-  if (cause instanceof NotStarted || !(error instanceof APIError)) throw cause
-  const { status, code, headers } = error as APIError & { status: number | undefined }
-  if (status === undefined || status < 400)
-    return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
+  if (!(error instanceof NoAnswer)) throw error
+  return error.status !== null && isFinal(error.status) ? refused(error.status, null) : error.outcome
+}
+
+/** The outcome of a call whose answer has another status than 2xx. */
+export function classifyAiStatus({ status, headers, body }: HttpAnswer): UnsuccessfulOutcome<AiFailure> {
+  const code = isObject(body['error']) ? body['error']['code'] : undefined
+  if (status < 400) return { kind: 'ambiguous', reason: 'the answer could not be read', replayed: false }
   if (code === CONTENT_FILTER)
     return declined('ai_refused', "The provider's content filter refused the request.")
   if (isFinal(status)) return refused(status, errorCodeOf(code))
   return {
     kind: 'retry',
     reason: `the provider answered ${status}`,
-    ...parseRetryAfter(headers?.get('retry-after')),
+    ...parseRetryAfter(headers['retry-after']),
   }
 }
 

@@ -1,16 +1,16 @@
-// OpenAI's official SDK over the guarded HTTP client, for any server that implements its API.
-import { OpenAI } from 'openai'
+// Requests completions from any server that implements OpenAI's API.
 import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
 import { NoAnswer, openHttp, type FinishedCall, type HttpClient } from '../http.ts'
 import { toAnswer } from './answers.ts'
-import { classifyAiError } from './classify.ts'
+import { classifyAiError, classifyAiStatus } from './classify.ts'
 import { currentPermit, permits } from '../permit.ts'
 import { messagesOf, responseFormatOf } from './prompts.ts'
 
 export type AiOptions = {
   /** The URL of the API, with the path before `/chat/completions`. */
   base_url: string
-  api_key: string
+  /** Read for each call, so that it may be replaced. */
+  readonly api_key: string
   /** Default model of calls. */
   model: string
   /** The server's parameter for the limit of output tokens. */
@@ -28,11 +28,6 @@ export type AiOptions = {
 /** The size of the longest accepted output with every character escaped. */
 const MAX_RESPONSE_BYTES = 1.5 * 1024 * 1024
 /**
- * The margin of the SDK's own timeout. The deadline must pass first, because it closes the connection and reports the
- * cause.
- */
-const SDK_TIMEOUT_MARGIN_MS = 10_000
-/**
  * An answer may take two minutes and arrives in one piece, so a slow call does not show whether the server is
  * reachable. After this delay the list of models is requested, because a server answers that request fast.
  */
@@ -44,36 +39,26 @@ const NO_USAGE = { model: null, usage: null }
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
   const { base_url, deadline_ms = 600_000, server_check_delay_ms = SERVER_CHECK_DELAY_MS } = options
   const http = openHttp(base_url, { max_response_bytes: MAX_RESPONSE_BYTES })
-  const sdk = new OpenAI({
-    apiKey: options.api_key,
-    baseURL: base_url,
-    fetch: fetchThrough(http, base_url, deadline_ms),
-    timeout: deadline_ms + SDK_TIMEOUT_MARGIN_MS,
-    maxRetries: 0,
-    // The SDK writes no log, because a log would contain requests, and takes no values from its environment variables.
-    logLevel: 'off',
-    adminAPIKey: null,
-    organization: null,
-    project: null,
-    webhookSecret: null,
-  })
-
   const checkServer = createServerCheck(http, options)
 
   async function requestCompletion(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {
-    const { max_output_tokens } = call
     const stop_signal = AbortSignal.any([signal, currentPermit().signal])
+    const request = {
+      path: '/chat/completions',
+      method: 'POST' as const,
+      headers: {
+        authorization: `Bearer ${options.api_key}`,
+        'content-type': 'application/json',
+        'idempotency-key': key,
+        'user-agent': 'sluice',
+      },
+      body: JSON.stringify(completionRequest(call, options)),
+    }
     try {
-      const completion = await sdk.chat.completions.create(
-        {
-          model: call.model ?? options.model,
-          messages: messagesOf(call.input),
-          ...(max_output_tokens !== null && { [options.max_tokens_field]: max_output_tokens }),
-          ...responseFormatOf(call.input),
-        },
-        { signal, headers: { 'Idempotency-Key': key } },
-      )
-      return await toAnswer(call, completion, stop_signal)
+      const answer = await http.send(request, deadline_ms, signal)
+      if (answer.status < 200 || answer.status >= 300)
+        return { outcome: classifyAiStatus(answer), ...NO_USAGE }
+      return await toAnswer(call, answer.body, stop_signal)
     } catch (error) {
       if (stop_signal.aborted && error === stop_signal.reason)
         return {
@@ -82,6 +67,11 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
             reason: 'the call was stopped before the answer was checked',
             replayed: false,
           },
+          ...NO_USAGE,
+        }
+      if (signal.aborted)
+        return {
+          outcome: { kind: 'ambiguous', reason: 'the call was aborted', replayed: false },
           ...NO_USAGE,
         }
       return { outcome: classifyAiError(error), ...NO_USAGE }
@@ -109,10 +99,23 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
   }
 }
 
+/** The body of a request for a completion. */
+export function completionRequest(
+  { input, model, max_output_tokens }: AiCall,
+  { model: default_model, max_tokens_field }: Pick<AiOptions, 'model' | 'max_tokens_field'>,
+) {
+  return {
+    model: model ?? default_model,
+    messages: messagesOf(input),
+    ...(max_output_tokens !== null && { [max_tokens_field]: max_output_tokens }),
+    ...responseFormatOf(input),
+  }
+}
+
 /**
  * Requests the list of models. Reports only failures: a server that lists its models may still fail to answer tasks.
  */
-function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): () => Promise<void> {
+function createServerCheck(http: HttpClient, options: AiOptions): () => Promise<void> {
   let is_listing = false
   return async () => {
     if (is_listing) return
@@ -121,7 +124,7 @@ function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): ()
     const request = {
       path: '/models',
       method: 'GET' as const,
-      headers: { authorization: `Bearer ${api_key}` },
+      headers: { authorization: `Bearer ${options.api_key}` },
     }
     try {
       await http.send(request, LIST_TIMEOUT_MS)
@@ -129,32 +132,9 @@ function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): ()
       // Any answer proves that the server is reachable.
       if (!(error instanceof NoAnswer) || error.status !== null) return
       const duration_ms = performance.now() - started
-      onCall?.({ operation: 'list', outcome: 'retry', duration_ms, health: 'late' })
+      options.onCall?.({ operation: 'list', outcome: 'retry', duration_ms, health: 'late' })
     } finally {
       is_listing = false
     }
-  }
-}
-
-/** A `fetch` for the SDK that sends through `http`. `http` checks the job's permit and ignores the host of the URL. */
-function fetchThrough(http: HttpClient, base_url: string, deadline_ms: number): typeof fetch {
-  const prefix = new URL(base_url).pathname.replace(/\/+$/, '')
-  return async (input, init = {}) => {
-    const { pathname, search } = new URL(input instanceof Request ? input.url : input)
-    const request = {
-      path: pathname.slice(prefix.length) + search,
-      method: 'POST' as const,
-      headers: Object.fromEntries(new Headers(init.headers)),
-      body: typeof init.body === 'string' ? init.body : null,
-    }
-    const { status, headers, body } = await http.send(request, deadline_ms, init.signal ?? undefined)
-    const retry_after = headers['retry-after']
-    return new Response(JSON.stringify(body), {
-      status,
-      headers: {
-        'content-type': 'application/json',
-        ...(retry_after !== undefined && { 'retry-after': retry_after }),
-      },
-    })
   }
 }

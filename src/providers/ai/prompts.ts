@@ -1,11 +1,14 @@
 // Prompts and response formats for each kind of task.
-import type { OpenAI } from 'openai'
 import type { AiInput } from '../ai.ts'
 
-type Params = OpenAI.Chat.ChatCompletionCreateParamsNonStreaming
+type Message = { role: 'system' | 'user'; content: string }
+type ResponseFormat = {
+  type: 'json_schema'
+  json_schema: { name: string; schema: Record<string, unknown>; strict: boolean }
+}
 
 /** The chat messages for a task. */
-export function messagesOf(input: AiInput): Params['messages'] {
+export function messagesOf(input: AiInput): Message[] {
   switch (input.kind) {
     case 'generate':
       return [
@@ -25,7 +28,7 @@ export function messagesOf(input: AiInput): Params['messages'] {
   }
 }
 
-function systemAndUser(content: string, text: string): Params['messages'] {
+function systemAndUser(content: string, text: string): Message[] {
   return [
     { role: 'system', content },
     { role: 'user', content: text },
@@ -36,7 +39,7 @@ function systemAndUser(content: string, text: string): Params['messages'] {
  * The response format of a task. Not strict, because strict mode accepts only some schemas. The answer is validated
  * here instead.
  */
-export function responseFormatOf(input: AiInput): Pick<Params, 'response_format'> {
+export function responseFormatOf(input: AiInput): { response_format?: ResponseFormat } {
   if (input.kind === 'generate') return {}
   const schema: Record<string, unknown> = input.kind === 'extract' ? input.schema : labelSchema(input.labels)
   return {

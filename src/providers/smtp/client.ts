@@ -9,8 +9,8 @@ import { openConnections, type Connections } from './connections.ts'
 import { envelopeOf, type Envelope } from './envelope.ts'
 
 export type SmtpOptions = {
-  /** `smtp://user:password@host:port`, or `smtps://`. */
-  url: string
+  /** `smtp://user:password@host:port`, or `smtps://`. Read for each email, so that it may be replaced. */
+  readonly url: string
   connections: number
   /** Null: emails are not signed. */
   dkim: Dkim | null
@@ -40,11 +40,23 @@ const DEADLINE_MS = 10 * 60_000
 
 /** A client with pooled connections to one server. */
 export function openSmtp(options: SmtpOptions): EmailProvider {
-  const { url, connections: running, dkim, require_tls = true, onCall } = options
-  const connections = openConnections(url, { require_tls })
-  const login = loginPatternOf(url)
+  const { connections: running, dkim, require_tls = true, onCall } = options
+  let server = openServer(options.url)
   const compose = createComposer(dkim)
   const gate = createFairGate({ running, queue: QUEUE })
+
+  function openServer(url: string) {
+    return { url, connections: openConnections(url, { require_tls }), login: loginPatternOf(url) }
+  }
+
+  /** The server of the present URL. Connections to an earlier one end with their emails. */
+  function currentServer(): ReturnType<typeof openServer> {
+    if (server.url !== options.url) {
+      server.connections.close()
+      server = openServer(options.url)
+    }
+    return server
+  }
 
   async function send(email: OutgoingEmail, signal: AbortSignal): Promise<EmailOutcome> {
     const permit = currentPermit()
@@ -52,6 +64,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
     const envelope = envelopeOf(email, message)
     const stop_signal = AbortSignal.any([signal, permit.signal])
     const { abort, dispose } = withDeadline(stop_signal, permit.deadline_ms ?? DEADLINE_MS)
+    const { connections, login } = currentServer()
     try {
       return await deliver(connections, { envelope, message, login, permit, abort })
     } finally {
@@ -84,7 +97,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
       })
       return outcome
     },
-    close: async () => connections.close(),
+    close: async () => server.connections.close(),
   }
 }
 

@@ -10,7 +10,8 @@ import type { FinishedCall } from '../http.ts'
 import { NotStarted } from '../permit.ts'
 
 export type StripeOptions = {
-  secret_key: string
+  /** Read for each request, so that it may be replaced by another key of the account. */
+  readonly secret_key: string
   /** Default: Stripe's API. Example: `http://127.0.0.1:12111`. */
   api_base?: string | null
   /** The limit of a complete call with all its pages, in milliseconds. Default: 15,000. */
@@ -20,8 +21,8 @@ export type StripeOptions = {
 
 export type StripeClient = {
   stripe: Stripe
-  /** A fingerprint of the secret key and of the API's address. */
-  credentials: string
+  /** A fingerprint of the present secret key and of the API's address. */
+  readonly credentials: string
   /** The limit of a complete call with all its pages. */
   deadline_ms: number
   /** Runs `request` and classifies its result. */
@@ -39,7 +40,11 @@ export function openStripe(options: StripeOptions): StripeClient {
   const deadline_ms = options.deadline_ms ?? 15_000
   const api_base = options.api_base ?? 'https://api.stripe.com'
   const client = guardClient(api_base)
-  const stripe = new Stripe(options.secret_key, {
+  // Without a key of its own, the SDK has each request authenticated.
+  const stripe = new Stripe('', {
+    authenticator: async ({ headers }) => {
+      headers['Authorization'] = `Bearer ${options.secret_key}`
+    },
     httpClient: client,
     timeout: deadline_ms,
     maxNetworkRetries: 0,
@@ -68,8 +73,16 @@ export function openStripe(options: StripeOptions): StripeClient {
     return await request().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
   }
 
-  const credentials = fingerprintOf(new URL(api_base).href, options.secret_key)
-  return { stripe, credentials, deadline_ms, call, findAccount, close: () => client.close() }
+  return {
+    stripe,
+    get credentials() {
+      return fingerprintOf(new URL(api_base).href, options.secret_key)
+    },
+    deadline_ms,
+    call,
+    findAccount,
+    close: () => client.close(),
+  }
 }
 
 function modeOf(secret_key: string): string | undefined {

@@ -15,12 +15,15 @@ type Session = Stripe.Identity.VerificationSession
  * idempotency key Stripe accepts only identical parameters.
  */
 export function stripeIdentity(options: StripeOptions): IdentityProvider & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
+  const client = openStripe(options)
+  const { stripe, deadline_ms, call, findAccount, close } = client
   const sessions = stripe.identity.verificationSessions
 
   return {
     name: 'stripe',
-    credentials,
+    get credentials() {
+      return client.credentials
+    },
     findAccount,
     url_lifetime_ms: 48 * 3_600_000,
 

@@ -24,10 +24,12 @@ type ListedPayments = { ids: Map<string, string[]>; clock_skew_s: number }
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
   const client = openStripe(options)
-  const { credentials, findAccount, close } = client
+  const { findAccount, close } = client
   return {
     name: 'stripe',
-    credentials,
+    get credentials() {
+      return client.credentials
+    },
     findAccount,
     event_retention_s: EVENT_RETENTION_S,
     ...writeCalls(client),

@@ -14,11 +14,14 @@ import { PAYOUT_STATUS } from './statuses.ts'
  * idempotency key Stripe accepts only identical parameters.
  */
 export function stripePayouts(options: StripeOptions): PayoutProcessor & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
+  const client = openStripe(options)
+  const { stripe, deadline_ms, call, findAccount, close } = client
 
   return {
     name: 'stripe',
-    credentials,
+    get credentials() {
+      return client.credentials
+    },
     findAccount,
     payOut: async (request, key) =>
       refusal(

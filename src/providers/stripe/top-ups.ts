@@ -12,11 +12,14 @@ import { TOP_UP_STATUS } from './statuses.ts'
  * idempotency key Stripe accepts only identical parameters.
  */
 export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
+  const client = openStripe(options)
+  const { stripe, deadline_ms, call, findAccount, close } = client
 
   return {
     name: 'stripe',
-    credentials,
+    get credentials() {
+      return client.credentials
+    },
     findAccount,
     topUp: async (request, key) =>
       withoutToken(

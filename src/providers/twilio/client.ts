@@ -20,12 +20,8 @@ export type TwilioOptions = TwilioAccount & {
 }
 
 /** Opens the SMS provider for one Twilio account. */
-export function openTwilio({
-  api_base,
-  deadline_ms = 15_000,
-  onCall,
-  ...account
-}: TwilioOptions): SmsProvider {
+export function openTwilio(options: TwilioOptions): SmsProvider {
+  const { api_base, deadline_ms = 15_000, onCall } = options
   const http = openHttp(api_base ?? 'https://api.twilio.com')
 
   async function call<Value, Failed extends { kind: Outcome<unknown>['kind'] }>(
@@ -34,7 +30,7 @@ export function openTwilio({
     classify: (error: unknown) => Failed,
   ): Promise<{ kind: 'done'; value: Value } | Failed> {
     const started = performance.now()
-    const outcome = await request(accountMessages(http, account, deadline_ms)).then(
+    const outcome = await request(accountMessages(http, options, deadline_ms)).then(
       (value) => ({ kind: 'done' as const, value }),
       classify,
     )

@@ -34,7 +34,8 @@ export class TwilioRefusal extends Error {
   }
 }
 
-export type TwilioAccount = { account_sid: string; auth_token: string }
+/** `auth_token`: read for each call, so that it may be replaced. */
+export type TwilioAccount = { readonly account_sid: string; readonly auth_token: string }
 
 /**
  * The messages of an account, for one call: all its requests, including pages, take at most `deadline_ms` in total. The

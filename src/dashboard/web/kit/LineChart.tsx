@@ -56,7 +56,8 @@ export function LineChart({
         <ChartTable {...{ title, moments, series, format, formatAt }} />
       ) : (
         <div ref={ref} style={{ height: HEIGHT }}>
-          {at === undefined ? (
+          {/* Before the width is measured, all points would be drawn at the left edge. */}
+          {at === undefined || width === 0 ? (
             <Skeleton width="100%" height={HEIGHT - BOTTOM} />
           ) : (
             <Plot

@@ -1,0 +1,30 @@
+// Whether a running worker may use a new value of a secret.
+import type { VariableName } from '#core/config/variables.ts'
+import { isOneAccount, storeAccount } from '#domain/jobs/accounts.ts'
+import { findAccountOfSecret } from '#providers/configured.ts'
+import type { WorkerContext } from './context.ts'
+
+/**
+ * Why this worker cannot use a new value of a secret; null if it can. A secret key must belong to the account of the
+ * present one: a claim records the credentials of its call, which may be sent a moment later with the new key, and lists
+ * of another account prove nothing about it.
+ */
+export async function problemOfNewSecret(
+  { config, sql, credentials }: Pick<WorkerContext, 'config' | 'sql' | 'credentials'>,
+  name: VariableName,
+  value: string,
+): Promise<string | null> {
+  const found = await findAccountOfSecret(config, name, value)
+  if (found === null) return null
+  const { provider, fingerprint, account } = found
+  const present = credentials[provider]
+  if (present === undefined) return null
+  if (account.kind !== 'done') {
+    const reason = account.kind === 'declined' ? account.failure.message : account.reason
+    return `the account of the new key is unknown (${reason}), so it cannot replace the present one in a running process. If the key is right, restart the workers.`
+  }
+  await storeAccount(sql, { provider, credentials: fingerprint }, account.value)
+  return (await isOneAccount(sql, provider, [present.fingerprint, fingerprint]))
+    ? null
+    : 'the new key is not known to belong to the account and mode of the present one. If it is right, restart the workers.'
+}

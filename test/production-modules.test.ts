@@ -1,0 +1,49 @@
+// What processes load in production: no emulator, no embedded server and no development dependency.
+import { readFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished } from 'vitest'
+import { PARTS, type PartName } from '#test/parts.ts'
+import { startProcess } from '#test/process.ts'
+import { asUser } from '#test/users.ts'
+import { testIn } from '#test/world.ts'
+
+const ROOT = fileURLToPath(new URL('../', import.meta.url))
+const MARK = 'loaded modules: '
+const test = testIn({ parts: [], notifications: false })
+
+/** The folders of node_modules that `npm ci --omit=dev` installs. */
+async function productionPackages(): Promise<Set<string>> {
+  const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { dev?: boolean }>
+  }
+  return new Set(
+    Object.keys(lock.packages).filter((path) => path !== '' && lock.packages[path]!.dev !== true),
+  )
+}
+
+test.for(Object.keys(PARTS) as PartName[])(
+  'in production %s loads only its own code and production dependencies',
+  { timeout: 180_000 },
+  async (name, { world }) => {
+    const own = await startProcess(PARTS[name].file, {
+      flags: ['--import', new URL('./support/loaded-modules.ts', import.meta.url).href],
+      env: asUser(name, { ...world.env, NODE_ENV: 'production', SHUTDOWN_DELAY_S: '0' }),
+      ready: '/metrics and /readyz listen',
+    })
+    onTestFinished(async () => void (await own.end()))
+    await own.end('SIGTERM')
+    const line = await own.waitForLine(MARK)
+    const urls = JSON.parse(line.slice(MARK.length)) as string[]
+    const files = urls.map((url) => relative(ROOT, fileURLToPath(url)))
+    expect(files).toContain(PARTS[name].file)
+    const packages = await productionPackages()
+    const astray = files.filter((file) => {
+      const [, folder] = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file) ?? []
+      return folder === undefined
+        ? !file.startsWith('src/') || /^src\/(?:emulators|start|commands)\//.test(file)
+        : !packages.has(folder)
+    })
+    expect(astray).toEqual([])
+  },
+)
