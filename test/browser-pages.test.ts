@@ -133,28 +133,29 @@ test('the link of a row has an accessible name even before the name of its custo
   await checkAccessible(page, { only: 'link-name' })
 })
 
+/** Records every line that any chart draws from now on, in `drawn_lines`. */
+const RECORD_LINES = `
+  window.drawn_lines = new Set()
+  const record = () => {
+    for (const line of document.querySelectorAll('.chart-line')) window.drawn_lines.add(line.getAttribute('d'))
+  }
+  new MutationObserver(record).observe(document.body, { subtree: true, childList: true, attributes: true })`
+
 test('a chart is never drawn before its width is known, even if its data are already there', async () => {
   const page = await dashboard.open('/', { as: 'operator' })
   const chart = page.getByRole('region', { name: /^Volume by day/ })
   await chart.locator('.chart-line').first().waitFor()
-  await page.evaluate(() => {
-    const drawn = new Set<string>()
-    Object.assign(window, { drawn })
-    const record = () =>
-      document.querySelectorAll('.chart-line').forEach((line) => drawn.add(line.getAttribute('d') ?? ''))
-    new MutationObserver(record).observe(document.body, { subtree: true, childList: true, attributes: true })
-  })
+  await page.evaluate(RECORD_LINES)
   const main = page.getByRole('navigation', { name: 'Main' })
   await main.getByRole('link', { name: 'Payments', exact: true }).click()
   await page.getByRole('heading', { level: 1, name: 'Payments' }).waitFor()
   await main.getByRole('link', { name: 'Overview', exact: true }).click()
   await chart.locator('.chart-line').first().waitFor()
-  const widths = await page.evaluate(() =>
-    Array.from((window as unknown as { drawn: Set<string> }).drawn, (path) => {
-      const xs = Array.from(path.matchAll(/[ML]\s*([\d.]+)/g), ([, x]) => Number(x))
-      return Math.max(...xs) - Math.min(...xs)
-    }),
-  )
+  const lines = await page.evaluate<string[]>('Array.from(window.drawn_lines)')
+  const widths = lines.map((path) => {
+    const positions = Array.from(path.matchAll(/[ML]([\d.]+)/g), ([, x]) => Number(x))
+    return Math.max(...positions) - Math.min(...positions)
+  })
   expect(widths.length).toBeGreaterThan(0)
   expect(Math.min(...widths)).toBeGreaterThan(200)
 })

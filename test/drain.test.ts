@@ -24,7 +24,7 @@ async function startPart(
 ): Promise<Started> {
   const { file, ready } = PARTS[name]
   const process = await startProcess(file, {
-    env: asUser(name, { ...world_env, ...env }),
+    env: asUser(name, { ...world_env, LOG_LEVEL: 'info', ...env }),
     ready: OPERATIONS_READY,
   })
   onTestFinished(async () => void (await process.end()))
@@ -130,7 +130,7 @@ test.for([...LISTENERS, 'worker'] as const)(
       `${operations_url}/healthz?probe=1`,
       `${operations_url}/readyz`,
       `${operations_url}/metrics`,
-      ...(name === 'api' ? [`${url}/openapi.json`, `${url}/docs`] : []),
+      ...(name === 'api' ? [`${url}/openapi.json`, `${url}/docs/`] : []),
       ...(name === 'dashboard' ? [`${url}/`, `${url}/sign-in`] : []),
     ]
     for (const path of paths) {

@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished } from 'vitest'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess } from '#test/process.ts'
 import { asUser } from '#test/users.ts'
 import { testIn } from '#test/world.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
-const MARK = 'loaded modules: '
 const test = testIn({ parts: [], notifications: false })
 
 /** The folders of node_modules that `npm ci --omit=dev` installs. */
@@ -26,15 +26,17 @@ test.for(Object.keys(PARTS) as PartName[])(
   'in production %s loads only its own code and production dependencies',
   { timeout: 180_000 },
   async (name, { world }) => {
+    const folder = await createTemporaryFolder()
+    onTestFinished(folder.remove)
+    const LOADED_MODULES = join(folder.path, 'modules.json')
     const own = await startProcess(PARTS[name].file, {
       flags: ['--import', new URL('./support/loaded-modules.ts', import.meta.url).href],
-      env: asUser(name, { ...world.env, NODE_ENV: 'production', SHUTDOWN_DELAY_S: '0' }),
+      env: asUser(name, { ...world.env, LOG_LEVEL: 'info', NODE_ENV: 'production', LOADED_MODULES }),
       ready: '/metrics and /readyz listen',
     })
     onTestFinished(async () => void (await own.end()))
-    await own.end('SIGTERM')
-    const line = await own.waitForLine(MARK)
-    const urls = JSON.parse(line.slice(MARK.length)) as string[]
+    await own.end('SIGINT')
+    const urls = JSON.parse(await readFile(LOADED_MODULES, 'utf8')) as string[]
     const files = urls.map((url) => relative(ROOT, fileURLToPath(url)))
     expect(files).toContain(PARTS[name].file)
     const packages = await productionPackages()

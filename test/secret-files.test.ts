@@ -131,7 +131,7 @@ test('the Stripe key rotates under load: no call fails, and a key of another acc
   await load.stop()
   const failed = await deployment.sql`
     select j.name, a.outcome, a.error from all_job_attempts a join jobs j on j.id = a.job_id
-    where a.outcome is distinct from 'returned' and j.name like 'payment%'`
+    where a.outcome not in ('done', 'returned') and j.name like 'payment%'`
   expect(failed).toEqual([])
   for (const key of ['sk_test_rolled', 'sk_test_revoked', 'sk_live_other', 'pk_test_wrong'])
     expect(deployment.output()).not.toContain(key)
@@ -185,7 +185,7 @@ test('the webhook secret rotates: no notification is refused', async () => {
 
   await writeFile(file, 'secret')
   expect(await hangUp(host, 'The previous value stays in use.')).toContain('must be a signing secret')
-  expect(host.output()).not.toContain('whsec_')
+  expect(host.output()).not.toMatch(/whsec_(?:first|second)/)
 })
 
 test('a new ENCRYPTION_KEY seals after SIGHUP, and the log names a secret that needs a restart', async () => {

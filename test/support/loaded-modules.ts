@@ -1,9 +1,7 @@
-// Loaded with `--import` before a process starts: when the process ends, it prints the URLs of the files that it loaded.
+// Loaded with `--import` before a process starts: when the process ends, the URLs of the files that it loaded are in the
+// file that LOADED_MODULES names, as JSON.
 import { registerHooks } from 'node:module'
-import { writeSync } from 'node:fs'
-
-/** The beginning of the line with the URLs, as JSON. */
-const MARK = 'loaded modules: '
+import { writeFileSync } from 'node:fs'
 
 const loaded = new Set<string>()
 registerHooks({
@@ -12,4 +10,4 @@ registerHooks({
     return nextLoad(url, context)
   },
 })
-process.on('exit', () => void writeSync(1, `${MARK}${JSON.stringify([...loaded])}\n`))
+process.on('exit', () => writeFileSync(process.env['LOADED_MODULES']!, JSON.stringify([...loaded])))
