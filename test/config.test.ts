@@ -179,7 +179,7 @@ test('all invalid variables are reported at once, and an empty variable counts a
   expect(loadConfig({ API_PORT: '', REDIS_URL: '' })).toMatchObject({ API_PORT: 3000, REDIS_URL: undefined })
 })
 
-test('a misspelt name in .env causes a warning; names of other programs, and names in the environment, cause none', async () => {
+test('a misspelt name in .env or in the environment causes a warning; names of other programs cause none', async () => {
   const { path, remove } = await createTemporaryFolder()
   onTestFinished(remove)
   await writeFile(
@@ -193,19 +193,36 @@ test('a misspelt name in .env causes a warning; names of other programs, and nam
       'PORT=3',
       'HOSTNAME=x',
       'DEBUG=1',
+      'STRIPE_KEY=sk_test_hidden',
+      'STRIPE_SECRET_KEY_FLIE=x',
+      'API_URL_FILE=x',
+      'HOST: hidden',
+      '# HOST 0.0.0.0',
+      'DKIM_PRIVATE_KEY="-----BEGIN',
+      'hidden',
+      '-----END"',
+      'QUEUE postgres',
     ].join('\n'),
   )
   const { stderr } = await runCommand(
     'src/commands/keys.ts',
     ['list', '--tenant', 'x'],
-    { METRIC_PORT: '1' },
+    { METRIC_PORT: '1', DATABASE_URI: 'x', DATABASE_URL: 'x', HOME: '/', API_KEY: 'x', LOG_FILE: 'x' },
     path,
   )
-  expect(stderr.split('\n').filter((line) => line.startsWith('.env'))).toEqual([
+  const warnings = stderr.split('\n').filter((line) => /^(?:\.env|The environment): /.test(line))
+  expect(warnings).toEqual([
+    '.env: line 12 has no "=" and is ignored.',
+    '.env: line 17 has no "=" and is ignored.',
     '.env: there is no variable APIPORT: did you mean API_PORT?',
+    '.env: there is no variable API_URL_FILE: only secrets can be in files. Set API_URL.',
     '.env: there is no variable REDIS_URI: did you mean REDIS_URL?',
+    '.env: there is no variable STRIPE_KEY: did you mean STRIPE_SECRET_KEY?',
+    '.env: there is no variable STRIPE_SECRET_KEY_FLIE: did you mean STRIPE_SECRET_KEY_FILE?',
     '.env: there is no variable log_level: did you mean LOG_LEVEL?',
+    'The environment: there is no variable METRIC_PORT: did you mean METRICS_PORT?',
   ])
+  expect(stderr).not.toContain('hidden')
 })
 
 test('every command refuses an unknown option', async () => {

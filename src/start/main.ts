@@ -113,11 +113,8 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     const services = await step('API, webhooks host, worker, dashboard, emulators', () =>
       startParts(start, addresses, { log_descriptor, onStart: folder.record }),
     )
-    const operations = await serveOperations(
-      metrics,
-      () => readinessOf(services),
-      () => metricsOf(services),
-    )
+    const readMetrics = () => metricsOf(services)
+    const operations = await serveOperations(metrics, () => readinessOf(services), readMetrics)
     cleanup.defer(() => operations.close())
 
     notes.push(

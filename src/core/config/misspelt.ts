@@ -32,7 +32,8 @@ function problemOf(name: string, isSet: (name: string) => boolean = () => false)
   if (variable !== name && KNOWN_NAMES.includes(variable))
     return `there is no variable ${name}: only secrets can be in files. Set ${variable}.`
   const suggestion = nearestName(name, KNOWN_NAMES) ?? nameWithMissingWord(name)
-  return suggestion === undefined || isSet(suggestion)
+  // A name such as API_KEY is not AI_API_KEY misspelt.
+  return suggestion === undefined || suggestion.endsWith(`_${name}`) || isSet(suggestion)
     ? undefined
     : `there is no variable ${name}: did you mean ${suggestion}?`
 }

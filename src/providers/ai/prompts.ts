@@ -1,14 +1,14 @@
 // Prompts and response formats for each kind of task.
 import type { AiInput } from '../ai.ts'
 
-type Message = { role: 'system' | 'user'; content: string }
+type ChatMessage = { role: 'system' | 'user'; content: string }
 type ResponseFormat = {
   type: 'json_schema'
   json_schema: { name: string; schema: Record<string, unknown>; strict: boolean }
 }
 
 /** The chat messages for a task. */
-export function messagesOf(input: AiInput): Message[] {
+export function messagesOf(input: AiInput): ChatMessage[] {
   switch (input.kind) {
     case 'generate':
       return [
@@ -28,7 +28,7 @@ export function messagesOf(input: AiInput): Message[] {
   }
 }
 
-function systemAndUser(content: string, text: string): Message[] {
+function systemAndUser(content: string, text: string): ChatMessage[] {
   return [
     { role: 'system', content },
     { role: 'user', content: text },
