@@ -1,0 +1,31 @@
+-- The users of an installation: an owner of the tables for migrations and commands, a login for each process, one for
+-- reports. Run it once as a superuser, in the database of Sluice, before the first migration:
+--   psql -d sluice -v owner_password=... -v api_password=... -v webhooks_password=... -v worker_password=... \
+--     -v dashboard_password=... -v reports_password=... -f deploy/postgres/users.sql
+create role acme_owner login password :'owner_password';
+-- The owner of a database owns its schema `public` too.
+select format('alter database %I owner to acme_owner', current_database()) \gexec
+
+-- The owner may not create roles, so the roles that the migrations grant rights to are created here.
+create role sluice_service;
+create role sluice_api in role sluice_service;
+create role sluice_webhooks in role sluice_service;
+create role sluice_worker in role sluice_service;
+create role sluice_dashboard in role sluice_service, sluice_api;
+create role sluice_reader;
+
+create role acme_api login password :'api_password' in role sluice_api;
+create role acme_webhooks login password :'webhooks_password' in role sluice_webhooks;
+create role acme_worker login password :'worker_password' in role sluice_worker;
+create role acme_dashboard login password :'dashboard_password' in role sluice_dashboard;
+create role acme_reports login password :'reports_password' in role sluice_reader;
+alter role acme_reports set idle_in_transaction_session_timeout = '1min';
+
+-- What PostgreSQL allows everybody, and what could fill the disk: the operations guide, section Database.
+select format('revoke temporary on database %I from public', current_database()) \gexec
+revoke create on schema public from public;
+revoke execute on function
+  lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea), lo_import(text), lo_import(text, oid),
+  lo_open(oid, integer), lo_put(oid, bigint, bytea), lowrite(integer, bytea), lo_truncate(integer, integer),
+  lo_truncate64(integer, bigint), pg_logical_emit_message(boolean, text, text, boolean),
+  pg_logical_emit_message(boolean, text, bytea, boolean) from public;
