@@ -279,7 +279,7 @@ test('common search words lead to the right guide, in the search of the guides a
     ['TTL', 'operations', 'idempotency'],
     ['provider events', 'stripe-webhooks'],
     ['reset', 'quickstart'],
-    ['docker', 'operations'],
+    ['docker', 'deploy'],
     ['JPY', 'payments'],
     ['zero decimal', 'payments'],
     ['sdk', 'sdk'],

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([#.][^'"]+)['"]/g
-const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx}'
+const SOURCES = '{src,test,sdk/src,sdk/generate,bench,deploy,fuzz,torture}/**/*.{ts,tsx}'
 /**
  * Slow tests, of complete systems or browsers. Such a test runs only if its own file has changed, and few other test
  * files have changed.
@@ -24,6 +24,7 @@ const TESTS_OF: [files: RegExp, tests: string[]][] = [
   ],
   [/^migrations\//, ['migration', 'database-types', 'roles']],
   [/^src\/domain\/ledger\//, ['ledger']],
+  [/^(?:compose\.yaml$|deploy\/)/, ['deploy']],
 ]
 /** At distance 2 the test imports a file that imports the changed file. */
 const MAX_IMPORT_DISTANCE = 2

@@ -1,0 +1,218 @@
+// Checks a built image with podman: `node deploy/check/image.ts IMAGE`. Every command of the image runs without
+// rights, then a payment is authorized and captured by containers of the API, the webhooks host and a worker, each
+// with the user of its role. PostgreSQL, Redis and the Stripe emulator run on this machine.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import postgres from 'postgres'
+import { startStripeEmulator } from '#emulators/stripe/main.ts'
+import { freePort } from '#start/ports.ts'
+import { startPostgres } from '#start/postgres.ts'
+import { startRedis } from '#start/redis.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+
+const HOST = '127.0.0.1'
+const READY_LIMIT_MS = 60_000
+const USERS_SQL = new URL('../postgres/users.sql', import.meta.url)
+/** No rights, as in compose.yaml. The limits of this machine may be below the defaults of podman. */
+const WITHOUT_RIGHTS = [
+  ...['--runtime=runc', '--network=host', '--read-only', '--read-only-tmpfs=false', '--user=10001'],
+  ...['--cap-drop=all', '--security-opt=no-new-privileges', '--cgroups=disabled'],
+  ...['--ulimit=nofile=20000:20000', '--ulimit=nproc=1024:1024'],
+]
+const LOGINS = ['owner', 'api', 'webhooks', 'worker', 'dashboard', 'reports'] as const
+
+const [image = ''] = process.argv.slice(2)
+assert(image !== '', 'Name the image: node deploy/check/image.ts IMAGE')
+const run = promisify(execFile)
+
+async function podman(...args: string[]): Promise<string> {
+  const { stdout } = await run('podman', args, { timeout: 120_000 })
+  return stdout
+}
+
+/** Runs a command of the image to its end, and returns its output. */
+async function runInImage(args: string[], env: Record<string, string> = {}): Promise<string> {
+  return await podman('run', '--rm', ...WITHOUT_RIGHTS, ...environment(env), image, ...args)
+}
+
+const environment = (env: Record<string, string>) =>
+  Object.entries(env).flatMap(([name, value]) => ['--env', `${name}=${value}`])
+
+/** Starts a process of the image; resolves when the container is healthy. */
+async function startProcess(name: string, env: Record<string, string>): Promise<string> {
+  const began_at = performance.now()
+  const options = [...WITHOUT_RIGHTS, ...environment(env)]
+  const id = (await podman('run', '--detach', '--name', `check-${name}`, ...options, image, name)).trim()
+  while (!(await isHealthy(id))) {
+    assert(performance.now() - began_at < READY_LIMIT_MS, `${name} is not ready:\n${await logOf(id)}`)
+    await sleep(200)
+  }
+  console.log(`${name}: ready after ${((performance.now() - began_at) / 1000).toFixed(1)} s`)
+  return id
+}
+
+/** Runs the health check of the image once. */
+async function isHealthy(id: string): Promise<boolean> {
+  return await podman('healthcheck', 'run', id).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function logOf(id: string): Promise<string> {
+  const { stdout, stderr } = await run('podman', ['logs', '--tail', '20', id])
+  return stdout + stderr
+}
+
+/** Creates the users of an installation as an operator does; returns the URL of each. */
+async function createLogins(superuser_url: string): Promise<Record<(typeof LOGINS)[number], string>> {
+  const passwords = LOGINS.map((login) => [login, randomBytes(24).toString('hex')] as const)
+  const text = await readFile(USERS_SQL, 'utf8')
+  const filled = text.replaceAll(
+    /:'(\w+)_password'/g,
+    (_, login) => `'${new Map<string, string>(passwords).get(login)}'`,
+  )
+  const sql = postgres(superuser_url, { max: 1, onnotice: () => {} })
+  try {
+    // What psql does with \gexec: it executes each value of the result.
+    for (const part of filled.split(/(?<=;|\\gexec)\n/)) {
+      const [, query] = /^([^]*)\\gexec$/.exec(part.trim()) ?? []
+      if (query === undefined) await sql.unsafe(part)
+      else for (const [statement] of await sql.unsafe(query).values()) await sql.unsafe(String(statement))
+    }
+  } finally {
+    await sql.end()
+  }
+  return Object.fromEntries(
+    passwords.map(([login, password]) => {
+      const url = new URL(superuser_url)
+      url.username = `acme_${login}`
+      url.password = password
+      return [login, url.href]
+    }),
+  ) as Record<(typeof LOGINS)[number], string>
+}
+
+async function checkContents(): Promise<void> {
+  const inside = async (code: string) =>
+    (await podman('run', '--rm', ...WITHOUT_RIGHTS, '--entrypoint=node', image, '-e', code)).trim()
+  const { components } = JSON.parse(
+    await inside("process.stdout.write(require('fs').readFileSync('sbom.cdx.json', 'utf8'))"),
+  ) as { components: { name: string }[] }
+  assert(
+    components.some(({ name }) => name === 'fastify'),
+    'the SBOM does not name fastify',
+  )
+  const { devDependencies } = JSON.parse(await readFile('package.json', 'utf8')) as {
+    devDependencies: Record<string, string>
+  }
+  const paths = [
+    'src/start',
+    'src/emulators',
+    ...Object.keys(devDependencies).map((name) => `node_modules/${name}`),
+  ]
+  const present = await inside(
+    `console.log(${JSON.stringify(paths)}.filter(require('fs').existsSync).join(' '))`,
+  )
+  assert.equal(present, '', `the image contains what no production process needs: ${present}`)
+  const help = await runInImage(['--help'])
+  const names = /: (.*)\n$/.exec(help)![1]!.split(', ')
+  assert(names.includes('api') && names.includes('migrate') && !names.includes('start'), help)
+  for (const name of names)
+    assert((await runInImage([name, '--help'])).length > 100, `${name} --help prints nothing`)
+  console.log(`commands: ${names.join(', ')}; ${components.length} packages in the SBOM`)
+}
+
+/** Takes a payment through the API, and returns its statuses. */
+async function takePayment(api: string, key: string): Promise<string[]> {
+  const post = async (path: string, body: object) => {
+    const response = await fetch(`${api}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', prefer: 'wait=30' },
+      body: JSON.stringify(body),
+    })
+    const answer = (await response.json()) as { id: string; status: string }
+    assert(response.ok, `${path} answered ${response.status}: ${JSON.stringify(answer)}`)
+    return answer
+  }
+  const card = { currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+  const payment = await post('/v1/payments', { idempotency_key: 'check', amount_minor: 1000, ...card })
+  const captured = await post(`/v1/payments/${payment.id}/capture`, {})
+  return [payment.status, captured.status]
+}
+
+async function checkPayment(): Promise<void> {
+  await using cleanup = new AsyncDisposableStack()
+  const folder = await createTemporaryFolder('image')
+  cleanup.defer(folder.remove)
+  const database = await startPostgres({ data_dir: `${folder.path}/postgres` })
+  cleanup.defer(database.stop)
+  const redis = await startRedis({ data_dir: null })
+  assert(redis !== null, 'no Redis server')
+  cleanup.defer(redis.stop)
+  const [api_port, webhooks_port, dashboard_port, ...metrics_ports] = await Promise.all(
+    Array.from({ length: 7 }, () => freePort(HOST)),
+  )
+  const secret = `whsec_${randomBytes(24).toString('hex')}`
+  const emulator = await startStripeEmulator({
+    port: 0,
+    api_key: 'sk_test_emulator',
+    webhook_url: `http://${HOST}:${webhooks_port}/stripe`,
+    webhook_secret: secret,
+  })
+  cleanup.defer(emulator.close)
+
+  const logins = await createLogins(database.url)
+  const owner = { DATABASE_URL: logins.owner }
+  console.log((await runInImage(['migrate'], owner)).trim())
+  const key = /^ {2}(\S+)$/m.exec(
+    await runInImage(['keys', 'create', '--tenant', 'acme', '--scopes', 'all'], owner),
+  )
+  assert(key !== null, 'keys printed no key')
+
+  const common = {
+    HOST,
+    METRICS_HOST: HOST,
+    REDIS_URL: redis.url,
+    ENCRYPTION_KEY: randomBytes(32).toString('base64'),
+    ADDRESS_KEY: randomBytes(32).toString('base64'),
+    API_PORT: String(api_port),
+    WEBHOOKS_PORT: String(webhooks_port),
+    DASHBOARD_PORT: String(dashboard_port),
+  }
+  const own = {
+    api: {},
+    webhooks: { STRIPE_WEBHOOK_SECRET: secret },
+    worker: { STRIPE_SECRET_KEY: 'sk_test_emulator', STRIPE_API_BASE: emulator.url },
+    dashboard: {},
+  }
+  cleanup.defer(async () => void (await podman('rm', '--all', '--force')))
+  const names = ['api', 'webhooks', 'worker', 'dashboard'] as const
+  const containers = await Promise.all(
+    names.map((name, nth) => {
+      const env = {
+        ...common,
+        ...own[name],
+        DATABASE_URL: logins[name],
+        METRICS_PORT: String(metrics_ports[nth]),
+      }
+      return startProcess(name, env)
+    }),
+  )
+  assert.deepEqual(await takePayment(`http://${HOST}:${api_port}`, key[1]!), ['authorized', 'captured'])
+  console.log('a payment was authorized and captured')
+
+  await podman('stop', '--time=60', ...containers)
+  for (const [nth, id] of containers.entries()) {
+    const state = (await podman('inspect', '--format={{.State.ExitCode}}', id)).trim()
+    assert.equal(state, '0', `${names[nth]} did not stop in order:\n${await logOf(id)}`)
+  }
+  console.log('SIGTERM stopped all containers in order')
+}
+
+await checkContents()
+await checkPayment()

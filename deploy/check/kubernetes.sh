@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The overlays: each is rendered by kustomize, with secrets that are made up, and compared with the schemas.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+if command -v kustomize > /dev/null; then render=(kustomize build)
+elif kubectl kustomize --help > /dev/null 2>&1; then render=(kubectl kustomize)
+else
+  echo "neither kustomize nor kubectl is installed"
+  exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+cp -r deploy/kubernetes/. "$folder"
+mkdir -p "$folder/overlays/minimal/secrets"
+for secret in database_url_{owner,api,webhooks,worker,dashboard} redis_url encryption_key address_key \
+  stripe_secret_key stripe_webhook_secret; do
+  echo "not-a-secret" > "$folder/overlays/minimal/secrets/$secret"
+done
+for overlay in minimal production; do
+  echo -n "$overlay: "
+  "${render[@]}" "$folder/overlays/$overlay" | node deploy/check/manifests.ts
+done
