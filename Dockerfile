@@ -38,12 +38,12 @@ ENV NODE_ENV=production HOST=0.0.0.0 METRICS_HOST=0.0.0.0 METRICS_PORT=9464
 WORKDIR /opt/sluice
 # The packages change least often, so they are the first layer.
 COPY --from=production /opt/sluice/node_modules ./node_modules
-COPY --from=production /opt/sluice/package.json /opt/sluice/LICENSE /opt/sluice/CHANGELOG.md /opt/sluice/sbom.cdx.json ./
+COPY --from=production /opt/sluice/package.json /opt/sluice/sbom.cdx.json /opt/sluice/LICENSE ./
 COPY --from=production /opt/sluice/migrations ./migrations
 COPY --from=production /opt/sluice/docs ./docs
 COPY --from=production /opt/sluice/sdk/README.md ./sdk/
 COPY --from=production /opt/sluice/dist/dashboard ./dist/dashboard
-COPY --from=production /opt/sluice/deploy/image/sluice.ts ./deploy/image/
+COPY --from=production /opt/sluice/deploy/image/*.ts ./deploy/image/
 COPY --from=production /opt/sluice/src ./src
 USER 10001:10001
 EXPOSE 3000 3001 3002 9464

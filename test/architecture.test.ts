@@ -187,7 +187,9 @@ function findCycle(graph: Map<string, string[]>): string[] | undefined {
 }
 
 test('no import cycle exists, types included', async () => {
-  const graph = await importGraph(await readSources(['src', 'sdk/src', 'test', 'bench', 'deploy', 'fuzz', 'torture']))
+  const graph = await importGraph(
+    await readSources(['src', 'sdk/src', 'test', 'bench', 'deploy', 'fuzz', 'torture']),
+  )
   expect([...graph.values()].flat().length).toBeGreaterThan(500)
   expect(findCycle(graph)).toBe(undefined)
 })

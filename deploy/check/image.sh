@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 missing=()
-for tool in buildah podman runc mmdebstrap npm redis-server; do
+for tool in buildah podman runc mmdebstrap npm psql redis-server; do
   command -v "$tool" > /dev/null || missing+=("$tool")
 done
 if ((${#missing[@]})); then
@@ -55,7 +55,7 @@ make_base() {
 }
 
 make_base
-buildah bud --quiet --isolation chroot --format docker --build-arg "NODE_IMAGE=$BASE" -t "$IMAGE" . > /dev/null
+buildah bud --quiet --layers --isolation chroot --format docker --build-arg "NODE_IMAGE=$BASE" -t "$IMAGE" . > /dev/null
 
 size() { podman image inspect --format '{{.Size}}' "$1"; }
 own_mb=$((($(size "$IMAGE") - $(size "$BASE")) / 1000000))

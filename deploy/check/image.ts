@@ -6,8 +6,8 @@ import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import postgres from 'postgres'
 import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { freePort } from '#start/ports.ts'
 import { startPostgres } from '#start/postgres.ts'
@@ -16,7 +16,7 @@ import { createTemporaryFolder } from '#test/folders.ts'
 
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
-const USERS_SQL = new URL('../postgres/users.sql', import.meta.url)
+const USERS_SQL = fileURLToPath(new URL('../postgres/users.sql', import.meta.url))
 /** No rights, as in compose.yaml. The limits of this machine may be below the defaults of podman. */
 const WITHOUT_RIGHTS = [
   '--runtime=runc',
@@ -76,31 +76,18 @@ async function logOf(id: string): Promise<string> {
 
 /** Creates the users of an installation as an operator does; returns the URL of each. */
 async function createLogins(superuser_url: string): Promise<Record<(typeof LOGINS)[number], string>> {
-  const passwords = LOGINS.map((login) => [login, randomBytes(24).toString('hex')] as const)
-  const text = await readFile(USERS_SQL, 'utf8')
-  const filled = text.replaceAll(
-    /:'(\w+)_password'/g,
-    (_, login) => `'${new Map<string, string>(passwords).get(login)}'`,
-  )
-  const sql = postgres(superuser_url, { max: 1, onnotice: () => {} })
-  try {
-    // What psql does with \gexec: it executes each value of the result.
-    for (const part of filled.split(/(?<=;|\\gexec)\n/)) {
-      const [, query] = /^([^]*)\\gexec$/.exec(part.trim()) ?? []
-      if (query === undefined) await sql.unsafe(part)
-      else for (const [statement] of await sql.unsafe(query).values()) await sql.unsafe(String(statement))
-    }
-  } finally {
-    await sql.end()
-  }
-  return Object.fromEntries(
-    passwords.map(([login, password]) => {
-      const url = new URL(superuser_url)
-      url.username = `acme_${login}`
-      url.password = password
-      return [login, url.href]
-    }),
-  ) as Record<(typeof LOGINS)[number], string>
+  const urls = LOGINS.map((login) => {
+    const url = new URL(superuser_url)
+    url.username = `acme_${login}`
+    url.password = randomBytes(24).toString('hex')
+    return [login, url] as const
+  })
+  const passwords = urls.flatMap(([login, { password }]) => ['-v', `${login}_password=${password}`])
+  await run('psql', [superuser_url, '-qX', '-v', 'ON_ERROR_STOP=1', ...passwords, '-f', USERS_SQL])
+  return Object.fromEntries(urls.map(([login, { href }]) => [login, href])) as Record<
+    (typeof LOGINS)[number],
+    string
+  >
 }
 
 async function checkContents(): Promise<void> {

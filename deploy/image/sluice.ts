@@ -25,7 +25,8 @@ const scripts = runnableScripts()
 const script = scripts.get(name)
 if (script !== undefined) {
   // The process is replaced, so that signals reach the program and no parent uses memory.
-  process.execve!(process.execPath, [process.execPath, ...script, ...rest], process.env)
+  const preload = `--import=${ROOT}deploy/image/signals.ts`
+  process.execve!(process.execPath, [process.execPath, preload, ...script, ...rest], process.env)
 }
 const usage = `sluice NAME [ARGUMENTS]\n\nNames, each with --help: ${[...scripts.keys()].join(', ')}\n`
 if (name === '--help' || name === '-h') process.stdout.write(usage)
