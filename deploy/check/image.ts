@@ -1,6 +1,6 @@
-// Checks a built image with podman: `node deploy/check/image.ts IMAGE`. Every command of the image runs without
-// rights, then a payment is authorized and captured by containers of the API, the webhooks host and a worker, each
-// with the user of its role. PostgreSQL, Redis and the Stripe emulator run on this machine.
+// Checks built images with podman: `node deploy/check/image.ts IMAGE EMULATORS_IMAGE`. Every command of the image runs
+// without rights, then a payment is authorized and captured by containers of the API, the webhooks host and a worker,
+// each with the user of its role. PostgreSQL and Redis run on this machine, the Stripe emulator in a container.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -8,7 +8,6 @@ import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startStripeEmulator } from '#emulators/stripe/main.ts'
 import { freePort } from '#start/ports.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { startRedis } from '#start/redis.ts'
@@ -31,8 +30,8 @@ const WITHOUT_RIGHTS = [
 ]
 const LOGINS = ['owner', 'api', 'webhooks', 'worker', 'dashboard', 'reports'] as const
 
-const [image = ''] = process.argv.slice(2)
-assert(image !== '', 'Name the image: node deploy/check/image.ts IMAGE')
+const [image = '', emulators_image = ''] = process.argv.slice(2)
+assert(emulators_image !== '', 'Name the images: node deploy/check/image.ts IMAGE EMULATORS_IMAGE')
 const run = promisify(execFile)
 
 async function podman(...args: string[]): Promise<string> {
@@ -59,6 +58,28 @@ async function startProcess(name: string, env: Record<string, string>): Promise<
   }
   console.log(`${name}: ready after ${((performance.now() - began_at) / 1000).toFixed(1)} s`)
   return id
+}
+
+/** Starts the Stripe emulator of the image for demos; resolves when it answers. */
+async function startStripe(url: string, webhook_url: string, secret: string): Promise<void> {
+  const began_at = performance.now()
+  const options = [...WITHOUT_RIGHTS, ...environment({ STRIPE_WEBHOOK_SECRET: secret })]
+  const settings = [
+    `--port=${new URL(url).port}`,
+    '--api-key=sk_test_emulator',
+    `--webhook-url=${webhook_url}`,
+  ]
+  const program = ['src/emulators/stripe/main.ts', ...settings]
+  await podman('run', '--detach', '--name=check-stripe', ...options, emulators_image, ...program)
+  while (
+    !(await fetch(url).then(
+      ({ ok }) => ok,
+      () => false,
+    ))
+  ) {
+    assert(performance.now() - began_at < READY_LIMIT_MS, `Stripe: ${await logOf('check-stripe')}`)
+    await sleep(200)
+  }
 }
 
 /** Runs the health check of the image once. */
@@ -144,17 +165,13 @@ async function checkPayment(): Promise<void> {
   const redis = await startRedis({ data_dir: null })
   assert(redis !== null, 'no Redis server')
   cleanup.defer(redis.stop)
-  const [api_port, webhooks_port, dashboard_port, ...metrics_ports] = await Promise.all(
-    Array.from({ length: 7 }, () => freePort(HOST)),
+  const [api_port, webhooks_port, dashboard_port, stripe_port, ...metrics_ports] = await Promise.all(
+    Array.from({ length: 8 }, () => freePort(HOST)),
   )
   const secret = `whsec_${randomBytes(24).toString('hex')}`
-  const emulator = await startStripeEmulator({
-    port: 0,
-    api_key: 'sk_test_emulator',
-    webhook_url: `http://${HOST}:${webhooks_port}/stripe`,
-    webhook_secret: secret,
-  })
-  cleanup.defer(() => emulator.close())
+  cleanup.defer(async () => void (await podman('rm', '--all', '--force')))
+  const stripe_url = `http://${HOST}:${stripe_port}`
+  await startStripe(stripe_url, `http://${HOST}:${webhooks_port}/stripe`, secret)
 
   const logins = await createLogins(database.url)
   const owner = { DATABASE_URL: logins.owner }
@@ -177,10 +194,9 @@ async function checkPayment(): Promise<void> {
   const own = {
     api: {},
     webhooks: { STRIPE_WEBHOOK_SECRET: secret },
-    worker: { STRIPE_SECRET_KEY: 'sk_test_emulator', STRIPE_API_BASE: emulator.url },
+    worker: { STRIPE_SECRET_KEY: 'sk_test_emulator', STRIPE_API_BASE: stripe_url },
     dashboard: {},
   }
-  cleanup.defer(async () => void (await podman('rm', '--all', '--force')))
   const names = ['api', 'webhooks', 'worker', 'dashboard'] as const
   const containers = await Promise.all(
     names.map((name, nth) => {

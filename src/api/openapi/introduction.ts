@@ -17,7 +17,8 @@ const SEARCH_TERMS: Record<string, string> = {
   'receiving-events': 'webhooks, signatures, replay, listen',
   [PROCESSOR_WEBHOOK_DOC.guide.name]: 'provider events',
   dashboard: 'CSV export, keyboard shortcuts, forgotten password, team, SSO',
-  operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
+  deploy: 'Docker, Compose, Kubernetes, systemd',
+  operations: 'backup, retention, TTL, stuck jobs (retry, discard)',
 }
 
 /** The introduction, in Markdown. It ends with one heading per guide. */
