@@ -17,6 +17,7 @@ import { payouts } from './measures/payouts.ts'
 import { queue } from './measures/queue.ts'
 import { start } from './measures/start.ts'
 import { webhooks } from './measures/webhooks.ts'
+import { createReference } from './reference.ts'
 import { startSystem } from './system.ts'
 import { asMarkdown, asText, type Row } from './table.ts'
 
@@ -51,6 +52,9 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
                  roles. The databases are dropped afterwards, the roles sluice_* remain
 --json FILE      writes the rows as JSON
 --markdown       prints the table as Markdown
+--write-reference
+                 writes the mean time of each atomic step in the database into src/core/metrics/reference.json. Each release
+                 serves it as sluice_statement_reference_seconds. Use one machine for all releases, with all measures
 --profile DIR    writes CPU profiles of the product's processes, for Chrome's developer tools, and the slowest PostgreSQL
                  statements; with \`life\`, \`payouts\` and \`messages\` also those of each (the run is slower)
 
@@ -71,6 +75,7 @@ const { values } = parseArgs({
     postgres: { type: 'string' },
     json: { type: 'string' },
     markdown: { type: 'boolean', default: false },
+    'write-reference': { type: 'boolean', default: false },
     profile: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
@@ -83,6 +88,7 @@ async function main(): Promise<void> {
     MEASURES.filter((measure) => measure.on_demand !== true).map(({ name }) => name)
   const unknown = names.find((name) => MEASURES.every((measure) => measure.name !== name))
   if (unknown !== undefined) throw new Error(`--only: there is no measure "${unknown}". See --help.`)
+  const reference = values['write-reference'] ? createReference() : null
   const system = await startSystem({
     seconds: count('seconds'),
     rounds: count('rounds'),
@@ -91,6 +97,7 @@ async function main(): Promise<void> {
     backlog: count('backlog'),
     postgres: postgresUrl(),
     profile: values.profile ?? null,
+    reference,
     log,
   })
   const environment = about()
@@ -104,6 +111,7 @@ async function main(): Promise<void> {
     await system.stop()
   }
   process.stdout.write(`\n${values.markdown ? asMarkdown(rows) : asText(rows)}\n${environment}\n`)
+  if (reference !== null) log(`${await reference.write(environment)} steps written into the reference`)
   if (values.json !== undefined)
     await writeFile(values.json, `${JSON.stringify({ about: environment, rows }, null, 2)}\n`)
 }

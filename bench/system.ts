@@ -17,6 +17,7 @@ import {
 import { needRedis } from '#test/redis.ts'
 import { openDatabaseServer, type CreateDatabase } from './databases.ts'
 import { startMeasured, type Running } from './processes.ts'
+import type { Reference } from './reference.ts'
 import { writeStatements } from './statements.ts'
 
 /** An API key as an authorization header, and its tenant. */
@@ -59,12 +60,14 @@ export type Options = {
   postgres: string | null
   /** A folder for CPU profiles, or null. */
   profile: string | null
+  /** Collects the times of atomic steps; null if they are not needed. */
+  reference: Reference | null
   log: (line: string) => void
 }
 
 /** Starts PostgreSQL, Redis and the provider. Measures start the rest. `stop` ends everything. */
 export async function startSystem(options: Options): Promise<System> {
-  const { profile } = options
+  const { profile, reference } = options
   await using cleanup = new AsyncDisposableStack()
   const { path: cwd, remove } = await createTemporaryFolder('bench')
   cleanup.defer(remove)
@@ -121,7 +124,11 @@ export async function startSystem(options: Options): Promise<System> {
         cwd,
         profile,
       })
-      return { ...running, url: `http://${HOST}:${port}` }
+      const stop = async () => {
+        await reference?.collect(`http://${HOST}:${metrics_port}/metrics`)
+        await running.stop()
+      }
+      return { ...running, stop, [Symbol.asyncDispose]: stop, url: `http://${HOST}:${port}` }
     },
     async startFloor(file, env = {}) {
       const running = await startMeasured(`floor-${file}`, `bench/floors/${file}.ts`, {

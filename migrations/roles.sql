@@ -281,6 +281,7 @@ begin
     ('sluice_worker', 'tenant_rollups', 'select, insert, update, delete'),
     ('sluice_worker', 'provider_failures', 'select, insert, update, delete'),
     ('sluice_worker', 'provider_outages', 'select, insert, update, delete'),
+    ('sluice_worker', 'operation_outages', 'select, insert, update, delete'),
     ('sluice_worker', 'payment_days', 'select, insert, update, delete'),
     ('sluice_worker', 'payment_cursors', 'select, insert, update'),
 
@@ -290,6 +291,7 @@ begin
     ('sluice_dashboard', 'payment_cursors', 'select'),
     ('sluice_dashboard', 'provider_failures', 'select'),
     ('sluice_dashboard', 'provider_outages', 'select'),
+    ('sluice_dashboard', 'operation_outages', 'select'),
     ('sluice_dashboard', 'jobs', 'select (priority, failing_since)'),
     ('sluice_dashboard', 'job_history', 'select (failing_since)')
   ) as granted(role, name, privileges) loop
@@ -311,7 +313,7 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'migration_lock', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
-        'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages')
+        'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages', 'operation_outages')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),

@@ -492,4 +492,10 @@ test('no query of the dashboard or of the roll-ups scans a table of jobs, paymen
 })
 
 /** Tables with at most one row per tenant. */
-const SMALL_TABLES = new Set(['pauses', 'recurring_work', 'event_sequences', 'provider_outages'])
+const SMALL_TABLES = new Set([
+  'pauses',
+  'recurring_work',
+  'event_sequences',
+  'provider_outages',
+  'operation_outages',
+])

@@ -144,6 +144,10 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
               provider,
               title: PROVIDER_FACTS[provider]!.title,
               problem,
+              text: expect.stringMatching(
+                problem === 'credentials' ? /our credentials$/ : /does not answer$/,
+              ),
+              operations: [],
               waiting: retries(provider) ? [{ resource, count: 1 }] : [],
             },
           }),
@@ -163,11 +167,22 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
       const { queues } = (await operator.get('/api/ops/queues')).body
       for (const name of new Set(requests.map(([, { queue }]) => queue))) {
         const count = requests.filter(([each, { queue }]) => queue === name && retries(each)).length
-        const { queue, retrying: of_queue } = queues.find((each: { queue: string }) => each.queue === name)
+        const {
+          queue,
+          retrying: of_queue,
+          outages: of_outages,
+        } = queues.find((each: { queue: string }) => each.queue === name)
         expect([queue, of_queue]).toEqual([name, count])
+        const texts = new Set(
+          requests.filter(([, each]) => each.queue === name).map(([provider]) => provider),
+        )
+        expect([name, of_outages.length]).toEqual([name, texts.size])
         const gauge = (await metrics.retrying.get()).values.find(({ labels }) => labels['queue'] === name)
         expect([name, gauge?.value]).toEqual([name, count])
       }
+
+      const outage_gauges = (await metrics.outage.get()).values.map(({ labels }) => labels)
+      for (const provider of names) expect(outage_gauges).toContainEqual({ provider, operation: '' })
 
       for (const { title, check } of names.map((name) => PROVIDER_FACTS[name]!))
         expect(lines.map(({ msg }) => msg)).toContainEqual(

@@ -485,6 +485,7 @@ describe('readers', () => {
     'provider_accounts',
     'provider_failures',
     'provider_outages',
+    'operation_outages',
     'processes',
     'operator_acts',
     'operator_act_items',

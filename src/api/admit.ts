@@ -28,10 +28,12 @@ export function createAdmission(
   function checkLoad(): void {
     if (pressure.overloaded())
       throw new AppError('overloaded', {
+        limited_by: 'event_loop',
         message: 'This process is too busy. Nothing was accepted: retry later.',
       })
     if (countPendingStatements(sql) > max_statements)
       throw new AppError('overloaded', {
+        limited_by: 'statements',
         message: 'Too many statements wait for the database. Nothing was accepted: retry later.',
       })
   }

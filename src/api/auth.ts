@@ -25,7 +25,11 @@ const UNKNOWN_KEY_LIMITS = {
   queue: {
     waiting: 256,
     wait_ms: 1_000,
-    refuse: () => new AppError('overloaded', { message: 'Too many keys wait to be looked up: retry later.' }),
+    refuse: () =>
+      new AppError('overloaded', {
+        limited_by: 'key_lookups',
+        message: 'Too many keys wait to be looked up: retry later.',
+      }),
   },
 }
 
@@ -116,6 +120,7 @@ function createUnknownLookup(
     (secrets) => findManyCredentials(sql, secrets),
     () =>
       new AppError('rate_limited', {
+        limited_by: 'key_lookups',
         retry_after_s: 1,
         message: 'Too many keys from this address wait to be looked up: retry later.',
       }),

@@ -45,6 +45,7 @@ export function limitBodyMemory(app: FastifyInstance): (request: FastifyRequest,
     const { tenant_id } = request.credentials
     if (!budget.reserve(tenant_id, bytes))
       throw new AppError('overloaded', {
+        limited_by: 'body_memory',
         message: 'Too many large bodies are in progress. This request was not accepted: send it again.',
       })
     const body_reservation = {

@@ -23,6 +23,7 @@ export function createFailureLimit(failures_text = 'keys that are not valid'): F
       const { remaining, enough_in_ms } = buckets.levelAfter(networkOf(ip), 1)
       if (remaining >= 0) return undefined
       return new AppError('rate_limited', {
+        limited_by: 'invalid_keys',
         message: `Too many ${failures_text} came from this address: retry later.`,
         retry_after_s: Math.ceil(enough_in_ms / 1000),
       })

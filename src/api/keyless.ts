@@ -39,7 +39,7 @@ export function createKeylessLimits(): KeylessLimits {
       }
       if (count(1) > MAX_UNREAD_ANSWERS) {
         socket.destroy()
-        throw new AppError('rate_limited', { retry_after_s: 1 })
+        throw new AppError('rate_limited', { retry_after_s: 1, limited_by: 'answers' })
       }
       response.once('finish', () => count(-1))
     },

@@ -23,6 +23,7 @@ const QUEUE = {
   wait_ms: 5_000,
   refuse: () =>
     new AppError('rate_limited', {
+      limited_by: 'answers',
       retry_after_s: 1,
       message: 'Too many large answers are in progress or unread: read them before you request more.',
     }),

@@ -16,15 +16,15 @@ type Caller = Pick<Credentials, 'key_id' | 'tenant_id'>
 export type CallerLimit = Limit<Caller>
 
 type Budget = { rps: number; burst: number; max_buckets?: number }
-/** `of`: the scope of the limit, for the error message. */
-type Bucket = { buckets: Buckets; id: string; budget: Budget; of: string }
+/** `of`: the scope of the limit, for the error message. `name`: its name in the metrics. */
+type Bucket = { buckets: Buckets; id: string; budget: Budget; of: string; name: 'key' | 'tenant' | 'address' }
 
 /** Limits each id to `burst` requests at once and `rps` a second. Tracks at most `max_buckets` ids. */
 export function createLimit(budget: Budget): Limit {
   const buckets = createBuckets(budget)
   return Object.assign(
     (id: string, reply?: FastifyReply, requests = 1) =>
-      consumeFromAll([{ buckets, id, budget, of: '' }], reply, requests),
+      consumeFromAll([{ buckets, id, budget, of: '', name: 'address' }], reply, requests),
     { charge: buckets.consumeOnCredit },
   )
 }
@@ -49,8 +49,14 @@ export function createCallerLimit({
     ({ key_id, tenant_id }: Caller, reply?: FastifyReply, requests = 1) =>
       consumeFromAll(
         [
-          { buckets: keys, id: key_id, budget: key_budget, of: '' },
-          { buckets: tenants, id: tenant_id, budget: tenant_budget, of: ' of all keys of the tenant' },
+          { buckets: keys, id: key_id, budget: key_budget, of: '', name: 'key' },
+          {
+            buckets: tenants,
+            id: tenant_id,
+            budget: tenant_budget,
+            of: ' of all keys of the tenant',
+            name: 'tenant',
+          },
         ],
         reply,
         requests,
@@ -93,8 +99,10 @@ function consumeFromAll(
       ),
     )
   if (slowest === undefined) return
-  const { enough_in_ms, budget, of } = slowest
+  const { buckets, id, enough_in_ms, budget, of, name } = slowest
+  const has_debt = buckets.levelAfter(id, 0).remaining < 0
   throw new AppError('rate_limited', {
+    limited_by: has_debt ? 'debt' : name,
     retry_after_s: Math.ceil(enough_in_ms / 1000),
     message: `Too many requests${of}: at most ${budget.rps} a second and ${budget.burst} at once are allowed. Large requests and answers count as several.`,
   })

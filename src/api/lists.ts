@@ -10,7 +10,11 @@ import type { CallerLimit } from './limit.ts'
 import { answerSent } from './answer-sent.ts'
 
 const tooManyLists = () =>
-  new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: request fewer.' })
+  new AppError('rate_limited', {
+    limited_by: 'lists',
+    retry_after_s: 1,
+    message: 'Too many lists at once: request fewer.',
+  })
 /** Limits the lists in progress of one key. A list is in progress until its answer is sent. */
 const KEY_LIMITS = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: tooManyLists } }
 /** Limits the waiting lists of one tenant in the long lane, in which a tenant may not use all connections. */
@@ -19,7 +23,11 @@ const TENANT_QUEUE = { waiting: 256, wait_ms: 3_000, refuse: tooManyLists }
 const LONG_LANE_QUEUE = {
   waiting: 256,
   wait_ms: 2_000,
-  refuse: () => new AppError('overloaded', { message: 'Too many lists wait for the database: retry later.' }),
+  refuse: () =>
+    new AppError('overloaded', {
+      limited_by: 'lists',
+      message: 'Too many lists wait for the database: retry later.',
+    }),
 }
 /** The statement timeouts of the quick lane, where statements share connections, and of the long lane. */
 const QUICK_TIMEOUT_MS = 100
@@ -78,7 +86,7 @@ export function listConnections(pool: number): { quick: number; long: number } {
 export function connectLists(url: string, pool: number, name: string): ListLanes {
   const { quick, long } = listConnections(pool)
   const connect = (max: number, statement_timeout_ms: number) =>
-    connectDatabase(url, { max, application_name: `${name}-lists`, statement_timeout_ms })
+    connectDatabase(url, { max, application_name: `${name}-lists`, pool_name: 'lists', statement_timeout_ms })
   return { quick: connect(quick, QUICK_TIMEOUT_MS), long: connect(long, LONG_TIMEOUT_MS) }
 }
 
@@ -140,7 +148,10 @@ function createListReader(
     if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
       if (countPendingStatements(lanes.quick) > MAX_QUICK_STATEMENTS)
-        throw new AppError('overloaded', { message: 'Too many lists wait for the database: retry later.' })
+        throw new AppError('overloaded', {
+          limited_by: 'lists',
+          message: 'Too many lists wait for the database: retry later.',
+        })
       const started_at = performance.now()
       try {
         const found = await query(lanes.quick)
@@ -160,6 +171,7 @@ function createListReader(
         } catch (error) {
           if (databaseCode(error) !== CANCELED_STATEMENT) throw error
           throw new AppError('overloaded', {
+            limited_by: 'lists',
             message: 'The list took too long: filter it, for example by a shorter period or by customer.',
             cause: error,
           })

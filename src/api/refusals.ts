@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
+import { countLimited } from '#core/limited.ts'
 import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import type { ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'
@@ -70,6 +71,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
   function refusalOf(error: unknown, { id: request_id, routeOptions }: FastifyRequest): AppError {
     const refusal = asAppError(error)
     const { code, status } = refusal
+    countLimited(refusal)
     if (status >= 500 && !UNLOGGED_CODES.has(code))
       logFailure(code, error, { request_id, route: routeOptions?.url })
     return refusal

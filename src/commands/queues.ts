@@ -7,6 +7,7 @@ import { errorText } from '#core/startup.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
+import { findOutagesOfQueues } from '#domain/operations/provider-outages.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
@@ -19,7 +20,8 @@ const HELP = `sluice queues: lists, pauses and resumes queues.
   npm run queues -- pause  [<queue>] [--tenant acme] --reason "the bank asked us to wait"
   npm run queues -- resume [<queue>] [--tenant acme]
 
-list    prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), and all pauses.
+list    prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), the outages of
+        their providers, and all pauses.
 pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a second no new
         call to a provider starts; a call in progress finishes.
 resume  ends this pause. Other pauses, such as one of the whole tenant, stay.
@@ -51,17 +53,25 @@ async function main(): Promise<void> {
 async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   const counts = new Map((await countOpenJobs(sql)).map(({ queue, ...count }) => [queue, count]))
   const retrying_jobs = await findRetryingOfQueues(sql)
+  const outages = await findOutagesOfQueues(sql)
   const queues = QUEUES.map((queue) => {
     const { retrying = 0, oldest_s = 0 } = retrying_jobs.get(queue) ?? {}
-    return { queue, ...(counts.get(queue) ?? NO_JOBS), retrying, oldest_retrying_s: oldest_s }
+    return {
+      queue,
+      ...(counts.get(queue) ?? NO_JOBS),
+      retrying,
+      oldest_retrying_s: oldest_s,
+      outages: outages.get(queue) ?? [],
+    }
   })
   const pauses = await findPauses(sql)
   if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
-  for (const { queue, oldest_due_s, oldest_retrying_s, ...count } of queues) {
+  for (const { queue, oldest_due_s, oldest_retrying_s, outages: of_queue, ...count } of queues) {
     const numbers = Object.entries(count).map(([state, number]) => `${state} ${number}`.padEnd(16))
     const ages = [
       ...(oldest_due_s > 0 ? [`oldest due ${oldest_due_s} s`] : []),
       ...(count.retrying > 0 ? [`oldest retrying ${oldest_retrying_s} s`] : []),
+      ...of_queue,
     ]
     print([queue.padEnd(16), ...numbers, ages.join(', ')].join('').trimEnd())
   }

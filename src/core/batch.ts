@@ -101,6 +101,7 @@ export function createBatcher<I, O>(
 
 function overloaded(step: string): AppError {
   return new AppError('overloaded', {
+    limited_by: 'statements',
     message: `The database is overloaded: too many requests wait for the step ${step}. Nothing was accepted: retry later.`,
   })
 }

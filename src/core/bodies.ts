@@ -79,7 +79,8 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
         resolve(body.subarray(0, length))
       }
       const onClose = () => refuse(new AppError('request_timeout'))
-      const evict = () => refuse(new AppError('overloaded', { message: EVICTED_MESSAGE }))
+      const evict = () =>
+        refuse(new AppError('overloaded', { limited_by: 'bodies', message: EVICTED_MESSAGE }))
       function refuse(error: AppError): void {
         detach()
         reject(error)

@@ -2,6 +2,7 @@
 import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { ERRORS, type ErrorCode } from './errors.ts'
+import { metrics } from './metrics.ts'
 import { newId } from './ids.ts'
 import { networkOf } from './network.ts'
 
@@ -86,6 +87,7 @@ export function limitConnections(server: Server, limits: ConnectionLimits, error
 
 /** Answers 503 on a connection without reading it. */
 function refuseConnection(socket: Socket, errorBody: ErrorBody): void {
+  metrics.requestsLimited.inc({ reason: 'connections' })
   socket.on('error', () => {})
   // Unread bytes would reset the connection, and the client would lose the answer.
   socket.resume()

@@ -76,6 +76,33 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS
 
+/** The limits that refuse requests with `rate_limited` or `overloaded`. `other`: a limit without a name. */
+export const LIMIT_NAMES = [
+  'key',
+  'tenant',
+  'address',
+  'debt',
+  'invalid_keys',
+  'key_lookups',
+  'sessions',
+  'passwords',
+  'connections',
+  'bodies',
+  'body_memory',
+  'answers',
+  'lists',
+  'event_loop',
+  'statements',
+  'messages',
+  'message_memory',
+  'templates',
+  'endpoints',
+  'waits',
+  'notifications',
+  'other',
+] as const
+type LimitName = (typeof LIMIT_NAMES)[number]
+
 /** An error for the caller. It may be thrown anywhere; one error handler turns it into an answer. */
 export class AppError extends Error {
   readonly code: ErrorCode
@@ -85,6 +112,8 @@ export class AppError extends Error {
   /** Further facts of this code, e.g. `decline_code`. */
   readonly context: Record<string, unknown> | undefined
   readonly retry_after_s: number | undefined
+  /** The limit that refused the request, for the metric `sluice_requests_limited_total`. Callers do not see it. */
+  readonly limited_by: LimitName | undefined
 
   constructor(
     code: ErrorCode,
@@ -94,6 +123,7 @@ export class AppError extends Error {
       details?: { param: string; message: string }[]
       context?: Record<string, unknown>
       retry_after_s?: number
+      limited_by?: LimitName
       cause?: unknown
     } = {},
   ) {
@@ -104,6 +134,7 @@ export class AppError extends Error {
     this.details = facts.details
     this.context = facts.context
     this.retry_after_s = facts.retry_after_s
+    this.limited_by = facts.limited_by
   }
 
   get status(): number {

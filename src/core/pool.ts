@@ -2,6 +2,8 @@
 import { requireVariable, type Config } from './config.ts'
 import type { Sql } from './db.ts'
 import type { Log } from './log.ts'
+import { reportPool } from './metrics/pools.ts'
+import { countConnections, measureWaits } from './postgres/connection-waits.ts'
 import { openDriver, type DriverOptions } from './postgres/driver.ts'
 import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
 import { endReplacedPool } from './postgres/lost-connections.ts'
@@ -13,6 +15,8 @@ import { trackStatement, createTraffic } from './postgres/traffic.ts'
 type PoolOptions = DriverOptions & {
   /** After this many statements the pool is replaced. Default: 50,000. */
   max_statements?: number
+  /** The name of the pool in the metrics. Without it, the pool is not measured. */
+  pool_name?: string
 }
 
 /** The time in seconds that a replaced pool has to finish its statements. */
@@ -30,11 +34,14 @@ const pending = new WeakMap<Sql, () => number>()
  * statements. A replaced pool finishes its running statements before it closes.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
-  const { max_statements = MAX_POOL_STATEMENTS } = options
+  const { max_statements = MAX_POOL_STATEMENTS, pool_name, max } = options
   const closing = debounceReplace(() => replace())
   let pool = open()
   let traffic = createTraffic()
   let ended = false
+  const waits = pool_name === undefined ? undefined : measureWaits(pool_name)
+  const stopReport =
+    pool_name === undefined ? () => {} : reportPool(pool_name, () => countConnections(traffic, max))
 
   function open(): Sql {
     const opened: Sql = openDriver(url, options, () => {
@@ -52,7 +59,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   function sendPings(): void {
-    for (let count = countPings(traffic, options.max); count > 0; count--) {
+    for (let count = countPings(traffic, max); count > 0; count--) {
       const ping = pool`select 1`
       trackStatement(ping, traffic, PING_INTERVAL_MS, dropHoles)
       ping.catch(() => {})
@@ -68,6 +75,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
+    stopReport()
     closing.cancel()
     for (const timer of timers) clearInterval(timer)
     await pool.end(limit)
@@ -76,10 +84,18 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const proxy = new Proxy(pool, {
     apply(_target, _this, args: unknown[]) {
       const result: unknown = Reflect.apply(pool, undefined, args)
-      if (result instanceof Promise) trackStatement(result, traffic, ANSWER_LIMIT_MS, dropHoles)
+      if (result instanceof Promise) {
+        trackStatement(result, traffic, ANSWER_LIMIT_MS, dropHoles, () =>
+          waits?.statement(result, traffic, max),
+        )
+      }
       return result
     },
-    get: (_target, name) => (name === 'end' ? end : Reflect.get(pool, name)),
+    get(_target, name) {
+      if (name === 'end') return end
+      if (name === 'begin' && waits !== undefined) return waits.transaction(pool.begin as never, traffic)
+      return Reflect.get(pool, name)
+    },
   })
   pending.set(proxy, () => traffic.pending.size)
   return proxy
@@ -95,6 +111,7 @@ export function connectConfiguredDatabase(config: Config, application_name: stri
   const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: config.DATABASE_POOL,
     application_name,
+    pool_name: 'main',
   })
   if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
   return sql

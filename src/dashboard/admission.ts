@@ -46,6 +46,7 @@ export function createPageAdmission({ config, sql }: ApiContext): PageAdmission 
         limit(networkOf(request.ip), reply)
         if (countPendingStatements(sql) > config.DATABASE_POOL * STATEMENTS_PER_CONNECTION)
           throw new AppError('overloaded', {
+            limited_by: 'statements',
             message: 'Too many database statements are waiting: try again soon.',
           })
       }

@@ -13,7 +13,10 @@ import type { DashboardContext } from './context.ts'
  */
 export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
   const refuse = () =>
-    new AppError('overloaded', { message: 'Too many passwords are waiting to be checked: try again soon.' })
+    new AppError('overloaded', {
+      limited_by: 'passwords',
+      message: 'Too many passwords are waiting to be checked: try again soon.',
+    })
   return createGate({ running, queue: { waiting, wait_ms: 5_000, refuse } })
 }
 
@@ -50,6 +53,7 @@ export function createPasswordGuard({ sql, hashOf }: DashboardContext): Password
     const retry_after_s = await countSignInFailure(sql, attempt)
     if (retry_after_s !== null)
       throw new AppError('rate_limited', {
+        limited_by: 'passwords',
         message: 'Too many wrong passwords: wait before you try again.',
         retry_after_s,
       })

@@ -21,6 +21,7 @@ export function connectOperatorSql(config: Config, ends: AsyncDisposableStack): 
   const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: OPERATOR_CONNECTIONS,
     application_name: 'sluice-dashboard-operators',
+    pool_name: 'operators',
     statement_timeout_ms: OPERATOR_STATEMENT_TIMEOUT_MS,
   })
   ends.defer(() => sql.end({ timeout: 5 }))

@@ -21,6 +21,7 @@ const USER_GATE = {
     wait_ms: 5_000,
     refuse: () =>
       new AppError('rate_limited', {
+        limited_by: 'sessions',
         retry_after_s: 1,
         message: 'Too many of your requests are waiting for a session lookup: send fewer at once.',
       }),
@@ -33,7 +34,10 @@ const NEW_COOKIE_GATE = {
     waiting: 256,
     wait_ms: 1_000,
     refuse: () =>
-      new AppError('overloaded', { message: 'Too many session lookups are waiting: try again soon.' }),
+      new AppError('overloaded', {
+        limited_by: 'sessions',
+        message: 'Too many session lookups are waiting: try again soon.',
+      }),
   },
 }
 

@@ -31,6 +31,7 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
   const pool = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: CONNECTIONS,
     application_name: 'sluice-sign-in',
+    pool_name: 'sign_in',
     dates: true,
   })
   ends.defer(() => pool.end({ timeout: 5 }))

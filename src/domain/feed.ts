@@ -81,6 +81,21 @@ export async function sequenceEvents(
   }
 }
 
+/** The age in seconds of the oldest event of any tenant without a sequence; 0 without any. */
+export async function findOldestUnsequencedAge(sql: Sql): Promise<number> {
+  const [row] = await sql<{ age_s: number }[]>`
+    with recursive first as (
+      (select u.tenant_id, u.created_at from unsequenced_events u order by u.tenant_id, u.created_at limit 1)
+      union all
+      select next.tenant_id, next.created_at from first f cross join lateral (
+        select u.tenant_id, u.created_at from unsequenced_events u where u.tenant_id > f.tenant_id
+        order by u.tenant_id, u.created_at limit 1
+      ) next
+    )
+    select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as age_s from first`
+  return row!.age_s
+}
+
 /** The events of a tenant in ascending order of their sequences. Events without a sequence are omitted. */
 export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedRow[]> {
   const { limit, type, subject_id, near_end = false } = query

@@ -64,3 +64,17 @@ export async function dropNextPartition(sql: Sql, kind: HistoryKind, days: numbe
 export async function countStrays(sql: Sql): Promise<{ parent: string; strays: number }[]> {
   return await sql<{ parent: string; strays: number }[]>`select parent, strays from count_strays()`
 }
+
+/** For how many days from now each table has partitions without a gap; 0 if the present week has none. */
+export async function findPartitionsAhead(sql: Sql): Promise<{ table: string; days: number }[]> {
+  return await sql<{ table: string; days: number }[]>`
+    select parent as "table", case
+      when bool_or(coalesce(from_time, '-infinity') <= now() and to_time > now())
+      then extract(epoch from min(to_time) filter (where ends and to_time > now()) - now()) / 86400 else 0 end::float8 as days
+    from (
+      select parent, from_time, to_time,
+        lead(from_time) over (partition by parent order by to_time) is distinct from to_time as ends
+      from partitions where not is_default
+    ) p
+    group by parent`
+}

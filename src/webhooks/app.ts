@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
 import { isStatementTimeout, isUnavailable } from '#core/db.ts'
+import { countLimited } from '#core/limited.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -104,7 +105,10 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
   return async (notification, request) => {
     const { length } = rawBody(request)
     if (buffered_bytes + length > MAX_BUFFERED_BYTES)
-      throw new AppError('overloaded', { message: 'Too many large notifications wait to be stored.' })
+      throw new AppError('overloaded', {
+        limited_by: 'notifications',
+        message: 'Too many large notifications wait to be stored.',
+      })
     buffered_bytes += length
     try {
       return await storeOne(notification, request)
@@ -126,6 +130,7 @@ function refuse(error: HttpError, request: FastifyRequest, reply: FastifyReply, 
       .send({ error: { code: is_timeout ? 'timeout' : 'database_unavailable', message: 'Try again.' } })
   }
   if (error instanceof AppError) {
+    countLimited(error)
     const { status, code, message } = error
     if (status === 503) reply.header('retry-after', 1)
     return reply.code(status).send({ error: { code, message } })

@@ -67,7 +67,8 @@ export function createCallPermits(
           return true
         },
         used() {
-          if (!calls.sent && call !== null) callEnded = provider_watch.sent(call.provider, call.deadline_ms)
+          if (!calls.sent && call !== null)
+            callEnded = provider_watch.sent(call.provider, call.deadline_ms, call.operation)
           calls.sent = true
         },
       }

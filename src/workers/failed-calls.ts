@@ -1,5 +1,6 @@
 // Counts failed calls to providers by minute and outcome until they are written.
-import type { CallFailure, FailedCalls } from '#domain/operations/provider-outages.ts'
+import type { CallFailure } from '#domain/operations/outage-texts.ts'
+import type { FailedCalls } from '#domain/operations/provider-outages.ts'
 
 /**
  * The maximum number of buffered counts while they cannot be written: one count for each provider, minute and outcome.

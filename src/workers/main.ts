@@ -47,11 +47,13 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   const urgent_sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: 1,
     application_name: 'sluice-worker-leases',
+    pool_name: 'leases',
   })
   // A separate connection: the slow statements of recurring work must not delay jobs.
   const recurring_sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
     max: 2,
     application_name: 'sluice-worker-recurring',
+    pool_name: 'recurring',
   })
   cleanup.defer(() => endPools(sql, urgent_sql, recurring_sql))
   const context = openContext(config, log, { sql, queues, cleanup })

@@ -174,6 +174,7 @@ function reportEnd(
   const { outcome, state } = settlement
   metrics.jobRun.observe({ queue: job.queue, job: job.name, outcome }, run_ms / 1000)
   job_log.ended(job, settlement, run_ms)
+  countFailure(job, settlement)
   if (outcome === 'fenced') {
     metrics.fenced.inc({ queue: job.queue, job: job.name })
     log.warn(factsOf(job), 'a late write was fenced')
@@ -183,4 +184,14 @@ function reportEnd(
     metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
     queue.publish([{ id: job.id, state }])
   }
+}
+
+/** The outcomes of attempts that did not succeed, also if they have ended their job. */
+const FINAL_FAILURES = new Set(['declined', 'parked', 'discarded'])
+
+/** Counts an attempt at a job with a provider call that did not succeed. A lookup that finds nothing has not failed. */
+function countFailure(job: ClaimedJob, { outcome, failing }: Settlement): void {
+  const { call } = handlerOf(job.name).definition
+  if (call === null || outcome === 'fenced' || !(failing === true || FINAL_FAILURES.has(outcome))) return
+  metrics.failedAttempts.inc({ provider: call.provider, operation: call.operation, outcome })
 }

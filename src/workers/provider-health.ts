@@ -1,7 +1,7 @@
-// The health of one provider as this worker sees it, and its log lines: one a minute while calls fail.
-import { PROVIDER_FACTS } from '#core/config/providers.ts'
+// The health of one provider, or of one operation of a provider, as this worker sees it, and its log lines: one a
+// minute while calls fail.
 import type { Log } from '#core/log.ts'
-import { variablesToCheck, problemOf, type CallFailure } from '#domain/operations/provider-outages.ts'
+import { outageText, problemOf, variablesToCheck, type CallFailure } from '#domain/operations/outage-texts.ts'
 
 const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
@@ -19,19 +19,31 @@ const OUTAGE_EXPIRY_MS = 15 * 60_000
  * because another worker may retry the jobs of these calls and get the answers.
  */
 const LATE_OUTAGE_EXPIRY_MS = 2 * 60_000
-const PROBLEM_TEXTS = { credentials: 'refuses our credentials', no_answer: 'does not answer' }
 
-/** An outage: the time during which no call was answered. */
-type CallOutage = { since: number; failed_at: number; outcome: CallFailure; logged: boolean }
+/** An outage: the time during which no call was answered. Times are Unix milliseconds. */
+type CallOutage = {
+  since: number
+  failed_at: number
+  /** When the last failed call began. */
+  began_at: number
+  outcome: CallFailure
+  logged: boolean
+  /** When another operation of the provider was first answered during the outage. */
+  other_answered_at: number | null
+}
 
 export type CallHealth = {
   /** The present outage; null while calls are answered. */
   outage(): CallOutage | null
+  /** Whether there is an outage in which a call failed after another operation was answered. */
+  isPartial(): boolean
   /** Counts a failed call for the next log line. */
   count(): void
-  /** Records that no call was answered since `since`, in Unix milliseconds. */
+  /** Records that no call was answered since `since`, when the failed call began. */
   fail(outcome: CallFailure, since: number): void
   answer(): void
+  /** Records that the provider answered another operation. */
+  answerOther(): void
   wasAnsweredSince(at: number): boolean
   /** Records a sent call with its deadline; call the returned function when the attempt at its job ends. */
   sent(deadline_ms: number): () => void
@@ -40,8 +52,10 @@ export type CallHealth = {
   forget(): void
 }
 
-export function createProviderHealth(provider: string, log: Log): CallHealth {
-  const title = PROVIDER_FACTS[provider]?.title ?? provider
+/** With an `operation`, an outage is logged only while it is partial: otherwise the provider's own outage is logged. */
+export function createProviderHealth(provider: string, operation: string | null, log: Log): CallHealth {
+  const fields = { provider, ...(operation !== null && { operation }) }
+  const operations = operation === null ? [] : [operation]
   /** The calls that wait for an answer. */
   const waiting = new Set<{ began_at: number; late_at: number }>()
   let outage: CallOutage | null = null
@@ -49,16 +63,19 @@ export function createProviderHealth(provider: string, log: Log): CallHealth {
   let logged_at = 0
   let unlogged = 0
 
+  const isPartial = () =>
+    outage !== null && outage.other_answered_at !== null && outage.began_at > outage.other_answered_at
+
   function warn(): void {
     const now = Date.now()
-    if (outage === null || now - logged_at < LOG_INTERVAL_MS) return
+    if (outage === null || now - logged_at < LOG_INTERVAL_MS || (operation !== null && !isPartial())) return
     if (unlogged === 0 && outage.failed_at <= logged_at) return
     if (outage.outcome !== 'misconfigured' && now - outage.since < MIN_LOGGED_OUTAGE_MS) return
     const check = variablesToCheck(provider, outage.outcome)
-    const problem = PROBLEM_TEXTS[problemOf(outage.outcome)]
+    const text = outageText(provider, problemOf(outage.outcome), operations)
     log.warn(
-      { provider, outcome: outage.outcome, failed: unlogged, since: new Date(outage.since).toISOString() },
-      `${title} ${problem}${check.length > 0 ? `: check ${check.join(' and ')}` : ''}`,
+      { ...fields, outcome: outage.outcome, failed: unlogged, since: new Date(outage.since).toISOString() },
+      `${text}${check.length > 0 ? `: check ${check.join(' and ')}` : ''}`,
     )
     logged_at = now
     unlogged = 0
@@ -68,20 +85,25 @@ export function createProviderHealth(provider: string, log: Log): CallHealth {
   function fail(outcome: CallFailure, since: number): void {
     // A different problem begins a new outage, for example refused credentials after calls without an answer.
     const same = outage !== null && problemOf(outage.outcome) === problemOf(outcome)
-    outage = { since, logged: false, ...(same && outage), failed_at: Date.now(), outcome }
+    const first = { since, logged: false, other_answered_at: null }
+    outage = { ...first, ...(same && outage), failed_at: Date.now(), began_at: since, outcome }
     warn()
   }
 
   return {
     outage: () => outage,
+    isPartial,
     count() {
       unlogged += 1
     },
     fail,
     answer() {
       answered_at = Date.now()
-      if (outage?.logged === true) log.info({ provider }, `${title} answers again`)
+      if (outage?.logged === true) log.info(fields, `${outageText(provider, 'ended', operations)}`)
       outage = null
+    },
+    answerOther() {
+      if (outage !== null) outage.other_answered_at ??= Date.now()
     },
     wasAnsweredSince: (at) => answered_at >= at,
     sent(deadline_ms) {

@@ -1,8 +1,10 @@
-// Watches the calls to providers: counts failed calls, detects outages, and logs one line a minute for each outage
-// while calls fail, with the variables to check. Answered calls are not stored.
+// Watches the calls to providers: counts failed calls, detects outages of providers and of single operations, and logs
+// one line a minute for each outage while calls fail, with the variables to check. Answered calls are not stored.
+import { clientOperation } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
-import { CALL_FAILURES, findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
+import { CALL_FAILURES } from '#domain/operations/outage-texts.ts'
+import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import { repeat, type Loop } from './clock.ts'
 import { createFailedCallCounts } from './failed-calls.ts'
@@ -15,28 +17,74 @@ const UNNEEDED_OUTAGE_EXPIRY_MS = 90_000
 export type ProviderWatch = {
   /** Records an ended call. */
   ended(provider: string, call: FinishedCall): void
-  /** Records a sent call with its deadline; call the returned function when the attempt at its job ends. */
-  sent(provider: string, deadline_ms: number): () => void
+  /**
+   * Records a sent call with its deadline; call the returned function when the attempt at its job ends. `operation`:
+   * the operation of the job's call.
+   */
+  sent(provider: string, deadline_ms: number, operation?: string): () => void
   /** Writes failed calls and outages every few seconds until it is closed. */
   report(sql: Sql, worker: string): Loop
 }
 
+/** A provider's health, and the health of each of its operations. */
+type ProviderState = { whole: CallHealth; operations: Map<string, CallHealth> }
+/** `operation` null: the whole provider. */
+type Target = { provider: string; operation: string | null; health: CallHealth }
+
 export function watchProviders(log: Log): ProviderWatch {
-  const providers = new Map<string, CallHealth>()
+  const providers = new Map<string, ProviderState>()
   const failed = createFailedCallCounts()
   let has_written_outages = false
 
-  function healthOf(provider: string): CallHealth {
-    const health = providers.get(provider) ?? createProviderHealth(provider, log)
-    providers.set(provider, health)
+  function stateOf(provider: string): ProviderState {
+    const state = providers.get(provider) ?? {
+      whole: createProviderHealth(provider, null, log),
+      operations: new Map<string, CallHealth>(),
+    }
+    providers.set(provider, state)
+    return state
+  }
+
+  function operationOf(provider: string, operation: string): CallHealth {
+    const { operations } = stateOf(provider)
+    const health = operations.get(operation) ?? createProviderHealth(provider, operation, log)
+    operations.set(operation, health)
     return health
   }
 
+  const targets = (): Target[] =>
+    [...providers].flatMap(([provider, { whole, operations }]) => [
+      { provider, operation: null, health: whole },
+      ...Array.from(operations, ([operation, health]) => ({ provider, operation, health })),
+    ])
+
+  function answer(provider: string, operation: string): void {
+    const { whole, operations } = stateOf(provider)
+    whole.answer()
+    for (const [name, health] of operations)
+      if (name === operation) health.answer()
+      else health.answerOther()
+  }
+
   async function write(sql: Sql, worker: string): Promise<void> {
-    const outages = [...providers].flatMap(([provider, health]) => {
+    const now = Date.now()
+    const outages = targets().flatMap(({ provider, operation, health }) => {
       const outage = health.outage()
       if (outage === null) return []
-      return [{ provider, outcome: outage.outcome, lasts_ms: Math.round(Date.now() - outage.since) }]
+      return [
+        {
+          provider,
+          outcome: outage.outcome,
+          lasts_ms: Math.round(now - outage.since),
+          ...(operation !== null && {
+            part: {
+              operation,
+              is_partial: health.isPartial(),
+              failed_ms: Math.round(now - outage.failed_at),
+            },
+          }),
+        },
+      ]
     })
     if (failed.isEmpty() && outages.length === 0 && !has_written_outages) return
     await failed.flush(async (calls) => {
@@ -47,32 +95,52 @@ export function watchProviders(log: Log): ProviderWatch {
 
   /** Ends the outages that no job waits for any more. */
   async function endUnneeded(sql: Sql): Promise<void> {
-    const quiet = [...providers].flatMap(([provider, health]) => {
-      const { failed_at = Infinity } = health.outage() ?? {}
-      return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ provider, health, failed_at }]
+    const quiet = targets().flatMap((target) => {
+      const { failed_at = Infinity } = target.health.outage() ?? {}
+      return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ ...target, failed_at }]
     })
     if (quiet.length === 0) return
-    const needed = new Set((await findOutages(sql)).map(({ provider }) => provider))
-    for (const { provider, health, failed_at } of quiet)
+    const outages = await findOutages(sql)
+    for (const { provider, operation, health, failed_at } of quiet) {
+      const is_needed = outages.some(
+        (each) =>
+          each.provider === provider &&
+          (each.operations.length === 0 || operation === null || each.operations.includes(operation)),
+      )
       // A call may have failed during the query.
-      if (!needed.has(provider) && health.outage()?.failed_at === failed_at) health.forget()
+      if (!is_needed && health.outage()?.failed_at === failed_at) health.forget()
+    }
   }
 
   return {
-    ended(provider, { outcome, duration_ms, health }) {
-      if (health === 'unknown') return
+    ended(provider, { operation, outcome, duration_ms, health: shown }) {
+      if (shown === 'unknown') return
       const failure = CALL_FAILURES.find((each) => each === outcome)
-      if (failure === undefined || health === 'answers') return healthOf(provider).answer()
-      healthOf(provider).count()
+      if (failure === undefined || shown === 'answers') return answer(provider, operation)
       failed.add(provider, failure)
       const began_at = Date.now() - duration_ms
-      if (health !== 'late') healthOf(provider).fail(failure, began_at)
-      else if (!healthOf(provider).wasAnsweredSince(began_at)) healthOf(provider).fail('late', began_at)
+      const part = operationOf(provider, operation)
+      const { whole } = stateOf(provider)
+      // While other operations are answered, the failures of this one are no outage of the whole provider.
+      const count = (health: CallHealth) => {
+        health.count()
+        if (shown !== 'late') health.fail(failure, began_at)
+        else if (!health.wasAnsweredSince(began_at)) health.fail('late', began_at)
+      }
+      count(part)
+      if (!part.isPartial()) count(whole)
     },
-    sent: (provider, deadline_ms) => healthOf(provider).sent(deadline_ms),
+    sent(provider, deadline_ms, operation) {
+      const part = operation === undefined ? null : operationOf(provider, clientOperation(operation))
+      const ends = [
+        ...(part === null ? [] : [part.sent(deadline_ms)]),
+        ...(part?.isPartial() === true ? [] : [stateOf(provider).whole.sent(deadline_ms)]),
+      ]
+      return () => ends.forEach((end) => end())
+    },
     report(sql, worker) {
       const reportNow = async () => {
-        for (const health of providers.values()) health.check()
+        for (const { health } of targets()) health.check()
         await write(sql, worker)
         await endUnneeded(sql)
       }
@@ -81,7 +149,7 @@ export function watchProviders(log: Log): ProviderWatch {
         async close() {
           await loop.close()
           // A stopped worker reports no outages.
-          for (const health of providers.values()) health.forget()
+          for (const { health } of targets()) health.forget()
           await write(sql, worker).catch(() => {})
         },
       }

@@ -107,3 +107,48 @@ export const PROVIDER_FACTS: Readonly<Record<string, ProviderFacts>> = {
     check: { credentials: ['AI_API_KEY'], address: ['AI_BASE_URL'] },
   },
 }
+
+/** The operations of the providers, as texts for people. */
+const OPERATION_TITLES = {
+  authorize: 'authorizations',
+  capture: 'captures',
+  cancel: 'cancellations of payments',
+  refund: 'refunds',
+  payout: 'payouts',
+  cancel_payout: 'cancellations of payouts',
+  top_up: 'top-ups',
+  verify: 'verifications',
+  cancel_verification: 'cancellations of verifications',
+  send_email: 'emails',
+  send_sms: 'SMS',
+  complete: 'AI tasks',
+  list: 'the list of models',
+  find_payment: 'lookups of payments',
+  search_payment: 'searches for payments',
+  list_payments: 'lists of payments',
+  find_refund: 'lookups of refunds',
+  search_refund: 'searches for refunds',
+  find_dispute: 'lookups of disputes',
+  find_payout: 'lookups of payouts',
+  search_payout: 'searches for payouts',
+  find_top_up: 'lookups of top-ups',
+  search_top_up: 'searches for top-ups',
+  find_verification: 'lookups of verifications',
+  search_verification: 'searches for verifications',
+  find_sms: 'lookups of SMS',
+  search_sms: 'searches for SMS',
+  list_events: 'lists of events',
+} as const
+export type ProviderOperation = keyof typeof OPERATION_TITLES
+
+/** The text for an operation. An operation of another version is its own text. */
+export function operationTitle(operation: string): string {
+  return Object.hasOwn(OPERATION_TITLES, operation)
+    ? OPERATION_TITLES[operation as ProviderOperation]
+    : operation
+}
+
+/** The operation of a provider's client that performs a job's call: a duplicate is canceled like any other object. */
+export function clientOperation(operation: string): string {
+  return operation.replace('_duplicate', '')
+}

@@ -10,22 +10,26 @@ export type Traffic = {
   peak: number
   checks_without_answer: number
   sent: number
+  /** Open transactions; each has a connection of its own. */
+  transactions: number
 }
 
 export function createTraffic(): Traffic {
-  return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0 }
+  return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, transactions: 0 }
 }
 
-/** Tracks a statement that is not sent yet. `onRows` gets its rows before the caller. */
+/** Tracks a statement that is not sent yet. `onSend` is called before it is sent; `onRows` gets its rows before the caller. */
 export function trackStatement(
   query: PromiseLike<unknown>,
   traffic: Traffic,
   limit_ms: number,
   onRows: (rows: unknown) => void,
+  onSend?: () => void,
 ): void {
   const then = query.then.bind(query)
   // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a statement when `then` is called, so its time begins there
   query.then = (...callbacks) => {
+    onSend?.()
     traffic.pending.set(query, { limit_ms, checks: 0 })
     traffic.sent += 1
     traffic.peak = Math.max(traffic.peak, traffic.pending.size)

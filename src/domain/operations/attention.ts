@@ -7,7 +7,8 @@ import { CALLS } from '#jobs/index.ts'
 import type { RetryingJobs } from '../jobs/retrying.ts'
 import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { findOutages, outageProblem } from './provider-outages.ts'
+import { outageProblem, outageText } from './outage-texts.ts'
+import { concerns, findOutages } from './provider-outages.ts'
 
 /** The maximum number of problems that are counted of each kind. */
 export const MAX_COUNTED = 1000
@@ -35,6 +36,14 @@ const outageSchema = z.object({
     example: PROVIDER_FACTS[PAYMENTS.provider]!.title,
   }),
   problem: outageProblem,
+  text: z.string().meta({
+    description: 'What is out, for people. It names the operations if others are answered.',
+    example: 'Stripe does not answer payouts',
+  }),
+  operations: z.array(z.string()).meta({
+    description: 'The operations without answers; empty: all.',
+    example: ['payout'],
+  }),
   waiting: z
     .array(
       z.object({
@@ -99,9 +108,10 @@ export async function findAttention(
 
 async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): Promise<Attention[]> {
   const outages = await findOutages(sql)
-  return outages.flatMap(({ provider, title, problem, since }) => {
+  return outages.flatMap((outage) => {
+    const { provider, title, problem, operations, since } = outage
     const jobs = retrying.filter(({ name }) =>
-      CALLS.some((call) => call.job === name && call.provider === provider),
+      CALLS.some((call) => call.job === name && concerns(outage, call)),
     )
     if (jobs.length === 0 && !all) return []
     const count = jobs.reduce((sum, each) => sum + each.count, 0)
@@ -121,6 +131,8 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
           provider,
           title,
           problem,
+          text: outageText(provider, problem, operations),
+          operations,
           waiting: Array.from(waiting, ([resource, of_resource]) => ({ resource, count: of_resource })),
         },
       },

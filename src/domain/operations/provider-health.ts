@@ -9,7 +9,8 @@ import { countedFields, findCountProgress } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { findOpenJobCounts, findRollups } from './job-names.ts'
-import { CALL_FAILURES, findFailedCalls, findOutages, outageProblem } from './provider-outages.ts'
+import { CALL_FAILURES, outageProblem, outageText } from './outage-texts.ts'
+import { findFailedCalls, findOutages } from './provider-outages.ts'
 
 const FAILURES = CALL_FAILURES.filter((each) => each !== 'late')
 
@@ -37,6 +38,13 @@ export const providerHealthSchema = z
         outage: z
           .object({
             problem: outageProblem,
+            text: z.string().meta({
+              description: 'What is out, for people. It names the operations if others are answered.',
+              example: 'Stripe does not answer payouts',
+            }),
+            operations: z
+              .array(z.string())
+              .meta({ description: 'The operations without answers; empty: all.', example: ['payout'] }),
             since: timestamp.meta({ description: 'Since when.' }),
             check: z.array(z.string()).meta({
               description: 'The variables to check.',
@@ -108,7 +116,15 @@ export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
         failed: failures.reduce((sum, { count }) => sum + count, 0),
         failures,
         outage:
-          outage === undefined ? null : { problem: outage.problem, since: outage.since, check: outage.check },
+          outage === undefined
+            ? null
+            : {
+                problem: outage.problem,
+                text: outageText(provider, outage.problem, outage.operations),
+                operations: outage.operations,
+                since: outage.since,
+                check: outage.check,
+              },
         retrying,
         oldest_retrying_s: oldest_s,
         retries,

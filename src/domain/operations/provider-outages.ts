@@ -1,25 +1,34 @@
-// The outages that workers report: failed calls, and providers that do not answer.
-import { z } from 'zod'
-import { PROVIDER_FACTS } from '#core/config/providers.ts'
-import type { Sql } from '#core/db.ts'
-import type { Outcome } from '#core/outcome.ts'
+// The outages that workers report: failed calls, and providers and operations that do not answer.
+import { clientOperation, PROVIDER_FACTS } from '#core/config/providers.ts'
+import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import type { Fragment, Json, Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
-
-/** The outcomes of a failed call, and `late`: the call is still open after too long. */
-export const CALL_FAILURES = ['retry', 'ambiguous', 'misconfigured', 'late'] as const satisfies readonly (
-  | Outcome<unknown>['kind']
-  | 'late'
-)[]
-export type CallFailure = (typeof CALL_FAILURES)[number]
+import {
+  outageText,
+  problemOf,
+  variablesToCheck,
+  type CallFailure,
+  type OutageProblem,
+} from './outage-texts.ts'
 
 export type FailedCalls = { provider: string; at: string; outcome: CallFailure; count: number }
-/** `lasts_ms`: for how long the worker has had no answer. */
-export type WorkerOutage = { provider: string; outcome: CallFailure; lasts_ms: number }
+/**
+ * `lasts_ms`: for how long the worker has had no answer. `part`: the outage of a single operation. `is_partial`: the
+ * provider answers other operations. `failed_ms`: the time since the last failed call.
+ */
+export type WorkerOutage = {
+  provider: string
+  outcome: CallFailure
+  lasts_ms: number
+  part?: { operation: string; is_partial: boolean; failed_ms: number }
+}
 
 /** A worker that has not confirmed its outage for this long has ended, or hangs. */
 const CONFIRMATION_TIMEOUT_S = 30
 /** Shorter outages are not reported. */
 const MIN_OUTAGE_S = 10
+/** An operation that no job is retried for, such as a lookup, has an outage while its last failure is this recent. */
+const RECENT_FAILURE_S = 90
 const FAILURE_RETENTION_H = 48
 /** The maximum number of unknown jobs that are scanned. */
 const MAX_UNKNOWN_SCANNED = 10_000
@@ -31,6 +40,8 @@ export async function writeOutages(
   worker: string,
   { failed, outages }: { failed: FailedCalls[]; outages: WorkerOutage[] },
 ): Promise<void> {
+  const whole = outages.filter(({ part }) => part === undefined)
+  const parts = outages.flatMap(({ part, ...outage }) => (part === undefined ? [] : [{ ...outage, ...part }]))
   await sql`
     with counted as (
       insert into provider_failures as f (provider, at, outcome, count)
@@ -40,11 +51,24 @@ export async function writeOutages(
       on conflict (provider, at, outcome) do update set count = f.count + excluded.count
     ), ended as (
       delete from provider_outages o
-      where o.worker = ${worker} and o.provider <> all(${outages.map(({ provider }) => provider)}::text[])
+      where o.worker = ${worker} and o.provider <> all(${whole.map(({ provider }) => provider)}::text[])
+    ), ended_parts as (
+      delete from operation_outages o
+      where o.worker = ${worker}
+        and (o.provider || ' ' || o.operation)
+          <> all(${parts.map(({ provider, operation }) => `${provider} ${operation}`)}::text[])
+    ), part as (
+      insert into operation_outages (provider, operation, worker, since, failed_at, outcome, is_partial, seen_at)
+      select provider, operation, ${worker}, now() - lasts_ms * interval '1 millisecond',
+        now() - failed_ms * interval '1 millisecond', outcome, is_partial, now()
+      from jsonb_to_recordset(${sql.json(parts)})
+        as o(provider text, operation text, outcome text, is_partial boolean, lasts_ms float8, failed_ms float8)
+      on conflict (provider, operation, worker) do update set since = excluded.since, failed_at = excluded.failed_at,
+        outcome = excluded.outcome, is_partial = excluded.is_partial, seen_at = excluded.seen_at
     )
     insert into provider_outages (provider, worker, since, outcome, seen_at)
     select provider, ${worker}, now() - lasts_ms * interval '1 millisecond', outcome, now()
-    from jsonb_to_recordset(${sql.json(outages)}) as o(provider text, outcome text, lasts_ms float8)
+    from jsonb_to_recordset(${sql.json(whole)}) as o(provider text, outcome text, lasts_ms float8)
     on conflict (provider, worker) do update
       set since = excluded.since, outcome = excluded.outcome, seen_at = excluded.seen_at`
 }
@@ -62,6 +86,12 @@ export async function deleteOldOutages(sql: Sql, limit: number): Promise<void> {
       select provider, worker from provider_outages where seen_at < now() - interval '1 hour' limit ${limit}
     ) old
     where o.provider = old.provider and o.worker = old.worker`
+  await sql`
+    delete from operation_outages o using (
+      select provider, operation, worker from operation_outages
+      where seen_at < now() - interval '1 hour' limit ${limit}
+    ) old
+    where o.provider = old.provider and o.operation = old.operation and o.worker = old.worker`
 }
 
 /** The failed calls to each provider in the last 15 minutes, by outcome. */
@@ -73,72 +103,140 @@ export async function findFailedCalls(sql: Sql): Promise<Map<string, { outcome: 
   return Map.groupBy(rows, ({ provider }) => provider)
 }
 
-/** The problem of a provider with an outage. */
-export const outageProblem = z.enum(['credentials', 'no_answer']).meta({
-  description: '`credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer.',
-  example: 'no_answer',
-})
-type OutageProblem = z.output<typeof outageProblem>
-
-/** The problem that an outcome indicates. */
-export function problemOf(outcome: CallFailure): OutageProblem {
-  return outcome === 'misconfigured' ? 'credentials' : 'no_answer'
-}
-
-/** An outage of a provider. `check`: the variables whose values an operator should check. */
+/**
+ * An outage of a provider. `operations`: the names of the operations without answers; empty: all. `check`: the
+ * variables whose values an operator should check.
+ */
 export type Outage = {
   provider: string
   title: string
   problem: OutageProblem
+  operations: string[]
   since: string
+  lasts_s: number
   check: string[]
 }
 
+/** Whether an outage concerns the call of a job. */
+export function concerns(
+  { provider, operations }: Pick<Outage, 'provider' | 'operations'>,
+  call: { provider: string; operation: string },
+): boolean {
+  return (
+    call.provider === provider &&
+    (operations.length === 0 || operations.includes(clientOperation(call.operation)))
+  )
+}
+
+type OutageRow = { provider: string; operation: string; outcome: CallFailure; since: string; lasts_s: number }
+
 /**
- * The providers that currently do not answer. Calls of one worker with the outcome `retry` or `ambiguous` are an outage
- * only if a job of the provider is retrying, or has become unknown since these calls began to fail. Otherwise other
- * workers may have had answers.
+ * The providers that currently do not answer, and the operations that a provider does not answer while it answers
+ * others. Calls of one worker with the outcome `retry` or `ambiguous` are an outage only if a job of the provider, or
+ * of the operation, is retrying, or has become unknown since these calls began to fail. Otherwise other workers may
+ * have had answers.
  */
 export async function findOutages(sql: Sql): Promise<Outage[]> {
-  const calls = CALLS.map(({ provider, job }) => ({ provider, job }))
-  const rows = await sql<{ provider: string; outcome: CallFailure; since: string }[]>`
-    select o.provider, (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since
-    from provider_outages o
-    where o.seen_at > now() - ${CONFIRMATION_TIMEOUT_S} * interval '1 second'
-      and o.since < now() - ${MIN_OUTAGE_S} * interval '1 second'
-      and (o.outcome in ('misconfigured', 'late') or exists (
-        select from jsonb_to_recordset(${sql.json(calls)}) as c(provider text, job text)
-        cross join lateral (
-          select from jobs j where j.name = c.job and j.finished_at is null and j.failing_since is not null limit 1
-        ) j
-        where c.provider = o.provider)
-      or exists (
-        select from (
-          select j.name from jobs j
-          where j.finished_at is null and j.unknown_since is not null and j.unknown_since >= o.since
-          limit ${MAX_UNKNOWN_SCANNED}
-        ) j
-        join jsonb_to_recordset(${sql.json(calls)}) as c(provider text, job text) on c.job = j.name
-        where c.provider = o.provider))
-    group by o.provider order by o.provider`
-  return rows.flatMap(({ provider, outcome, since }) => {
+  const calls = CALLS.map(({ provider, operation, job, queue }) => ({
+    provider,
+    operation: clientOperation(operation),
+    job,
+    queue,
+  }))
+  const rows = await sql<OutageRow[]>`
+    with call as materialized (
+      select * from jsonb_to_recordset(${sql.json(calls)}) as c(provider text, operation text, job text, queue text)
+    ), reported as (
+      select o.provider, null as operation, o.worker, o.since, null::timestamptz as failed_at, o.outcome, o.seen_at,
+        ${wasAnotherAnswered(sql)} as is_partial
+      from provider_outages o
+      union all
+      select o.provider, o.operation, o.worker, o.since, o.failed_at, o.outcome, o.seen_at,
+        o.is_partial or ${wasAnotherAnswered(sql)}
+      from operation_outages o
+    ), outage as (
+      -- A whole provider is out if it answers no operation; an operation if the provider answers another one.
+      select o.* from reported o
+      where o.seen_at > now() - ${CONFIRMATION_TIMEOUT_S} * interval '1 second'
+        and o.since < now() - ${MIN_OUTAGE_S} * interval '1 second'
+        and o.is_partial = (o.operation is not null) and ${isNeeded(sql, calls)}
+    )
+    select o.provider, coalesce(o.operation, '') as operation,
+      (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since,
+      extract(epoch from now() - min(o.since))::float8 as lasts_s
+    from outage o
+    where o.operation is null
+      or not exists (select from outage w where w.provider = o.provider and w.operation is null)
+    group by o.provider, o.operation order by o.provider, o.operation`
+  const groups = Map.groupBy(rows, ({ provider, outcome }) => `${provider} ${problemOf(outcome)}`)
+  return [...groups.values()].flatMap((group) => {
+    const [{ provider, outcome }] = group as [OutageRow]
     const facts = PROVIDER_FACTS[provider]
     if (facts === undefined) return []
+    const oldest = group.reduce((a, b) => (a.lasts_s >= b.lasts_s ? a : b))
     return [
       {
         provider,
         title: facts.title,
         problem: problemOf(outcome),
-        since,
+        operations: group.flatMap(({ operation }) => (operation === '' ? [] : [operation])),
+        since: oldest.since,
+        lasts_s: oldest.lasts_s,
         check: [...variablesToCheck(provider, outcome)],
       },
     ]
   })
 }
 
-/** The variables to check after an outcome of a provider's calls. */
-export function variablesToCheck(provider: string, outcome: CallFailure): readonly string[] {
-  return (
-    PROVIDER_FACTS[provider]?.check[problemOf(outcome) === 'credentials' ? 'credentials' : 'address'] ?? []
+/** The texts of the outages that concern the jobs of each queue. */
+export async function findOutagesOfQueues(sql: Sql): Promise<Map<QueueName, string[]>> {
+  const outages = await findOutages(sql)
+  return new Map(
+    QUEUES.map((queue) => [
+      queue,
+      outages
+        .filter((outage) => CALLS.some((call) => call.queue === queue && concerns(outage, call)))
+        .map(({ provider, problem, operations }) => outageText(provider, problem, operations)),
+    ]),
   )
+}
+
+/**
+ * Whether jobs of other operations than those that fail for the worker of `o` ended with an answer after the minute in
+ * which the outage began, according to the roll-ups: workers that serve different queues call different operations.
+ */
+function wasAnotherAnswered(sql: Sql): Fragment {
+  return sql`exists (
+    select from call c
+    cross join lateral (
+      select from job_rollups r
+      where r.resolution = 60 and r.queue = c.queue and r.name = c.job and r.at > o.since
+        and r.succeeded + r.declined > 0
+      limit 1
+    ) answered
+    where c.provider = o.provider and not exists (
+      select from operation_outages f
+      where f.provider = o.provider and f.worker = o.worker and f.operation = c.operation))`
+}
+
+/** Whether a job waits for the end of the outage `o`, or may wait for it. */
+function isNeeded(sql: Sql, calls: { operation: string }[]): Fragment {
+  const names: Json = [...new Set(calls.map(({ operation }) => operation))]
+  return sql`(o.outcome in ('misconfigured', 'late')
+    or (not ${sql.json(names)}::jsonb ? o.operation and o.failed_at > o.since + ${MIN_OUTAGE_S} * interval '1 second'
+      and o.failed_at > now() - ${RECENT_FAILURE_S} * interval '1 second')
+    or exists (
+      select from call c
+      cross join lateral (
+        select from jobs j where j.name = c.job and j.finished_at is null and j.failing_since is not null limit 1
+      ) j
+      where c.provider = o.provider and c.operation = coalesce(o.operation, c.operation))
+    or exists (
+      select from (
+        select j.name from jobs j
+        where j.finished_at is null and j.unknown_since is not null and j.unknown_since >= o.since
+        limit ${MAX_UNKNOWN_SCANNED}
+      ) j
+      join call c on c.job = j.name
+      where c.provider = o.provider and c.operation = coalesce(o.operation, c.operation)))`
 }

@@ -7,6 +7,7 @@ import { findRetryingOfQueues } from '../jobs/retrying.ts'
 import { countedFields, findCountProgress } from './counted.ts'
 import { countField, openFields, openJobCounts, sumRollups } from './figures.ts'
 import { findOldestDueAges } from './oldest-due.ts'
+import { findOutagesOfQueues } from './provider-outages.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 
@@ -30,6 +31,10 @@ const queueFiguresSchema = z.object({
     'How long the attempts of the oldest retrying job have failed, in seconds.',
     0,
   ),
+  outages: z.array(z.string()).meta({
+    description: 'The present outages of providers that its jobs call.',
+    example: ['Stripe does not answer payouts'],
+  }),
   in_per_s_1m: rate('Created jobs per second since the last whole minute began.'),
   out_per_s_1m: rate('Finished jobs.'),
   in_per_s_5m: rate('Created jobs per second since the last five whole minutes began.'),
@@ -55,10 +60,11 @@ export type QueuesFigures = z.output<typeof queuesFiguresSchema>
  * open jobs.
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
-  const [counted, oldest, found, pauses] = await Promise.all([
+  const [counted, oldest, found, outages, pauses] = await Promise.all([
     findCountProgress(sql),
     findOldestDueAges(sql, QUEUES),
     findRetryingOfQueues(sql),
+    findOutagesOfQueues(sql),
     findPauses(sql),
   ])
   const [finished, arrived] = [spanUpTo(counted.finished), spanUpTo(counted.open ?? counted.finished)]
@@ -91,6 +97,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
       oldest_due_s: oldest.get(queue) ?? 0,
       retrying,
       oldest_retrying_s: oldest_s,
+      outages: outages.get(queue) ?? [],
       in_per_s_1m: perSecond(arrived, 1, 'in'),
       out_per_s_1m: perSecond(finished, 1, 'out'),
       in_per_s_5m: perSecond(arrived, 5, 'in'),

@@ -12,6 +12,7 @@ import { isHtml, partsOfTemplate, type TemplateParts, type RenderedTemplate } fr
 
 const tenantQueueFull = () =>
   new AppError('rate_limited', {
+    limited_by: 'templates',
     retry_after_s: 1,
     message: 'Too many of your templates wait to be rendered: send fewer at once.',
   })
@@ -22,6 +23,7 @@ const TENANT_GATE = {
 }
 const renderQueueFull = () =>
   new AppError('overloaded', {
+    limited_by: 'templates',
     message: 'Too many templates wait to be rendered. Nothing was accepted: retry later.',
   })
 /**
@@ -108,6 +110,7 @@ async function renderQueued(
   )
   if (outcome === 'starved')
     throw new AppError('overloaded', {
+      limited_by: 'templates',
       message: 'Templates cannot be rendered now. Nothing was accepted: retry later.',
     })
   if (outcome === 'used_up') throw invalid(null, faultWithoutLine('it takes too long'))

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Stripe } from 'stripe'
+import type { ProviderOperation } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { assertAnswer, isId } from './answers.ts'
 import { causeOf, classify } from './classify.ts'
@@ -26,7 +27,7 @@ export type StripeClient = {
   /** The limit of a complete call with all its pages. */
   deadline_ms: number
   /** Runs `request` and classifies its result. */
-  call: <T>(operation: string, request: () => Promise<T>) => Promise<Outcome<T>>
+  call: <T>(operation: ProviderOperation, request: () => Promise<T>) => Promise<Outcome<T>>
   /**
    * The account of the secret key, with its mode: each mode has its own objects. Not reported to `onCall`: a restricted
    * key may lack the permission, which is not an outage.
@@ -51,7 +52,7 @@ export function openStripe(options: StripeOptions): StripeClient {
     telemetry: false,
   })
 
-  async function call<T>(operation: string, request: () => Promise<T>): Promise<Outcome<T>> {
+  async function call<T>(operation: ProviderOperation, request: () => Promise<T>): Promise<Outcome<T>> {
     const started = performance.now()
     const outcome = await request().then((value): Outcome<T> => ({ kind: 'done', value }), classifyStarted)
     options.onCall?.({ operation, outcome: outcome.kind, duration_ms: performance.now() - started })

@@ -1,7 +1,7 @@
 // Sends and looks up SMS at Twilio: every call is classified and reported to `onCall`.
 import assert from 'node:assert/strict'
 import type { MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
-import { SMS } from '#core/config/providers.ts'
+import { SMS, type ProviderOperation } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
 import { NoAnswer, openHttp, type FinishedCall } from '../http.ts'
@@ -25,7 +25,7 @@ export function openTwilio(options: TwilioOptions): SmsProvider {
   const http = openHttp(api_base ?? 'https://api.twilio.com')
 
   async function call<Value, Failed extends { kind: Outcome<unknown>['kind'] }>(
-    operation: string,
+    operation: ProviderOperation,
     request: (messages: MessageListInstance) => Promise<Value>,
     classify: (error: unknown) => Failed,
   ): Promise<{ kind: 'done'; value: Value } | Failed> {

@@ -1,32 +1,78 @@
-// Sets the gauges of parked notifications, retrying jobs, unknown jobs, and failing recurring work.
+// Sets the gauges that are read from the database: jobs, outages of providers, parked notifications, failing recurring
+// work, events and deliveries, partitions, and old transactions.
+import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
+import { findDueDeliveries } from '#domain/deliveries/late.ts'
+import { findOldestUnsequencedAge } from '#domain/feed.ts'
+import { findPartitionsAhead } from '#domain/history.ts'
 import { findFailingRuns } from '#domain/jobs/recurring.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications/notification.ts'
+import { findOutages } from '#domain/operations/provider-outages.ts'
+import { findSampledJobs } from '#domain/operations/sampled-jobs.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
+import { createDatabaseGauges } from './database-gauges.ts'
 
 /** The maximum value of a gauge: counting stops at this number. */
 const MAX_COUNTED = 10_000
+const INTERVAL_MS = 5_000
+/** Partitions change once a week. */
+const PARTITIONS_INTERVAL_MS = 60_000
+/** With large backlogs the gauges are read less often, so that they take at most a hundredth of the database's time. */
+const TIME_SHARE = 100
+const MAX_INTERVAL_MS = 60_000
 
 /** Sets the gauges every few seconds, in each worker. */
 export function startGauges({ sql, log }: WorkerContext): Loop {
-  return repeat(
-    log,
-    'gauges',
-    () => 5_000,
-    async () => {
-      for (const { reason, count } of await countParked(sql, MAX_COUNTED))
-        metrics.parked.set({ reason }, count)
-      metrics.recurringFailing.reset()
-      for (const { name, failing_s } of await findFailingRuns(sql))
-        metrics.recurringFailing.set({ work: name }, failing_s)
-      metrics.unknown.set(await countUnknown(sql))
-      for (const [queue, { retrying, oldest_s }] of await findRetryingOfQueues(sql)) {
-        metrics.retrying.set({ queue }, retrying)
-        metrics.oldestRetrying.set({ queue }, oldest_s)
-      }
-    },
-  )
+  const setDatabaseGauges = createDatabaseGauges()
+  let partitions_at = -Infinity
+  let took_ms = 0
+  const interval_ms = () => Math.min(MAX_INTERVAL_MS, Math.max(INTERVAL_MS, TIME_SHARE * took_ms))
+  return repeat(log, 'gauges', interval_ms, async () => {
+    const began_at = performance.now()
+    try {
+      await setJobGauges(sql)
+      await setEventGauges(sql)
+      await setDatabaseGauges(sql)
+      if (began_at - partitions_at < PARTITIONS_INTERVAL_MS) return
+      for (const { table, days } of await findPartitionsAhead(sql))
+        metrics.partitionsAhead.set({ table }, days)
+      partitions_at = began_at
+    } finally {
+      took_ms = performance.now() - began_at
+    }
+  })
+}
+
+async function setJobGauges(sql: Sql): Promise<void> {
+  metrics.recurringFailing.reset()
+  for (const { name, failing_s } of await findFailingRuns(sql))
+    metrics.recurringFailing.set({ work: name }, failing_s)
+  metrics.unknown.set(await countUnknown(sql))
+  for (const [queue, { retrying, oldest_s }] of await findRetryingOfQueues(sql)) {
+    metrics.retrying.set({ queue }, retrying)
+    metrics.oldestRetrying.set({ queue }, oldest_s)
+  }
+  const sampled = await findSampledJobs(sql)
+  for (const gauge of [metrics.jobsWaiting, metrics.jobsRunning, metrics.jobsParked]) gauge.reset()
+  for (const { queue, waiting, running, parked } of sampled) {
+    metrics.jobsWaiting.set({ queue }, waiting)
+    metrics.jobsRunning.set({ queue }, running)
+    metrics.jobsParked.set({ queue }, parked)
+  }
+  const outages = await findOutages(sql)
+  metrics.outage.reset()
+  for (const { provider, operations, lasts_s } of outages)
+    for (const operation of operations.length === 0 ? [''] : operations)
+      metrics.outage.set({ provider, operation }, lasts_s)
+}
+
+async function setEventGauges(sql: Sql): Promise<void> {
+  for (const { reason, count } of await countParked(sql, MAX_COUNTED)) metrics.parked.set({ reason }, count)
+  metrics.oldestUnsequenced.set(await findOldestUnsequencedAge(sql))
+  const { late, oldest_due_s } = await findDueDeliveries(sql, MAX_COUNTED)
+  metrics.deliveriesLate.set(late)
+  metrics.oldestDueDelivery.set(oldest_due_s)
 }

@@ -51,6 +51,7 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       wait_ms: 0,
       refuse: () =>
         new AppError('rate_limited', {
+          limited_by: 'waits',
           retry_after_s: 1,
           message: `Too many requests wait for events: at most ${WAITING_OF_A_KEY} of a key may wait at once.`,
         }),

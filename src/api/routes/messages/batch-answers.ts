@@ -20,6 +20,7 @@ const REPLAY_LIMITS = {
     wait_ms: 10_000,
     refuse: () =>
       new AppError('rate_limited', {
+        limited_by: 'message_memory',
         retry_after_s: 1,
         message:
           'Too many messages of replayed batches are being loaded: send smaller batches, or retry later.',

@@ -61,6 +61,7 @@ const RENDERS = {
     wait_ms: 15_000,
     refuse: () =>
       new AppError('overloaded', {
+        limited_by: 'templates',
         message:
           'The templates of this request took too long to render: simplify them, or send smaller batches.',
       }),
@@ -132,6 +133,7 @@ export function createMemoryLimiter(): WithMemory {
       if (!budget.reserve(tenant_id, total - counted)) {
         total -= more
         throw new AppError('overloaded', {
+          limited_by: 'message_memory',
           message: 'Too many large messages at once. Retry with the same key, or send smaller batches.',
         })
       }

@@ -176,6 +176,7 @@ function refusalOf(
     const { window, window_s } = MESSAGE_WINDOWS[result]
     const scope = result === 'tenant' ? '' : ' to one destination'
     return new AppError('rate_limited', {
+      limited_by: 'messages',
       message: `Too many messages: at most ${limits[result]}${scope} are allowed in ${window === 'hour' ? 'an hour' : 'a minute'}.`,
       retry_after_s,
       context: {

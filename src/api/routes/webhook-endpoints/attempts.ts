@@ -57,6 +57,7 @@ export async function requestAttempt(
  */
 export function tooManyManualAttempts(): AppError {
   return new AppError('rate_limited', {
+    limited_by: 'endpoints',
     retry_after_s: 1,
     message: 'Too many tests and replays of this endpoint are in progress: wait until some have ended.',
   })

@@ -5,6 +5,7 @@ import { createGate, createGates } from '#core/gate.ts'
 
 const refuse = () =>
   new AppError('rate_limited', {
+    limited_by: 'endpoints',
     retry_after_s: 1,
     message: 'Too many changes of webhook endpoints at once: request fewer.',
   })

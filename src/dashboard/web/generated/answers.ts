@@ -156,6 +156,10 @@ interface AttentionShape {
     title: string
     /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
     problem: 'credentials' | 'no_answer'
+    /** What is out, for people. It names the operations if others are answered. */
+    text: string
+    /** The operations without answers; empty: all. */
+    operations: string[]
     /** The jobs of this tenant that wait for it. */
     waiting: {
       /** The waiting resource. */
@@ -260,6 +264,8 @@ interface QueuesFiguresShape {
     retrying: number
     /** How long the attempts of the oldest retrying job have failed, in seconds. */
     oldest_retrying_s: number
+    /** The present outages of providers that its jobs call. */
+    outages: string[]
     /** Created jobs per second since the last whole minute began. */
     in_per_s_1m: number
     /** Finished jobs. */
@@ -478,6 +484,10 @@ interface ProviderHealthShape {
     outage: {
       /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
       problem: 'credentials' | 'no_answer'
+      /** What is out, for people. It names the operations if others are answered. */
+      text: string
+      /** The operations without answers; empty: all. */
+      operations: string[]
       /** Since when. */
       since: string
       /** The variables to check. */

@@ -21,7 +21,6 @@ import { Skeleton } from '../kit/Skeleton.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
 import { resourceCount } from '../resources.ts'
-import { OUTAGE_LABELS } from '../operations/texts.ts'
 import { useSession } from '../session.tsx'
 
 type AttentionItem = Answers['GET /overview']['attention'][number]
@@ -177,7 +176,7 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
       {of !== undefined && of.attention.length > 0 && (
         <ul className="attention" aria-label="Needs attention">
           {of.attention.map((item) => (
-            <li key={`${item.kind} ${item.outage?.provider ?? ''}`}>
+            <li key={`${item.kind} ${item.outage?.text ?? ''}`}>
               {hasOutage(item) ? <OutageRow item={item} /> : <AttentionRow item={item} as_of={of.as_of} />}
             </li>
           ))}
@@ -253,9 +252,7 @@ function OutageRow({ item: { outage, oldest_at, is_more } }: { item: OutageItem 
       <PlugZap size={16} aria-hidden />
       <span className="attention-text">
         <span>
-          <strong>
-            {outage.title} {OUTAGE_LABELS[outage.problem].toLowerCase()}
-          </strong>
+          <strong>{outage.text}</strong>
           {total > 0 && (
             <>
               : <span className="figures">{LISTED.format(waiting)}</span>

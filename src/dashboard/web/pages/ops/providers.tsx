@@ -137,6 +137,7 @@ function ProviderState({
     return (
       <>
         <Status status="refused" label={OUTAGE_LABELS[outage.problem]} />
+        {outage.operations.length > 0 && <small className="dim comparison">{outage.text}</small>}
         <small className="dim comparison">
           since <Instant at={outage.since} />
         </small>

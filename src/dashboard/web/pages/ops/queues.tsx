@@ -24,7 +24,16 @@ const LATE_AFTER_S = 10
 const COLUMNS: TableColumn<QueueRow>[] = [
   {
     title: 'Queue',
-    cell: ({ queue }) => <strong>{queue}</strong>,
+    cell: ({ queue, outages }) => (
+      <>
+        <strong>{queue}</strong>
+        {outages.map((text) => (
+          <small key={text} className={toneClass('bad', 'comparison')}>
+            {text}
+          </small>
+        ))}
+      </>
+    ),
   },
   { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
   { title: 'Due', align: 'end', cell: (row) => <Due row={row} /> },
@@ -81,9 +90,10 @@ export function QueuesPage() {
         rowKey={({ queue }) => queue}
         to={({ queue }) => `/ops/queues/${queue}`}
         paged={false}
-        compared={({ due, retrying: failing, running, paused, paused_tenants }) => [
+        compared={({ due, retrying: failing, running, outages, paused, paused_tenants }) => [
           due,
           failing,
+          outages.join(),
           running,
           paused,
           paused_tenants,

@@ -1,0 +1,38 @@
+// Collects the mean time of each atomic step from the metrics of the measured processes, and writes the reference file.
+import { writeFile } from 'node:fs/promises'
+import { REFERENCE_FILE } from '#core/metrics/database.ts'
+
+/** Steps with fewer runs are left out: their mean would be a matter of chance. */
+const MIN_RUNS = 20
+
+export type Reference = {
+  /** Adds the times of the process whose metrics are at this URL. */
+  collect(metrics_url: string): Promise<void>
+  /** Writes the file. `machine`: a description of the machine. Returns the number of steps. */
+  write(machine: string): Promise<number>
+}
+
+export function createReference(): Reference {
+  const totals = new Map<string, { sum: number; count: number }>()
+  return {
+    async collect(metrics_url) {
+      const text = await (await fetch(metrics_url)).text()
+      for (const [, of, step, value] of text.matchAll(
+        /^sluice_statement_seconds_(sum|count)\{step="([^"]+)"\} (\S+)$/gm,
+      )) {
+        const total = totals.get(step!) ?? { sum: 0, count: 0 }
+        total[of as 'sum' | 'count'] += Number(value)
+        totals.set(step!, total)
+      }
+    },
+    async write(machine) {
+      const steps = [...totals]
+        .filter(([, { count }]) => count >= MIN_RUNS)
+        .map(([step, { sum, count }]) => [step, Number((sum / count).toPrecision(3))] as const)
+        .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      const content = { machine, mean_s: Object.fromEntries(steps) }
+      await writeFile(REFERENCE_FILE, `${JSON.stringify(content, null, 2)}\n`)
+      return steps.length
+    },
+  }
+}

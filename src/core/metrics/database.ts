@@ -1,0 +1,60 @@
+// Metrics of the database: statements, transactions and partitions.
+import { readFileSync } from 'node:fs'
+import { Counter, Gauge, Histogram } from 'prom-client'
+import { z } from 'zod'
+import { SAME_IN_WORKERS, SHORT_BUCKETS, registers } from './registry.ts'
+
+/** The file of reference times, which `npm run bench -- --write-reference` writes. */
+export const REFERENCE_FILE = new URL('reference.json', import.meta.url)
+/** The mean seconds of each step on the reference machine; `machine`: its description. */
+export const referenceSchema = z.object({ machine: z.string(), mean_s: z.record(z.string(), z.number()) })
+
+export const databaseMetrics = {
+  statement: new Histogram({
+    name: 'sluice_statement_seconds',
+    help: 'Time of an atomic step in the database, by the step',
+    labelNames: ['step'],
+    buckets: SHORT_BUCKETS,
+    registers,
+  }),
+  statementReference: new Gauge({
+    name: 'sluice_statement_reference_seconds',
+    help: 'Mean time of the atomic step when this release was measured under load on its reference machine (two cores that also ran the load). Another machine differs by a common factor: compare the ratios of sluice_statement_seconds between steps, or alert on a factor of 10',
+    labelNames: ['step'],
+    registers,
+  }),
+  moved: new Counter({
+    name: 'sluice_history_moved_total',
+    help: 'Finished jobs, and notifications without a job, that were moved into the history',
+    labelNames: ['kind'],
+    registers,
+  }),
+  strays: new Gauge({
+    name: 'sluice_stray_rows',
+    help: `Rows without a partition because none was created in time; 1000 means 1000 or more. ${SAME_IN_WORKERS}`,
+    labelNames: ['table'],
+    registers,
+  }),
+  partitionsAhead: new Gauge({
+    name: 'sluice_partitions_ahead_days',
+    help: `Days from now for which partitions of the table exist without a gap; 0 if the present week has none. ${SAME_IN_WORKERS}`,
+    labelNames: ['table'],
+    registers,
+  }),
+  oldestSnapshot: new Gauge({
+    name: 'sluice_database_oldest_snapshot_seconds',
+    help: `Age of the oldest snapshots, by holder: the application_name, user, prepared transaction or replication slot. Vacuum removes no row that such a snapshot may read. The five oldest; none: no other session has a snapshot. ${SAME_IN_WORKERS}`,
+    labelNames: ['holder'],
+    registers,
+  }),
+  oldestWriting: new Gauge({
+    name: 'sluice_database_oldest_writing_transaction_seconds',
+    help: `Age of the oldest open transactions that have written, by holder. The five oldest; none: there is no other. ${SAME_IN_WORKERS}`,
+    labelNames: ['holder'],
+    registers,
+  }),
+}
+
+const { mean_s } = referenceSchema.parse(JSON.parse(readFileSync(REFERENCE_FILE, 'utf8')))
+for (const [step, seconds] of Object.entries(mean_s))
+  databaseMetrics.statementReference.set({ step }, seconds)

@@ -1,0 +1,20 @@
+// The registry of metrics, with the metrics of Node, and the buckets of histograms.
+import { Registry, collectDefaultMetrics } from 'prom-client'
+
+export const registry = new Registry()
+// The event loop lag statistics would wake each process a hundred times a second, which costs an idle process more
+// than all other work. They are removed; `nodejs_eventloop_lag_seconds` is measured on request.
+collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 2 ** 31 - 1 })
+for (const statistic of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'])
+  registry.removeSingleMetric(`nodejs_eventloop_lag_${statistic}_seconds`)
+
+export const registers = [registry]
+export const SHORT_BUCKETS = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+]
+export const LONG_BUCKETS = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200,
+]
+
+/** The end of the help of gauges that every worker reads from the database. */
+export const SAME_IN_WORKERS = 'Each worker reports the same value: use the maximum'

@@ -1,0 +1,59 @@
+// Measures how long statements and transactions wait for a connection, and counts the connections of a pool.
+import { poolsMetrics, type PoolConnections } from '../metrics/pools.ts'
+import type { Traffic } from './traffic.ts'
+
+type Begin = (...args: unknown[]) => Promise<unknown>
+
+/** The connections in use. A statement may share a connection with others, so more statements may be pending. */
+export function countConnections(traffic: Traffic, max: number): PoolConnections {
+  const busy = Math.min(max, traffic.pending.size + traffic.transactions)
+  const open = Math.max(busy, Math.min(max, traffic.peak))
+  return { busy, idle: open - busy, unopened: max - open }
+}
+
+/** Returns functions that measure the statements and transactions of the pool with this name. */
+export function measureWaits(name: string): {
+  /** Measures a statement that is not sent yet. */
+  statement(query: object, traffic: Traffic, max: number): void
+  /** `begin` of the driver, measured. */
+  transaction(begin: Begin, traffic: Traffic): Begin
+} {
+  const wait = poolsMetrics.poolWait.labels({ pool: name })
+  return {
+    statement(query, traffic, max) {
+      // The driver sets this mark when the statement is sent. A statement can be awaited twice.
+      if (Reflect.get(query, 'executed') === true) return
+      const { busy, idle } = countConnections(traffic, max)
+      if (idle > 0 && busy < max) return wait.observe(0)
+      const began_at = performance.now()
+      // The driver sets `active` when the statement runs on a connection.
+      let active = false
+      let waits = true
+      Object.defineProperty(query, 'active', {
+        configurable: true,
+        get: () => active,
+        set(value: boolean) {
+          active = value
+          if (value && waits) wait.observe((performance.now() - began_at) / 1000)
+          waits &&= !value
+        },
+      })
+    },
+    transaction:
+      (begin, traffic) =>
+      async (...args) => {
+        const began_at = performance.now()
+        const work = args.at(-1) as (...given: unknown[]) => unknown
+        traffic.transactions += 1
+        traffic.peak = Math.max(traffic.peak, traffic.transactions + traffic.pending.size)
+        try {
+          return await begin(...args.slice(0, -1), async (...given: unknown[]) => {
+            wait.observe((performance.now() - began_at) / 1000)
+            return await work(...given)
+          })
+        } finally {
+          traffic.transactions -= 1
+        }
+      },
+  }
+}

@@ -1,0 +1,38 @@
+// Counts deliveries that are due and whose attempt has not begun, and finds the oldest one.
+import type { Sql } from '#core/db.ts'
+
+/** Deliveries that have been due for longer than this count as late. */
+const LATE_S = 60
+
+/** `late`: at most the limit. `oldest_due_s`: for how many seconds the oldest delivery has been due; 0 without any. */
+export type DueDeliveries = { late: number; oldest_due_s: number }
+
+/** Counts up to `limit` late deliveries of all tenants. The query steps from backlog to backlog in its index. */
+export async function findDueDeliveries(sql: Sql, limit: number): Promise<DueDeliveries> {
+  const [row] = await sql<DueDeliveries[]>`
+    with recursive backlog as (
+      (select w.tenant_id, w.endpoint_id from webhook_due w order by w.tenant_id, w.endpoint_id limit 1)
+      union all
+      select next.tenant_id, next.endpoint_id from backlog b cross join lateral (
+        select w.tenant_id, w.endpoint_id from webhook_due w
+        where (w.tenant_id, w.endpoint_id) > (b.tenant_id, b.endpoint_id)
+        order by w.tenant_id, w.endpoint_id limit 1
+      ) next
+    )
+    select (
+        select count(*) from (
+          select from backlog b cross join lateral (
+            select from webhook_due w where w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id
+              and w.due_at < now() - ${LATE_S} * interval '1 second'
+          ) late limit ${limit}
+        ) late
+      ) as late,
+      coalesce((
+        select extract(epoch from now() - min(first.due_at)) from backlog b cross join lateral (
+          select w.due_at from webhook_due w
+          where w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id and w.due_at <= now()
+          order by w.due_at limit 1
+        ) first
+      ), 0)::float8 as oldest_due_s`
+  return row!
+}

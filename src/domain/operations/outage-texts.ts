@@ -1,0 +1,48 @@
+// What an outage of a provider means: its problem, its text, and the variables to check.
+import { z } from 'zod'
+import { operationTitle, PROVIDER_FACTS } from '#core/config/providers.ts'
+import type { Outcome } from '#core/outcome.ts'
+
+/** The outcomes of a failed call, and `late`: the call is still open after too long. */
+export const CALL_FAILURES = ['retry', 'ambiguous', 'misconfigured', 'late'] as const satisfies readonly (
+  | Outcome<unknown>['kind']
+  | 'late'
+)[]
+export type CallFailure = (typeof CALL_FAILURES)[number]
+
+/** The problem of a provider with an outage. */
+export const outageProblem = z.enum(['credentials', 'no_answer']).meta({
+  description: '`credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer.',
+  example: 'no_answer',
+})
+export type OutageProblem = z.output<typeof outageProblem>
+
+/** The problem that an outcome indicates. */
+export function problemOf(outcome: CallFailure): OutageProblem {
+  return outcome === 'misconfigured' ? 'credentials' : 'no_answer'
+}
+
+/** The variables to check after an outcome of a provider's calls. */
+export function variablesToCheck(provider: string, outcome: CallFailure): readonly string[] {
+  return (
+    PROVIDER_FACTS[provider]?.check[problemOf(outcome) === 'credentials' ? 'credentials' : 'address'] ?? []
+  )
+}
+
+const LISTED = new Intl.ListFormat('en', { type: 'conjunction' })
+
+/**
+ * "Stripe does not answer", "Stripe does not answer payouts", "Stripe refuses our credentials for payouts".
+ * `operations`: the operations without answers; empty: all. `ended`: "Stripe answers again".
+ */
+export function outageText(
+  provider: string,
+  problem: OutageProblem | 'ended',
+  operations: readonly string[],
+): string {
+  const title = PROVIDER_FACTS[provider]?.title ?? provider
+  const named = operations.length === 0 ? '' : ` ${LISTED.format(operations.map(operationTitle))}`
+  if (problem === 'ended') return `${title} answers${named} again`
+  if (problem === 'no_answer') return `${title} does not answer${named}`
+  return `${title} refuses our credentials${named === '' ? '' : ` for${named}`}`
+}
