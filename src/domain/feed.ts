@@ -1,6 +1,7 @@
 // The feed: the events of a tenant in the order of their sequences, without gaps.
 import { z } from 'zod'
 import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { StoredEvent } from './event-data.ts'
@@ -85,11 +86,11 @@ export async function sequenceEvents(
 export async function findOldestUnsequencedAge(sql: Sql): Promise<number> {
   const [row] = await sql<{ age_s: number }[]>`
     with recursive first as (
-      (select u.tenant_id, u.created_at from unsequenced_events u order by u.tenant_id, u.created_at limit 1)
+      select ${LOWEST_ID}::uuid as tenant_id, null::timestamptz as created_at
       union all
       select next.tenant_id, next.created_at from first f cross join lateral (
-        select u.tenant_id, u.created_at from unsequenced_events u where u.tenant_id > f.tenant_id
-        order by u.tenant_id, u.created_at limit 1
+        select e.tenant_id, e.created_at from events e where not e.sequenced and e.tenant_id > f.tenant_id
+        order by e.tenant_id, e.created_at limit 1
       ) next
     )
     select coalesce(extract(epoch from now() - min(created_at)), 0)::float8 as age_s from first`

@@ -70,7 +70,7 @@ export function createProviderHealth(provider: string, operation: string | null,
     const now = Date.now()
     if (outage === null || now - logged_at < LOG_INTERVAL_MS || (operation !== null && !isPartial())) return
     if (unlogged === 0 && outage.failed_at <= logged_at) return
-    if (outage.outcome !== 'misconfigured' && now - outage.since < MIN_LOGGED_OUTAGE_MS) return
+    if (now - outage.since < MIN_LOGGED_OUTAGE_MS) return
     const check = variablesToCheck(provider, outage.outcome)
     const text = outageText(provider, problemOf(outage.outcome), operations)
     log.warn(

@@ -121,13 +121,13 @@ export function watchProviders(log: Log): ProviderWatch {
       const began_at = Date.now() - duration_ms
       const part = operationOf(provider, operation)
       const { whole } = stateOf(provider)
-      // While other operations are answered, the failures of this one are no outage of the whole provider.
       const count = (health: CallHealth) => {
+        if (health.wasAnsweredSince(began_at)) return
         health.count()
-        if (shown !== 'late') health.fail(failure, began_at)
-        else if (!health.wasAnsweredSince(began_at)) health.fail('late', began_at)
+        health.fail(shown === 'late' ? 'late' : failure, began_at)
       }
       count(part)
+      // While other operations are answered, the failures of this one are no outage of the whole provider.
       if (!part.isPartial()) count(whole)
     },
     sent(provider, deadline_ms, operation) {

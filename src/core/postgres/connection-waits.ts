@@ -7,7 +7,7 @@ type Begin = (...args: unknown[]) => Promise<unknown>
 /** The connections in use. A statement may share a connection with others, so more statements may be pending. */
 export function countConnections(traffic: Traffic, max: number): PoolConnections {
   const busy = Math.min(max, traffic.pending.size + traffic.transactions)
-  const open = Math.max(busy, Math.min(max, traffic.peak))
+  const open = Math.max(busy, traffic.sent === 0 ? 0 : Math.min(max, traffic.peak))
   return { busy, idle: open - busy, unopened: max - open }
 }
 

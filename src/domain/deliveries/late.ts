@@ -1,5 +1,6 @@
 // Counts deliveries that are due and whose attempt has not begun, and finds the oldest one.
 import type { Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
 
 /** Deliveries that have been due for longer than this count as late. */
 const LATE_S = 60
@@ -11,11 +12,11 @@ export type DueDeliveries = { late: number; oldest_due_s: number }
 export async function findDueDeliveries(sql: Sql, limit: number): Promise<DueDeliveries> {
   const [row] = await sql<DueDeliveries[]>`
     with recursive backlog as (
-      (select w.tenant_id, w.endpoint_id from webhook_due w order by w.tenant_id, w.endpoint_id limit 1)
+      select ${LOWEST_ID}::uuid as tenant_id, ${LOWEST_ID}::uuid as endpoint_id
       union all
-      select next.tenant_id, next.endpoint_id from backlog b cross join lateral (
+      select next.tenant_id, next.endpoint_id from backlog v cross join lateral (
         select w.tenant_id, w.endpoint_id from webhook_due w
-        where (w.tenant_id, w.endpoint_id) > (b.tenant_id, b.endpoint_id)
+        where (w.tenant_id, w.endpoint_id) > (v.tenant_id, v.endpoint_id)
         order by w.tenant_id, w.endpoint_id limit 1
       ) next
     )

@@ -27,23 +27,27 @@ const MAX_INTERVAL_MS = 60_000
 /** Sets the gauges every few seconds, in each worker. */
 export function startGauges({ sql, log }: WorkerContext): Loop {
   const setDatabaseGauges = createDatabaseGauges()
-  let partitions_at = -Infinity
+  const setPartitionGauges = createPartitionGauges()
   let took_ms = 0
   const interval_ms = () => Math.min(MAX_INTERVAL_MS, Math.max(INTERVAL_MS, TIME_SHARE * took_ms))
   return repeat(log, 'gauges', interval_ms, async () => {
     const began_at = performance.now()
-    try {
-      await setJobGauges(sql)
-      await setEventGauges(sql)
-      await setDatabaseGauges(sql)
-      if (began_at - partitions_at < PARTITIONS_INTERVAL_MS) return
-      for (const { table, days } of await findPartitionsAhead(sql))
-        metrics.partitionsAhead.set({ table }, days)
-      partitions_at = began_at
-    } finally {
-      took_ms = performance.now() - began_at
-    }
+    // A failed group does not keep the others from being set.
+    const failures: unknown[] = []
+    for (const setGauges of [setJobGauges, setEventGauges, setDatabaseGauges, setPartitionGauges])
+      await setGauges(sql).catch((error: unknown) => failures.push(error))
+    took_ms = performance.now() - began_at
+    if (failures.length > 0) throw failures[0]
   })
+}
+
+function createPartitionGauges(): (sql: Sql) => Promise<void> {
+  let set_at = -Infinity
+  return async (sql) => {
+    if (performance.now() - set_at < PARTITIONS_INTERVAL_MS) return
+    set_at = performance.now()
+    for (const { table, days } of await findPartitionsAhead(sql)) metrics.partitionsAhead.set({ table }, days)
+  }
 }
 
 async function setJobGauges(sql: Sql): Promise<void> {
