@@ -124,8 +124,11 @@ export async function startSystem(options: Options): Promise<System> {
         cwd,
         profile,
       })
+      // Some measures stop a process before it is disposed of.
+      let is_collected = false
       const stop = async () => {
-        await reference?.collect(`http://${HOST}:${metrics_port}/metrics`)
+        if (!is_collected) await reference?.collect(`http://${HOST}:${metrics_port}/metrics`)
+        is_collected = true
         await running.stop()
       }
       return { ...running, stop, [Symbol.asyncDispose]: stop, url: `http://${HOST}:${port}` }

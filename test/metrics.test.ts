@@ -4,7 +4,7 @@ import { COMMIT, VERSION } from '#core/version.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createNextPartition } from '#domain/history.ts'
 import { freePort } from '#start/ports.ts'
-import { createClient } from '#test/client.ts'
+import { createClient, type Answer } from '#test/client.ts'
 import { createEvent, LOOPBACK, openHook, registerEndpoint } from '#test/deliveries.ts'
 import { sequenceAllEvents } from '#test/feed.ts'
 import { startMeasuredPart, type Measured } from '#test/metrics.ts'
@@ -55,15 +55,14 @@ describe('the API', () => {
   test('reports the connections of its pools and how long statements wait for one', async ({ world }) => {
     await start(world, { DATABASE_POOL: '4' })
     const guess = (nth: number) => `sk_live_acme_${String(nth).padStart(32, '0')}`
-    const connections = (pool: string, state: string) => api.read('sluice_pool_connections', { pool, state })
     const limit = await api.read('sluice_pool_connections', { pool: 'main' })
     expect(limit).toBeGreaterThan(0)
-    const requests = await world.sql.begin(async (tx) => {
+    let requests: Promise<Answer>[] = []
+    await world.sql.begin(async (tx) => {
       // Each lookup of an unknown key is a statement.
       await tx`lock table api_keys in access exclusive mode`
-      const sent = Array.from({ length: 12 }, (_, nth) => createClient(url, guess(nth)).get('/v1/customers'))
+      requests = Array.from({ length: 12 }, (_, nth) => createClient(url, guess(nth)).get('/v1/customers'))
       await api.until('sluice_pool_connections', { pool: 'main', state: 'busy' }, (value) => value === limit)
-      return sent
     })
     expect((await Promise.all(requests)).map(({ status }) => status)).toEqual(Array(12).fill(401))
     await api.until('sluice_pool_connections', { pool: 'main', state: 'busy' }, (value) => value === 0)

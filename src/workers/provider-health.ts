@@ -99,7 +99,7 @@ export function createProviderHealth(provider: string, operation: string | null,
     fail,
     answer() {
       answered_at = Date.now()
-      if (outage?.logged === true) log.info(fields, `${outageText(provider, 'ended', operations)}`)
+      if (outage?.logged === true) log.info(fields, outageText(provider, 'ended', operations))
       outage = null
     },
     answerOther() {
