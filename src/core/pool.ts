@@ -93,7 +93,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     },
     get(_target, name) {
       if (name === 'end') return end
-      if (name === 'begin' && waits !== undefined) return waits.transaction(Reflect.get(pool, name), traffic)
+      if (name === 'begin' && waits !== undefined) return waits.transaction(Reflect.get(pool, name) as never, traffic)
       return Reflect.get(pool, name)
     },
   })

@@ -70,7 +70,8 @@ export async function findPartitionsAhead(sql: Sql): Promise<{ table: string; da
   return await sql<{ table: string; days: number }[]>`
     select parent as "table", case
       when bool_or(coalesce(from_time, '-infinity') <= now() and to_time > now())
-      then extract(epoch from min(to_time) filter (where ends and to_time > now()) - now()) / 86400 else 0 end::float8 as days
+      then extract(epoch from min(to_time) filter (where ends and to_time > now()) - now()) / 86400
+      else 0 end::float8 as days
     from (
       select parent, from_time, to_time,
         lead(from_time) over (partition by parent order by to_time) is distinct from to_time as ends

@@ -6,6 +6,7 @@ import { outageText, problemOf, variablesToCheck, type CallFailure } from '#doma
 const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
 const MIN_LOGGED_OUTAGE_MS = 5_000
+const RECENT_ANSWER_MS = 60_000
 /**
  * A call that takes longer than this counts as unanswered while it still runs, unless another call was answered after
  * it began. A deadline above one minute replaces this time.
@@ -70,7 +71,9 @@ export function createProviderHealth(provider: string, operation: string | null,
     const now = Date.now()
     if (outage === null || now - logged_at < LOG_INTERVAL_MS || (operation !== null && !isPartial())) return
     if (unlogged === 0 && outage.failed_at <= logged_at) return
-    if (now - outage.since < MIN_LOGGED_OUTAGE_MS) return
+    // Refused credentials are logged at once, unless the provider has just answered another call.
+    const is_certain = outage.outcome === 'misconfigured' && now - answered_at > RECENT_ANSWER_MS
+    if (!is_certain && now - outage.since < MIN_LOGGED_OUTAGE_MS) return
     const check = variablesToCheck(provider, outage.outcome)
     const text = outageText(provider, problemOf(outage.outcome), operations)
     log.warn(

@@ -7,7 +7,7 @@ import { CALLS } from '#jobs/index.ts'
 import type { RetryingJobs } from '../jobs/retrying.ts'
 import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { outageProblem, outageText } from './outage-texts.ts'
+import { OUTAGE_EXAMPLE, outageProblem, outageText } from './outage-texts.ts'
 import { concerns, findOutages } from './provider-outages.ts'
 
 /** The maximum number of problems that are counted of each kind. */
@@ -38,7 +38,7 @@ const outageSchema = z.object({
   problem: outageProblem,
   text: z.string().meta({
     description: 'What is out, for people. It names the operations if others are answered.',
-    example: 'Stripe does not answer payouts',
+    example: OUTAGE_EXAMPLE,
   }),
   operations: z.array(z.string()).meta({
     description: 'The operations without answers; empty: all.',

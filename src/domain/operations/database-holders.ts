@@ -27,7 +27,8 @@ export async function findDatabaseHolders(sql: Sql): Promise<DatabaseHolder[]> {
       a.backend_xid::text as xid, a.backend_xmin::text as xmin,
       extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,
       coalesce(extract(epoch from clock_timestamp()
-        - case when a.state like 'idle in transaction%' then a.xact_start else a.query_start end), 0)::float8 as snapshot_s
+        - case when a.state like 'idle in transaction%' then a.xact_start else a.query_start end
+      ), 0)::float8 as snapshot_s
     from pg_stat_activity a
     where (a.datname = current_database() or a.datname is null) and a.usesysid is not null
       and a.pid <> pg_backend_pid() and (a.backend_xid is not null or a.backend_xmin is not null)
@@ -36,5 +37,6 @@ export async function findDatabaseHolders(sql: Sql): Promise<DatabaseHolder[]> {
       extract(epoch from clock_timestamp() - prepared)::float8, extract(epoch from clock_timestamp() - prepared)::float8
     from pg_prepared_xacts where database = current_database()
     union all
-    select slot_name::text, 'slot ' || slot_name, null, xmin::text, null, 0 from pg_replication_slots where xmin is not null`
+    select slot_name::text, 'slot ' || slot_name, null, xmin::text, null, 0 from pg_replication_slots
+    where xmin is not null`
 }

@@ -1,6 +1,6 @@
 // What an outage of a provider means: its problem, its text, and the variables to check.
 import { z } from 'zod'
-import { operationTitle, PROVIDER_FACTS } from '#core/config/providers.ts'
+import { operationTitle, PAYOUTS, PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 
 /** The outcomes of a failed call, and `late`: the call is still open after too long. */
@@ -32,8 +32,8 @@ export function variablesToCheck(provider: string, outcome: CallFailure): readon
 const LISTED = new Intl.ListFormat('en', { type: 'conjunction' })
 
 /**
- * "Stripe does not answer", "Stripe does not answer payouts", "Stripe refuses our credentials for payouts".
- * `operations`: the operations without answers; empty: all. `ended`: "Stripe answers again".
+ * "The email server does not answer", "The provider does not answer SMS", "The provider refuses our credentials for SMS".
+ * `operations`: the operations without answers; empty: all. `ended`: "The provider answers SMS again".
  */
 export function outageText(
   provider: string,
@@ -46,3 +46,6 @@ export function outageText(
   if (problem === 'no_answer') return `${title} does not answer${named}`
   return `${title} refuses our credentials${named === '' ? '' : ` for${named}`}`
 }
+
+/** An example for the documentation. */
+export const OUTAGE_EXAMPLE = outageText(PAYOUTS.provider, 'no_answer', ['payout'])

@@ -9,7 +9,7 @@ import { countedFields, findCountProgress } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { findOpenJobCounts, findRollups } from './job-names.ts'
-import { CALL_FAILURES, outageProblem, outageText } from './outage-texts.ts'
+import { CALL_FAILURES, OUTAGE_EXAMPLE, outageProblem, outageText } from './outage-texts.ts'
 import { findFailedCalls, findOutages } from './provider-outages.ts'
 
 const FAILURES = CALL_FAILURES.filter((each) => each !== 'late')
@@ -40,7 +40,7 @@ export const providerHealthSchema = z
             problem: outageProblem,
             text: z.string().meta({
               description: 'What is out, for people. It names the operations if others are answered.',
-              example: 'Stripe does not answer payouts',
+              example: OUTAGE_EXAMPLE,
             }),
             operations: z
               .array(z.string())

@@ -7,6 +7,7 @@ import { findRetryingOfQueues } from '../jobs/retrying.ts'
 import { countedFields, findCountProgress } from './counted.ts'
 import { countField, openFields, openJobCounts, sumRollups } from './figures.ts'
 import { findOldestDueAges } from './oldest-due.ts'
+import { OUTAGE_EXAMPLE } from './outage-texts.ts'
 import { findOutagesOfQueues } from './provider-outages.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
@@ -33,7 +34,7 @@ const queueFiguresSchema = z.object({
   ),
   outages: z.array(z.string()).meta({
     description: 'The present outages of providers that its jobs call.',
-    example: ['Stripe does not answer payouts'],
+    example: [OUTAGE_EXAMPLE],
   }),
   in_per_s_1m: rate('Created jobs per second since the last whole minute began.'),
   out_per_s_1m: rate('Finished jobs.'),
