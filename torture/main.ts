@@ -27,6 +27,7 @@ while changes also happen at the providers. Event receivers accept deliveries, o
 --minutes M       duration of the faults. Default: 1. The end takes up to five minutes more
 --rate N          scenarios per second. Default: ${SCENARIOS_PER_S}, about 140 requests per second. Recovery times mean little on a saturated machine
 --lenient         prints recovery times, load and refusals without judging them, for machines with other work
+--targets FOLDER  writes the addresses of the metrics into FOLDER, as deploy/prometheus/prometheus.yaml reads them
 --queue Q         redis, postgres, cluster (Redis with three masters and three replicas) or sentinels (a primary, a replica
                   and three Sentinels). Default: redis
 --fault a,b       only these faults:
@@ -48,6 +49,7 @@ const { values } = parseArgs({
     rate: { type: 'string' },
     queue: { type: 'string', default: 'redis' },
     fault: { type: 'string' },
+    targets: { type: 'string' },
     mutate: { type: 'string' },
     mode: { type: 'string', default: 'faults' },
     runs: { type: 'string' },
@@ -105,6 +107,7 @@ async function main(): Promise<number> {
       root: copy?.path ?? ROOT,
       impatient: mutation !== null,
       lenient: values.lenient,
+      targets_folder: values.targets,
       stopped: stopping.signal,
       onStopped(folder) {
         void Promise.all([rm(folder, { recursive: true, force: true }), copy?.remove()]).finally(() => {

@@ -48,6 +48,8 @@ export type RunOptions = {
   print: (line: string) => void
   /** Overwrites the previous line on a terminal. */
   progress: (line: string) => void
+  /** See `SystemOptions`. */
+  targets_folder: string | undefined
   stopped: AbortSignal
   /** Called when everything has ended after an interruption. Ends this process. */
   onStopped: (folder: string) => void
@@ -64,6 +66,7 @@ export async function run(options: RunOptions): Promise<Result> {
     queue,
     root,
     random: seeded(options.seed, -4_000_000),
+    targets_folder: options.targets_folder,
     onOutputLine(_name, line) {
       const current = inflicted.at(-1)
       if (current && line.includes('a late write was fenced')) current.fenced++

@@ -10,6 +10,7 @@ import { createClient, type Client } from '#test/client.ts'
 import { createVault, type Vault } from '#core/secrets.ts'
 import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import type { PartName } from '#test/parts.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import { BUSY_TENANT_ENDPOINTS } from './events/endpoints.ts'
@@ -17,6 +18,7 @@ import type { Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import { createLauncher, type LauncherOptions, type Member } from './member.ts'
+import { writeTargets, type Targets } from './metrics.ts'
 import type { Random } from './random.ts'
 import { createOtherApplication, createTenants, type ProcessorCall } from './tenants.ts'
 
@@ -64,11 +66,13 @@ export type SystemOptions = LauncherOptions & {
   queue: QueueServer
   /** Random numbers for the behavior of the receivers. */
   random: Random
+  /** The folder for the metrics addresses, as files of targets for Prometheus. Undefined: none are written. */
+  targets_folder: string | undefined
 }
 
 /** Starts PostgreSQL, Redis, the emulators, the receivers, two APIs, two workers and the webhooks host. */
 export async function startSystem(options: SystemOptions): Promise<System> {
-  const { queue, root, random } = options
+  const { queue, root, random, targets_folder } = options
   const { path: folder, remove } = await createTemporaryFolder('torture')
   await mkdir(join(folder, 'logs'))
   const cleanup = new AsyncDisposableStack()
@@ -124,16 +128,24 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     cleanup.defer(() => sql.end({ timeout: 1 }))
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
-    await startMember('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
+    const targets: Targets = new Map()
+    const start = async (name: string, part: PartName, env: Record<string, string>) => {
+      // The same port after each restart, so that Prometheus finds the process again.
+      const metrics_port = await freePort(HOST)
+      targets.set(part, [...(targets.get(part) ?? []), `${HOST}:${metrics_port}`])
+      return await startMember(name, part, { ...env, METRICS_PORT: String(metrics_port) })
+    }
+    await start('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
     const apis = await Promise.all(
       ports.api.map((port, index) =>
-        startMember(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) }),
+        start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) }),
       ),
     )
     const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
     const workers = await Promise.all(
-      [1, 2].map((index) => startMember(`worker-${index}`, 'worker', { ...env, ...inside })),
+      [1, 2].map((index) => start(`worker-${index}`, 'worker', { ...env, ...inside })),
     )
+    if (targets_folder !== undefined) await writeTargets(targets_folder, targets)
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
     const tenants = createTenants(sql, receivers, clientsOf)
     cleanup.defer(() => tenants.followers.forEach((follower) => follower.stop()))

@@ -1,10 +1,12 @@
-// Loads the guides of `docs/guides` as pages and searchable sections.
-import { readFile } from 'node:fs/promises'
+// Loads the guides of `docs/guides`, and the runbook of `docs/runbook`, as pages and searchable sections.
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Marked, type Token, type Tokens } from 'marked'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
+/** A page for each alert of deploy/prometheus/rules.yaml, named like the alert. */
+const RUNBOOK_FOLDER = fileURLToPath(new URL('../../../docs/runbook/', import.meta.url))
 
 /** The files of guides that are not in the folder, by the name of the guide. */
 const FILES_ELSEWHERE: Readonly<Record<string, string>> = {
@@ -35,13 +37,14 @@ type SearchText = { title: string; text: string; all: string }
 export type Guide = {
   /** The last segment of the path; empty for the index. */
   name: string
+  path: string
   title: string
   html: string
   sections: Section[]
 }
 
-/** The index, and all guides in its order. */
-export type Library = { index: Guide; guides: Guide[] }
+/** The index, all guides in its order, and the pages of the runbook. */
+export type Library = { index: Guide; guides: Guide[]; runbook: Guide[] }
 
 /** A guide in the index. `about`: its description, in Markdown. */
 export type ListedGuide = { name: string; title: string; about: string }
@@ -59,14 +62,20 @@ export async function listGuides(): Promise<ListedGuide[]> {
   }))
 }
 
-/** Loads the index and all guides. */
+/** Loads the index, all guides and the runbook. */
 export async function loadLibrary(): Promise<Library> {
   const listed = await listGuides()
-  const [index, ...guides] = await Promise.all([
-    readGuide('', 'README.md'),
-    ...listed.map(({ name }) => readGuide(name, FILES_ELSEWHERE[name] ?? `${name}.md`)),
-  ])
-  return { index, guides }
+  const alerts = (await readdir(RUNBOOK_FOLDER)).map((file) => file.replace('.md', '')).toSorted()
+  const guideAt = (name: string, file: string) => readGuide(name, `/docs/guides/${name}`, join(FOLDER, file))
+  return {
+    index: await readGuide('', '/docs/guides', join(FOLDER, 'README.md')),
+    guides: await Promise.all(
+      listed.map(({ name }) => guideAt(name, FILES_ELSEWHERE[name] ?? `${name}.md`)),
+    ),
+    runbook: await Promise.all(
+      alerts.map((name) => readGuide(name, `/docs/runbook/${name}`, join(RUNBOOK_FOLDER, `${name}.md`))),
+    ),
+  }
 }
 
 /** The first eight different words of a query. */
@@ -149,21 +158,23 @@ export function escapeHtml(text: string): string {
     .replaceAll('"', '&quot;')
 }
 
-async function readGuide(name: string, file: string): Promise<Guide> {
-  const markdown = await readFile(join(FOLDER, file), 'utf8')
+async function readGuide(name: string, path: string, file: string): Promise<Guide> {
+  const markdown = await readFile(file, 'utf8')
   // Guides link to each other by file name: these links are replaced by links to pages.
   const linked = Object.entries(FILES_ELSEWHERE)
     .reduce((text, [guide, path]) => text.replaceAll(`](${path}`, `](/docs/guides/${guide}`), markdown)
-    .replaceAll('](guides/', '](')
+    .replaceAll(/\]\((?:\.\.\/)?guides\//g, '](')
     .replaceAll('](../README.md', '](/docs/guides')
     .replaceAll('](../images/', '](/docs/images/')
     .replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1')
+    .replaceAll(/\]\((?:\.\.\/runbook\/)?([A-Z][A-Za-z]+)\.md/g, '](/docs/runbook/$1')
   const tokens = marked.lexer(linked)
   const sections = sectionsOf(tokens)
   const { title, keywords } = sections[0]!
   const guide_text = `${keywords.join(' ')} ${title.toLowerCase()}`
   return {
     name,
+    path,
     title,
     html: marked.parser(tokens.filter((token) => keywordsIn(token) === undefined)),
     sections: sections.map((section) => ({ ...section, search_text: searchTextOf(section, guide_text) })),

@@ -4,7 +4,7 @@ import { escapeHtml, search, searchWords, type Guide, type Library, type Section
 const EXCERPT_LENGTH = 220
 const MAX_RESULTS = 30
 
-/** The page of a guide or of the index. */
+/** The page of a guide, of the index or of the runbook. */
 export function guidePage(library: Library, guide: Guide): string {
   const contents = guide.sections.filter(({ anchor }) => anchor !== '')
   const list = contents
@@ -21,7 +21,7 @@ export function guidePage(library: Library, guide: Guide): string {
 /** The page of search results. */
 export function searchPage(library: Library, query: string): string {
   const words = searchWords(query)
-  const { found, patterns } = search(library.guides, words)
+  const { found, patterns } = search([...library.guides, ...library.runbook], words)
   const results = found
     .slice(0, MAX_RESULTS)
     .map(({ guide, section }) => resultItem(guide, section, patterns))
@@ -53,9 +53,9 @@ function page(
   }: { title: string; current: string | null; main: string; query?: string },
 ): string {
   const links = guides
-    .map(({ name, title }) => {
+    .map(({ name, path, title }) => {
       const mark = name === current ? ' aria-current="page"' : ''
-      return `<li><a href="/docs/guides/${name}"${mark}>${escapeHtml(title)}</a></li>`
+      return `<li><a href="${path}"${mark}>${escapeHtml(title)}</a></li>`
     })
     .join('\n')
   return `<!doctype html>
@@ -84,13 +84,13 @@ function page(
 }
 
 function nextLink({ guides }: Library, guide: Guide): string {
-  const next = guides[guides.indexOf(guide) + 1]
-  if (next === undefined || guide.name === '') return ''
-  return `<p class="next">Next: <a href="/docs/guides/${next.name}">${escapeHtml(next.title)}</a></p>`
+  const next = guides.includes(guide) ? guides[guides.indexOf(guide) + 1] : undefined
+  if (next === undefined) return ''
+  return `<p class="next">Next: <a href="${next.path}">${escapeHtml(next.title)}</a></p>`
 }
 
 function resultItem(guide: Guide, { anchor, title, text, search_text }: Section, patterns: string[]): string {
-  const address = `/docs/guides/${guide.name}${anchor === '' ? '' : `#${anchor}`}`
+  const address = `${guide.path}${anchor === '' ? '' : `#${anchor}`}`
   const name = title === guide.title ? title : `${guide.title}: ${title}`
   const at = Math.max(0, ...patterns.map((pattern) => search_text.text.search(new RegExp(pattern, 'u'))))
   const from = at < EXCERPT_LENGTH / 2 ? 0 : text.indexOf(' ', at - EXCERPT_LENGTH / 2)

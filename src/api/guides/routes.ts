@@ -1,4 +1,4 @@
-// Serves the guides at `/docs/guides`. They are loaded on the first request.
+// Serves the guides at `/docs/guides`, and the runbook at `/docs/runbook`. They are loaded on the first request.
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
@@ -50,14 +50,15 @@ export function guidesRoutes(app: FastifyInstance): void {
     if (image === null) throw new AppError('route_not_found')
     return await reply.headers(HEADERS).type('image/png').send(image)
   })
-  app.get(
-    '/docs/guides/:name',
+  const answerPageOf = (part: 'guides' | 'runbook') =>
     answer((library, { params }, reply) => {
       const { name } = params as { name: string }
-      const guide = library.guides.find((each) => each.name === name)
+      const guide = library[part].find((each) => each.name === name)
       if (guide !== undefined) return guidePage(library, guide)
       reply.code(404)
       return missingPage(library)
-    }),
-  )
+    })
+  app.get('/docs/guides/:name', answerPageOf('guides'))
+  app.get('/docs/runbook/:name', answerPageOf('runbook'))
+  app.get('/docs/runbook', (_request, reply) => reply.redirect('/docs/guides/operations#alerts'))
 }

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Checks the rules, the boards and the metrics: promtool on the rules and their tests, then Prometheus with the rules on
+# a minute of torture. Each query of a board must return data, and each metric that a rule or a board names must exist.
+# Needs `npm ci`, promtool and prometheus (Debian's package prometheus), and redis-server. `--static`: promtool only.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export PATH=$PWD/node_modules/.bin:$PATH
+
+for tool in promtool prometheus; do
+  if ! command -v "$tool" >/dev/null; then
+    echo "metrics: $tool is missing (apt-get install prometheus)"
+    exit 77
+  fi
+done
+
+# promtool prints its findings on standard output.
+promtool check config deploy/prometheus/prometheus.yaml
+promtool test rules deploy/prometheus/rules.test.yaml
+if command -v amtool >/dev/null; then amtool check-config deploy/prometheus/alertmanager.yaml; fi
+if [[ ${1-} == --static ]]; then exit; fi
+
+folder=$(mktemp -d)
+pids=()
+stop() {
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  wait
+  rm -rf "$folder"
+}
+trap stop EXIT
+
+cp deploy/prometheus/rules.yaml "$folder"
+mkdir "$folder/targets"
+sed 's/: 15s$/: 5s/' deploy/prometheus/prometheus.yaml >"$folder/prometheus.yaml"
+port=$(node -p 'const s = require("node:net").createServer().listen(0, "127.0.0.1"); s.unref(); s.address().port')
+prometheus --config.file="$folder/prometheus.yaml" --storage.tsdb.path="$folder/data" --log.level=warn \
+  --web.listen-address="127.0.0.1:$port" >"$folder/prometheus.log" 2>&1 &
+pids+=($!)
+
+node torture/main.ts --minutes 1 --rate 10 --lenient --seed 1 --fault provider-500,provider-lost \
+  --targets "$folder/targets" >"$folder/torture.log" 2>&1 &
+torture=$!
+pids+=("$torture")
+until grep -q 'waiting until everything is settled' "$folder/torture.log"; do
+  if ! kill -0 "$torture" 2>/dev/null; then
+    tail -20 "$folder/torture.log"
+    echo 'metrics: the torture ended before its load'
+    exit 1
+  fi
+  sleep 1
+done
+node deploy/check/metrics.ts "http://127.0.0.1:$port"
+if ! wait "$torture"; then
+  tail -20 "$folder/torture.log"
+  echo 'metrics: the torture found problems'
+  exit 1
+fi
