@@ -137,9 +137,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     }
     await start('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
     const apis = await Promise.all(
-      ports.api.map((port, index) =>
-        start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) }),
-      ),
+      ports.api.map((port, index) => start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) })),
     )
     const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
     const workers = await Promise.all(

@@ -31,7 +31,7 @@ trap stop EXIT
 cp deploy/prometheus/rules.yaml "$folder"
 mkdir "$folder/targets"
 sed 's/: 15s$/: 5s/' deploy/prometheus/prometheus.yaml >"$folder/prometheus.yaml"
-port=$(node -p 'const s = require("node:net").createServer().listen(0, "127.0.0.1"); s.unref(); s.address().port')
+port=$(node -e 'import("./src/start/ports.ts").then(async ({ freePort }) => console.log(await freePort("127.0.0.1")))')
 prometheus --config.file="$folder/prometheus.yaml" --storage.tsdb.path="$folder/data" --log.level=warn \
   --web.listen-address="127.0.0.1:$port" >"$folder/prometheus.log" 2>&1 &
 pids+=($!)

@@ -37,15 +37,17 @@ for (const deadline = performance.now() + LIMIT_MS; ; await sleep(3000)) {
 async function findMissing(): Promise<string[]> {
   const exported = Object.keys(await ask<Record<string, unknown>>('metadata', {}))
   const recorded = await ask<string[]>('label/__name__/values', {})
-  const { groups } = await ask<{ groups: { rules: { name: string; health: string; lastError?: string }[] }[] }>(
-    'rules',
-    {},
-  )
+  const { groups } = await ask<{
+    groups: { rules: { name: string; health: string; lastError?: string }[] }[]
+  }>('rules', {})
   const unhealthy = groups.flatMap(({ rules }) => rules).filter(({ health }) => health !== 'ok')
   const missing = [
     ...metrics.filter((name) => !exported.includes(name)).map((name) => `the metric ${name}`),
     ...rules.flatMap(({ record }) =>
-      record === undefined || record.endsWith(':page') || record.endsWith(':ticket') || recorded.includes(record)
+      record === undefined ||
+      record.endsWith(':page') ||
+      record.endsWith(':ticket') ||
+      recorded.includes(record)
         ? []
         : [`the recorded series ${record}`],
     ),

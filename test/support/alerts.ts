@@ -33,9 +33,7 @@ export async function readRules(): Promise<Rule[]> {
 
 /** For each test of an alert: the alert, with its severity if the test names it, and whether it must fire. */
 export async function readRuleTests(): Promise<{ alert: string; severity: string; fires: boolean }[]> {
-  const { tests } = z
-    .object({ tests: z.array(ruleTest) })
-    .parse(parse(await readFile(RULE_TESTS, 'utf8')))
+  const { tests } = z.object({ tests: z.array(ruleTest) }).parse(parse(await readFile(RULE_TESTS, 'utf8')))
   return tests.flatMap(({ promql_expr_test }) =>
     promql_expr_test.map(({ expr, exp_samples }) => ({
       alert: /alertname="(\w+)"/.exec(expr)?.[1] ?? '',

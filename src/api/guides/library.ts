@@ -69,9 +69,7 @@ export async function loadLibrary(): Promise<Library> {
   const guideAt = (name: string, file: string) => readGuide(name, `/docs/guides/${name}`, join(FOLDER, file))
   return {
     index: await readGuide('', '/docs/guides', join(FOLDER, 'README.md')),
-    guides: await Promise.all(
-      listed.map(({ name }) => guideAt(name, FILES_ELSEWHERE[name] ?? `${name}.md`)),
-    ),
+    guides: await Promise.all(listed.map(({ name }) => guideAt(name, FILES_ELSEWHERE[name] ?? `${name}.md`))),
     runbook: await Promise.all(
       alerts.map((name) => readGuide(name, `/docs/runbook/${name}`, join(RUNBOOK_FOLDER, `${name}.md`))),
     ),

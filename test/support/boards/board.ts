@@ -4,7 +4,11 @@ import {
   VizLegendOptionsBuilder,
   VizTooltipOptionsBuilder,
 } from '@grafana/grafana-foundation-sdk/common'
-import { DashboardBuilder, DatasourceVariableBuilder, RowBuilder } from '@grafana/grafana-foundation-sdk/dashboard'
+import {
+  DashboardBuilder,
+  DatasourceVariableBuilder,
+  RowBuilder,
+} from '@grafana/grafana-foundation-sdk/dashboard'
 import type { Dashboard } from '@grafana/grafana-foundation-sdk/dashboard'
 import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus'
 import { PanelBuilder } from '@grafana/grafana-foundation-sdk/timeseries'
@@ -51,7 +55,10 @@ function timeseries({ title, unit, about, queries }: Panel): PanelBuilder {
     .tooltip(new VizTooltipOptionsBuilder().mode(TooltipDisplayMode.Multi))
   for (const [index, [expression, legend]] of queries.entries())
     builder.withTarget(
-      new DataqueryBuilder().refId(String.fromCharCode(65 + index)).expr(expression).legendFormat(legend),
+      new DataqueryBuilder()
+        .refId(String.fromCharCode(65 + index))
+        .expr(expression)
+        .legendFormat(legend),
     )
   return builder
 }

@@ -41,9 +41,7 @@ export const DATABASE_BOARD: Row[] = [
         title: 'Connections',
         unit: 'short',
         about: 'Connections of all processes, by pool and state.',
-        queries: [
-          ['sum by (job, pool, state) (sluice_pool_connections)', '{{job}} {{pool}} {{state}}'],
-        ],
+        queries: [['sum by (job, pool, state) (sluice_pool_connections)', '{{job}} {{pool}} {{state}}']],
       },
       {
         title: 'Wait for a connection',
