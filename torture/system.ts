@@ -66,8 +66,8 @@ export type SystemOptions = LauncherOptions & {
   queue: QueueServer
   /** Random numbers for the behavior of the receivers. */
   random: Random
-  /** The folder for the metrics addresses, as files of targets for Prometheus. Undefined: none are written. */
-  targets_folder: string | undefined
+  /** The folder for the metrics addresses, as files of targets for Prometheus. Default: none are written. */
+  targets_folder?: string | undefined
 }
 
 /** Starts PostgreSQL, Redis, the emulators, the receivers, two APIs, two workers and the webhooks host. */
