@@ -6,6 +6,8 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { createVault } from '#core/secrets.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { clientSecretContext } from '#domain/payments/sealed.ts'
+import { emulatorAddresses } from '#start/emulators.ts'
+import { programsOf } from '#start/programs.ts'
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { createDeployment } from '#test/deployment.ts'
@@ -81,6 +83,36 @@ test('a file that cannot be used is refused with its variable, its path and the 
   expect(refusalOf({ STRIPE_SECRET_KEY: KEY, STRIPE_SECRET_KEY_FILE: join(folder, 'wrong') })).toContain(
     'STRIPE_SECRET_KEY and STRIPE_SECRET_KEY_FILE are both set. Unset one of them.',
   )
+})
+
+test('npm start gives each part the names of the files that the part reads, and the values of none', async () => {
+  const folder = await createFolder()
+  const files = { STRIPE_SECRET_KEY: join(folder, 'stripe'), AI_API_KEY: join(folder, 'ai') }
+  await writeFile(files.STRIPE_SECRET_KEY, KEY)
+  await writeFile(files.AI_API_KEY, 'sk-ai')
+  const config = loadConfig({
+    DATABASE_URL: 'postgres://127.0.0.1/sluice',
+    AI_BASE_URL: 'http://127.0.0.1:1',
+    STRIPE_SECRET_KEY_FILE: files.STRIPE_SECRET_KEY,
+    AI_API_KEY_FILE: files.AI_API_KEY,
+  })
+  const place = { port: 1, url: 'http://127.0.0.1:1' }
+  const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
+  const programs = programsOf(config, { api: place, webhooks: place, dashboard: place, emulators }, '/data')
+  const secretsOf = ({ env }: { env: Record<string, string> }) => [
+    env['STRIPE_SECRET_KEY'],
+    env['STRIPE_SECRET_KEY_FILE'],
+    env['AI_API_KEY'],
+    env['AI_API_KEY_FILE'],
+  ]
+  const by_name = Object.fromEntries(programs.flat().map((program) => [program.name, secretsOf(program)]))
+  expect(by_name).toMatchObject({
+    worker: ['', files.STRIPE_SECRET_KEY, '', files.AI_API_KEY],
+    // The API needs to know only that there is a key.
+    api: ['', '', 'set', ''],
+    dashboard: ['', '', 'set', ''],
+    'webhooks host': ['', '', '', ''],
+  })
 })
 
 test('a command reads DATABASE_URL from a file', async () => {
