@@ -8,7 +8,8 @@ import { findOutages, writeOutages } from '#domain/operations/provider-outages.t
 import type { FinishedCall } from '#providers/http.ts'
 import { repeat, type Loop } from './clock.ts'
 import { createFailedCallCounts } from './failed-calls.ts'
-import { createProviderHealth, type CallHealth } from './provider-health.ts'
+import type { CallHealth } from './provider-health.ts'
+import { createProviderStates } from './provider-states.ts'
 
 const REPORT_INTERVAL_MS = 5_000
 /** An outage ends this long after its last failed call if no job waits for the provider. */
@@ -26,49 +27,14 @@ export type ProviderWatch = {
   report(sql: Sql, worker: string): Loop
 }
 
-/** A provider's health, and the health of each of its operations. */
-type ProviderState = { whole: CallHealth; operations: Map<string, CallHealth> }
-/** `operation` null: the whole provider. */
-type Target = { provider: string; operation: string | null; health: CallHealth }
-
 export function watchProviders(log: Log): ProviderWatch {
-  const providers = new Map<string, ProviderState>()
+  const providers = createProviderStates(log)
   const failed = createFailedCallCounts()
   let has_written_outages = false
 
-  function stateOf(provider: string): ProviderState {
-    const state = providers.get(provider) ?? {
-      whole: createProviderHealth(provider, null, log),
-      operations: new Map<string, CallHealth>(),
-    }
-    providers.set(provider, state)
-    return state
-  }
-
-  function operationOf(provider: string, operation: string): CallHealth {
-    const { operations } = stateOf(provider)
-    const health = operations.get(operation) ?? createProviderHealth(provider, operation, log)
-    operations.set(operation, health)
-    return health
-  }
-
-  const targets = (): Target[] =>
-    [...providers].flatMap(([provider, { whole, operations }]) => [
-      { provider, operation: null, health: whole },
-      ...Array.from(operations, ([operation, health]) => ({ provider, operation, health })),
-    ])
-
-  function answer(provider: string, operation: string): void {
-    const { whole, operations } = stateOf(provider)
-    whole.answer()
-    for (const [name, health] of operations)
-      if (name === operation) health.answer()
-      else health.answerOther()
-  }
-
   async function write(sql: Sql, worker: string): Promise<void> {
     const now = Date.now()
-    const outages = targets().flatMap(({ provider, operation, health }) => {
+    const outages = providers.all().flatMap(({ provider, operation, health }) => {
       const outage = health.outage()
       if (outage === null) return []
       return [
@@ -95,7 +61,7 @@ export function watchProviders(log: Log): ProviderWatch {
 
   /** Ends the outages that no job waits for any more. */
   async function endUnneeded(sql: Sql): Promise<void> {
-    const quiet = targets().flatMap((target) => {
+    const quiet = providers.all().flatMap((target) => {
       const { failed_at = Infinity } = target.health.outage() ?? {}
       return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ ...target, failed_at }]
     })
@@ -116,11 +82,10 @@ export function watchProviders(log: Log): ProviderWatch {
     ended(provider, { operation, outcome, duration_ms, health: shown }) {
       if (shown === 'unknown') return
       const failure = CALL_FAILURES.find((each) => each === outcome)
-      if (failure === undefined || shown === 'answers') return answer(provider, operation)
+      if (failure === undefined || shown === 'answers') return providers.answer(provider, operation)
       failed.add(provider, failure)
       const began_at = Date.now() - duration_ms
-      const part = operationOf(provider, operation)
-      const { whole } = stateOf(provider)
+      const part = providers.operation(provider, operation)
       const count = (health: CallHealth) => {
         if (health.wasAnsweredSince(began_at)) return
         health.count()
@@ -128,19 +93,19 @@ export function watchProviders(log: Log): ProviderWatch {
       }
       count(part)
       // While other operations are answered, the failures of this one are no outage of the whole provider.
-      if (!part.isPartial()) count(whole)
+      if (!part.isPartial()) count(providers.whole(provider))
     },
     sent(provider, deadline_ms, operation) {
-      const part = operation === undefined ? null : operationOf(provider, clientOperation(operation))
+      const part = operation === undefined ? null : providers.operation(provider, clientOperation(operation))
       const ends = [
         ...(part === null ? [] : [part.sent(deadline_ms)]),
-        ...(part?.isPartial() === true ? [] : [stateOf(provider).whole.sent(deadline_ms)]),
+        ...(part?.isPartial() === true ? [] : [providers.whole(provider).sent(deadline_ms)]),
       ]
       return () => ends.forEach((end) => end())
     },
     report(sql, worker) {
       const reportNow = async () => {
-        for (const { health } of targets()) health.check()
+        for (const { health } of providers.all()) health.check()
         await write(sql, worker)
         await endUnneeded(sql)
       }
@@ -149,7 +114,7 @@ export function watchProviders(log: Log): ProviderWatch {
         async close() {
           await loop.close()
           // A stopped worker reports no outages.
-          for (const { health } of targets()) health.forget()
+          for (const { health } of providers.all()) health.forget()
           await write(sql, worker).catch(() => {})
         },
       }

@@ -7,7 +7,7 @@ import { SAME_IN_WORKERS, SHORT_BUCKETS, registers } from './registry.ts'
 /** The file of reference times, which `npm run bench -- --write-reference` writes. */
 export const REFERENCE_FILE = new URL('reference.json', import.meta.url)
 /** The mean seconds of each step on the reference machine; `machine`: its description. */
-export const referenceSchema = z.object({ machine: z.string(), mean_s: z.record(z.string(), z.number()) })
+const referenceSchema = z.object({ machine: z.string(), mean_s: z.record(z.string(), z.number()) })
 
 export const databaseMetrics = {
   statement: new Histogram({
