@@ -172,7 +172,6 @@ test('an index whose build was completed and not recorded is recorded', async ()
 
 test('an index of a partitioned table is built on each partition, beside a session that writes, and is valid', async () => {
   const { url, sql } = await connectToNew({ empty: false })
-  await sql`select make_next_partition()`
   const writer = await connect(url).reserve()
   await writer`begin`
   await writer`lock table job_history_default in row exclusive mode`
@@ -190,7 +189,7 @@ test('an index of a partitioned table is built on each partition, beside a sessi
     where c.relname like 'job_history_note%' order by relkind = 'I' desc, name`
   expect(indexes).toEqual([
     { name: 'job_history_note', indisvalid: true },
-    { name: expect.stringMatching(/^job_history_note_\d+$/), indisvalid: true },
+    { name: 'job_history_note_before', indisvalid: true },
     { name: 'job_history_note_default', indisvalid: true },
   ])
 })

@@ -5,7 +5,7 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 import { migrationNames, readMigrations, readRoles, type Migration } from './migrate/files.ts'
 import { applyMigration, runInTransaction } from './migrate/steps.ts'
-import { BLOCKERS, retryWhileLocked, TRIES, type Blocker, type LockObserver } from './migrate/tries.ts'
+import { blockersOf, retryWhileLocked, TRIES, type Blocker, type LockObserver } from './migrate/tries.ts'
 
 /**
  * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip that column; older versions
@@ -57,14 +57,14 @@ export async function migrate(
   if (problem !== undefined) throw new ConfigError(problem)
   await sql.unsafe(MIGRATIONS)
   const [worker, holder] = [await pidOf(sql), await pidOf(guard)]
-  const waiting: LockObserver = { report, tries, findBlockers: () => sql.unsafe(BLOCKERS, [holder]) }
+  const waiting: LockObserver = { report, tries, findBlockers: () => sql.unsafe(blockersOf(holder)) }
   await retryWhileLocked('migration_lock', waiting, (lock_timeout_ms) =>
     excludeOthers(guard, lock_timeout_ms),
   )
   const findBlockers = async () => {
     // Within a transaction PostgreSQL shows the sessions as they were first read.
-    await guard`select pg_stat_clear_snapshot()`
-    return await guard.unsafe<Blocker[]>(BLOCKERS, [worker])
+    await guard.unsafe('select pg_stat_clear_snapshot()')
+    return await guard.unsafe<Blocker[]>(blockersOf(worker))
   }
   return await applyAll(sql, { report, tries, findBlockers }, async () => {
     if ((await pidOf(guard)) !== holder)
@@ -74,14 +74,15 @@ export async function migrate(
 
 /**
  * Locks out other runs until the connection of `guard` ends. The lock has a session of its own, because it spans the
- * transactions of all steps. While that session is idle it has no snapshot, so that no index build waits for it. An
+ * transactions of all steps. While that session is idle it has no snapshot, so that no index build waits for it: its
+ * statements are not prepared, because a prepared one keeps its snapshot until the next one. An
  * advisory lock could be held by any database user; this lock only by the owner of the view.
  */
 async function excludeOthers(guard: postgres.Sql, lock_timeout_ms: number): Promise<void> {
   await guard.unsafe('begin')
   try {
     await guard.unsafe(`${WITHOUT_TIMEOUTS}; set local lock_timeout = ${lock_timeout_ms}`)
-    await guard`lock table migration_lock in share update exclusive mode`
+    await guard.unsafe('lock table migration_lock in share update exclusive mode')
   } catch (error) {
     await guard.unsafe('rollback')
     throw error
@@ -124,7 +125,7 @@ export async function findPending(sql: postgres.Sql): Promise<Migration[]> {
 }
 
 async function pidOf(sql: postgres.Sql): Promise<number> {
-  const [session] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+  const [session] = await sql.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')
   return session!.pid
 }
 

@@ -7,7 +7,7 @@ import {
 } from 'bullmq'
 import { Client } from 'pg'
 import { QUEUES } from '#core/config/queues.ts'
-import { BLOCKERS, retryWhileLocked, TRIES, type Blocker, type Tries } from '#core/migrate/tries.ts'
+import { blockersOf, retryWhileLocked, TRIES, type Blocker, type Tries } from '#core/migrate/tries.ts'
 import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
@@ -29,7 +29,7 @@ export async function migrateBullTables(
   try {
     const session = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
     const pid = session.rows[0]!.pid
-    const findBlockers = async () => (await observer.query<Blocker>(BLOCKERS, [pid])).rows
+    const findBlockers = async () => (await observer.query<Blocker>(blockersOf(pid))).rows
     await retryWhileLocked("BullMQ's tables", { findBlockers, report, tries }, async (lock_timeout_ms) => {
       await client.query(`set lock_timeout = ${lock_timeout_ms}`)
       if (!(await isMigrated(client, schema))) await runMigrations(client, schema)

@@ -25,13 +25,13 @@ export type Blocker = {
   tables: string | null
 }
 
-/** The statement that finds the sessions for which the session `$1` (a pid) waits. */
-export const BLOCKERS = `
+/** The statement that finds the sessions for which the session with this pid waits, the oldest transaction first. */
+export const blockersOf = (pid: number) => `
   select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
     extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,
     (select string_agg(distinct l.relation::regclass::text, ', ') from pg_locks l
-      where l.pid = $1 and not l.granted and l.relation is not null) as tables
-  from unnest(pg_blocking_pids($1)) blocking join pg_stat_activity a on a.pid = blocking
+      where l.pid = ${pid} and not l.granted and l.relation is not null) as tables
+  from unnest(pg_blocking_pids(${pid})) blocking join pg_stat_activity a on a.pid = blocking
   order by a.xact_start`
 
 /** The statement that finds the sessions that prevent a lock on the table `$1` in the mode `$2`, the oldest first. */
@@ -53,7 +53,7 @@ export class TableLockedError extends Error {
 }
 
 export type LockObserver = {
-  /** Finds the blockers of the session that runs the step, with `BLOCKERS`. */
+  /** Finds the blockers of the session that runs the step, with `blockersOf`. */
   findBlockers: () => Promise<Blocker[]>
   report: (text: string) => void
   tries: Tries
