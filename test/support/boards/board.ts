@@ -71,11 +71,11 @@ export function perSecond(counter: string, ...labels: string[]): Query {
     : [`sum by (${labels.join(', ')}) ${rate} or vector(0)`, labels.map((label) => `{{${label}}}`).join(' ')]
 }
 
-/** A gauge that each worker reports: the maximum, by this label. 0 while no worker reports it. */
-export function maximum(gauge: string, label?: string): Query {
-  return label === undefined
+/** A gauge that each worker reports: the maximum, by these labels. 0 while no worker reports it. */
+export function maximum(gauge: string, ...labels: string[]): Query {
+  return labels.length === 0
     ? [`max(${gauge}) or vector(0)`, 'all']
-    : [`max by (${label}) (${gauge}) or vector(0)`, `{{${label}}}`]
+    : [`max by (${labels.join(', ')}) (${gauge}) or vector(0)`, labels.map((label) => `{{${label}}}`).join(' ')]
 }
 
 /** The 99th percentile of a histogram, by these labels. `selector`: labels in braces, or nothing. */

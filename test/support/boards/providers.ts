@@ -26,8 +26,8 @@ export const PROVIDERS_BOARD: Row[] = [
       {
         title: 'Outages',
         unit: 's',
-        about: 'How long an outage of a provider has lasted.',
-        queries: [maximum('sluice_provider_outage_seconds', 'provider')],
+        about: 'How long an outage of a provider, or of one of its operations, has lasted.',
+        queries: [maximum('sluice_provider_outage_seconds', 'provider', 'operation')],
       },
       {
         title: 'Refused credentials',
