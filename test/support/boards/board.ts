@@ -75,7 +75,10 @@ export function perSecond(counter: string, ...labels: string[]): Query {
 export function maximum(gauge: string, ...labels: string[]): Query {
   return labels.length === 0
     ? [`max(${gauge}) or vector(0)`, 'all']
-    : [`max by (${labels.join(', ')}) (${gauge}) or vector(0)`, labels.map((label) => `{{${label}}}`).join(' ')]
+    : [
+        `max by (${labels.join(', ')}) (${gauge}) or vector(0)`,
+        labels.map((label) => `{{${label}}}`).join(' '),
+      ]
 }
 
 /** The 99th percentile of a histogram, by these labels. `selector`: labels in braces, or nothing. */
