@@ -29,7 +29,7 @@ export const DATABASE_BOARD: Row[] = [
         title: 'Against the reference',
         unit: 'short',
         about:
-          'The mean time of each step, divided by the mean time on the machine on which this release was measured. If one step stands out, its plan has changed.',
+          'The mean time of each step, divided by that of the release on its reference machine. If one stands out, look at its plan.',
         queries: [[`${MEAN_TIME} / max by (step) (sluice_statement_reference_seconds)`, '{{step}}']],
       },
     ],

@@ -3,6 +3,7 @@ import { maximum, p99, perSecond, type Row } from './board.ts'
 
 const ATTEMPTS = 'sluice_delivery_attempts_total'
 const DELIVERIES = '{queue="deliveries"}'
+const rateOf = (selector: string) => `sum(rate(${ATTEMPTS}{${selector}}[$__rate_interval]))`
 
 export const DELIVERIES_BOARD: Row[] = [
   {
@@ -35,12 +36,7 @@ export const DELIVERIES_BOARD: Row[] = [
         title: 'Share of successful attempts',
         unit: 'percentunit',
         about: 'The objective is 95 %.',
-        queries: [
-          [
-            `sum(rate(${ATTEMPTS}{result="delivered"}[$__rate_interval])) / sum(rate(${ATTEMPTS}{result!="skipped"}[$__rate_interval]))`,
-            'delivered',
-          ],
-        ],
+        queries: [[`${rateOf('result="delivered"')} / ${rateOf('result!="skipped"')}`, 'delivered']],
       },
       {
         title: 'Time of an attempt',
