@@ -29,7 +29,7 @@ export const DATABASE_BOARD: Row[] = [
         title: 'Against the reference',
         unit: 'short',
         about:
-          'The mean time of each step, divided by that of the release on its reference machine. If one stands out, look at its plan.',
+          'Mean time divided by that of this release on its reference machine. One that stands out has a new plan.',
         queries: [[`${MEAN_TIME} / max by (step) (sluice_statement_reference_seconds)`, '{{step}}']],
       },
     ],
