@@ -69,15 +69,20 @@ begin
       when insufficient_privilege then missing := missing || format('%s in %s', each.name, each.role);
     end;
   end loop;
-  missing := missing || array(select name from unnest(roles) name where not exists (select from pg_roles where rolname = name));
+  missing := missing || array(
+    select name from unnest(roles) with ordinality r (name, nth) where not exists (select from pg_roles where rolname = name) order by nth);
   if missing <> '{}' then
-    raise warning 'The least-privilege roles are not set up: % may not create roles, and these are missing: %. Create them as a user with CREATEROLE and migrate again. Until then, processes must connect as a user to whom you grant the rights.',
+    raise warning 'The roles of the processes are not set up: % may not create roles. Missing: %. See docs/guides/databases.md#managed-servers',
       current_user, array_to_string(missing, ', ');
     return;
   end if;
 
   execute format('grant usage on schema %I to sluice_service, sluice_reader', here);
-  execute format('revoke all on all tables in schema %I from sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard, sluice_service, sluice_reader', here);
+  -- Tables of others stay as they are, for example those of an extension that the provider of a server has installed.
+  execute (
+    select format('revoke all on %s from sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard, sluice_service, sluice_reader',
+      string_agg(format('%I.%I', here, relname), ', '))
+    from pg_class where relnamespace = here::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') and pg_has_role(relowner, 'usage'));
   for each in
     select format('function %s', p.oid::regprocedure) as what, a.grantee::regrole as role
     from pg_proc p, aclexplode(p.proacl) a
@@ -310,7 +315,7 @@ begin
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition and pg_has_role(c.relowner, 'usage')
       and c.relname not in ('schema_migrations', 'migration_lock', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
         'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages', 'operation_outages')
@@ -329,7 +334,7 @@ begin
   for each in
     select c.relname as name, c.relrowsecurity as fenced, case when c.relname = 'tenants' then 'id' else 'tenant_id' end as tenant
     from pg_class c
-    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and (
+    where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and pg_has_role(c.relowner, 'usage') and (
       c.relname = 'tenants' or exists (
         select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped))
   loop

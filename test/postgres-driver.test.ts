@@ -8,9 +8,9 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { isTlsUnsupported } from '#core/postgres/tls-refusals.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 
 type Options = NonNullable<Parameters<typeof postgres>[1]> & { socket?: () => Promise<Socket> }
@@ -142,11 +142,27 @@ const FAULTS: Fault[] = [
     },
   },
   {
-    name: 'tls-refusals',
-    title: 'the error of a server that refuses TLS does not show the reason',
+    name: 'last-errors',
+    title: 'the error with which a server ends a connection is lost',
     async isPresent({ open }, url) {
-      const error = await open(url, { ssl: 'require' })`select 1`.catch((error: unknown) => error)
-      return isTlsUnsupported(error)
+      const sql = open(url)
+      const [row] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`
+      const running = sql`select pg_sleep(60)`.catch(codeOf)
+      await until('the statement runs', async () => {
+        const [found] = await open(url)`select pg_terminate_backend(pid) from pg_stat_activity
+          where pid = ${row!.pid} and state = 'active' and query like '%pg_sleep%'`
+        return found !== undefined
+      })
+      return (await running) !== '57P01'
+    },
+  },
+  {
+    name: 'servers',
+    title: 'with several hosts, statements never fail while no host answers',
+    has_patch: false,
+    async isPresent({ open }) {
+      const url = `postgres://nobody@127.0.0.1:1,127.0.0.1:2/none`
+      return await isUnanswered(open(url, { connect_timeout: 1 })`select 1`)
     },
   },
   {

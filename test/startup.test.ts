@@ -95,7 +95,7 @@ test('the error of a refused database connection contains the text of the databa
     [
       '08P01',
       'unsupported startup parameter: jit',
-      'refuses the connection: unsupported startup parameter: jit (08P01). If this is PgBouncer,',
+      'refuses the connection: unsupported startup parameter: jit (08P01). This is PgBouncer: add pgbouncer=true to the address.',
     ],
     [
       '53300',
@@ -110,7 +110,12 @@ test('the error of a refused database connection contains the text of the databa
     [
       '28000',
       'no pg_hba.conf entry for host "::1", no encryption',
-      'no pg_hba.conf entry for host "::1", no encryption.',
+      'no pg_hba.conf entry for host "::1", no encryption. Add sslmode=require to the address.',
+    ],
+    [
+      '26000',
+      'prepared statement "x" does not exist',
+      '(26000). A pooler such as PgBouncer shares its sessions: add pgbouncer=true to the address.',
     ],
     ['28P01', 'password authentication failed', 'or the password: password authentication failed.'],
   ]

@@ -30,6 +30,7 @@ while changes also happen at the providers. Event receivers accept deliveries, o
 --targets FOLDER  writes the addresses of the metrics into FOLDER, as deploy/prometheus/prometheus.yaml reads them
 --queue Q         redis, postgres, cluster (Redis with three masters and three replicas) or sentinels (a primary, a replica
                   and three Sentinels). Default: redis
+--pooler          puts PgBouncer in transaction mode before PostgreSQL; needs a queue on Redis
 --fault a,b       only these faults:
 ${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(26)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
 --mode upgrade    instead of faults: starts the previous release (test/previous-release) with much history, and upgrades it to this
@@ -50,6 +51,7 @@ const { values } = parseArgs({
     queue: { type: 'string', default: 'redis' },
     fault: { type: 'string' },
     targets: { type: 'string' },
+    pooler: { type: 'boolean', default: false },
     mutate: { type: 'string' },
     mode: { type: 'string', default: 'faults' },
     runs: { type: 'string' },
@@ -70,7 +72,7 @@ async function main(): Promise<number> {
     return 0
   }
   const seed = number('seed', Math.floor(Math.random() * 1_000_000))
-  const { queue } = values
+  const { queue, pooler } = values
   if (!isQueueServer(queue)) throw new Error(`--queue must be one of ${QUEUE_SERVERS.join(', ')}`)
   if (values.mode === 'upgrade') {
     const [runs, rows, scenarios_per_s] = [number('runs', 1), number('rows', 1_500_000), number('rate', 10)]
@@ -78,6 +80,7 @@ async function main(): Promise<number> {
     return (await runUpgrades(options)) ? 0 : 1
   }
   if (values.mode !== 'faults') throw new Error('--mode must be faults or upgrade')
+  if (pooler && queue === 'postgres') throw new Error('--pooler needs a queue on Redis')
   const mutation = values.mutate === undefined ? null : findNamed('mutate', values.mutate, MUTATIONS)
   const minutes = number('minutes', mutation ? 0.4 : 1)
   const scenarios_per_s = number('rate', SCENARIOS_PER_S)
@@ -85,8 +88,13 @@ async function main(): Promise<number> {
   const faults =
     fault_names?.map((name) => findNamed('fault', name, FAULTS)) ??
     FAULTS.filter((fault) => (fault.minutes ?? 0) <= minutes)
-  const possible = faults.filter((fault) => fault.on?.includes(queue) !== false)
-  if (possible.length === 0) throw new Error(`none of these faults is possible with --queue ${queue}`)
+  const possible = faults.filter(
+    (fault) => fault.on?.includes(queue) !== false && (pooler || fault.needs_pooler !== true),
+  )
+  if (possible.length === 0)
+    throw new Error(
+      `none of these faults is possible with --queue ${queue}${pooler ? '' : ' without --pooler'}`,
+    )
   const length_ms = minutes * 60_000
   const schedule = planFaults(possible, seed, length_ms)
   print(
@@ -101,6 +109,7 @@ async function main(): Promise<number> {
       length_ms,
       scenarios_per_s,
       queue,
+      pooler,
       schedule,
       print,
       progress,

@@ -38,6 +38,8 @@ export type RunOptions = {
   length_ms: number
   scenarios_per_s: number
   queue: QueueServer
+  /** Whether the processes reach PostgreSQL through PgBouncer. */
+  pooler: boolean
   schedule: PlannedFault[]
   /** The project's folder or a mutated copy. */
   root: string
@@ -65,6 +67,7 @@ export async function run(options: RunOptions): Promise<Result> {
   const system = await startSystem({
     queue,
     root,
+    pooler: options.pooler,
     random: seeded(options.seed, -4_000_000),
     targets_folder: options.targets_folder,
     onOutputLine(_name, line) {

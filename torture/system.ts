@@ -12,6 +12,7 @@ import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import type { PartName } from '#test/parts.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
+import type { PgBouncer } from '#test/pgbouncer.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import { BUSY_TENANT_ENDPOINTS } from './events/endpoints.ts'
 import type { Follower } from './events/follower.ts'
@@ -19,6 +20,7 @@ import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import { createLauncher, type LauncherOptions, type Member } from './member.ts'
 import { writeTargets, type Targets } from './metrics.ts'
+import { asPooledUser, createPooledUser, startPooler } from './pooler.ts'
 import type { Random } from './random.ts'
 import { createOtherApplication, createTenants, type ProcessorCall } from './tenants.ts'
 
@@ -32,6 +34,8 @@ export type System = {
   /** Connects directly to the database, without the proxy. */
   sql: Sql
   postgres: EmbeddedPostgres
+  /** PgBouncer between the processes and PostgreSQL; null without `--pooler`. */
+  pooler: PgBouncer | null
   /** The servers of the queue; null if the queue is on PostgreSQL. */
   redis: RunningQueueServers | null
   /** The proxies of the processes' connections. Redis has no proxy if it consists of several servers. */
@@ -64,6 +68,8 @@ export type System = {
 
 export type SystemOptions = LauncherOptions & {
   queue: QueueServer
+  /** Whether the processes reach PostgreSQL through PgBouncer. Default: false. */
+  pooler?: boolean
   /** Random numbers for the behavior of the receivers. */
   random: Random
   /** The folder for the metrics addresses, as files of targets for Prometheus. Default: none are written. */
@@ -90,13 +96,15 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     })
     cleanup.defer(() => postgres.stop())
     const redis = await startQueueServers(queue, (stop) => cleanup.defer(stop))
+    const pooler = options.pooler ? await startPooler(postgres.url) : null
+    if (pooler) cleanup.defer(() => pooler.close())
     const wired = async (url: string) => {
       const wire = await startProxy(url)
       cleanup.defer(() => wire.close())
       return wire
     }
     const wires = {
-      postgres: await wired(postgres.url),
+      postgres: await wired(pooler?.through(postgres.url) ?? postgres.url),
       redis: redis && queue === 'redis' ? await wired(redis.url) : null,
     }
 
@@ -122,27 +130,12 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       webhooks_url,
       email_secret,
     })
-    const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready: 'Applied' })
-    await migration.ended
     const sql = connectDatabase(postgres.url, { max: 4, application_name: 'torture' })
     cleanup.defer(() => sql.end({ timeout: 1 }))
+    await prepareDatabase(launch, env, pooler && sql)
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
-    const targets: Targets = new Map()
-    const start = async (name: string, part: PartName, env: Record<string, string>) => {
-      // The same port after each restart, so that Prometheus finds the process again.
-      const metrics_port = await freePort(HOST)
-      targets.set(part, [...(targets.get(part) ?? []), `${HOST}:${metrics_port}`])
-      return await startMember(name, part, { ...env, METRICS_PORT: String(metrics_port) })
-    }
-    await start('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
-    const apis = await Promise.all(
-      ports.api.map((port, index) => start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) })),
-    )
-    const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
-    const workers = await Promise.all(
-      [1, 2].map((index) => start(`worker-${index}`, 'worker', { ...env, ...inside })),
-    )
+    const { apis, workers, targets } = await startMembers(startMember, env, ports)
     if (targets_folder !== undefined) await writeTargets(targets_folder, targets)
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
     const tenants = createTenants(sql, receivers, clientsOf)
@@ -153,6 +146,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       root,
       sql,
       postgres,
+      pooler,
       redis,
       wires: { ...wires, provider: toProvider },
       apis,
@@ -176,6 +170,50 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     await remove()
     throw error
   }
+}
+
+/**
+ * Migrates the database. `pooled`: behind PgBouncer, a connection of the owner, who creates the user of the processes;
+ * `env` then has this user.
+ */
+async function prepareDatabase(
+  launch: ReturnType<typeof createLauncher>['launch'],
+  env: Record<string, string>,
+  pooled: Sql | null,
+): Promise<void> {
+  const migrate = async (ready: string) => {
+    const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready })
+    await migration.ended
+  }
+  await migrate('Applied')
+  if (pooled === null) return
+  await createPooledUser(pooled)
+  await migrate('up to date')
+  env['DATABASE_URL'] = asPooledUser(env['DATABASE_URL']!)
+}
+
+/** Starts the webhooks host, the APIs at these ports, and two workers. */
+async function startMembers(
+  startMember: ReturnType<typeof createLauncher>['startMember'],
+  env: Record<string, string>,
+  ports: { api: number[]; webhooks: number },
+): Promise<Pick<System, 'apis' | 'workers'> & { targets: Targets }> {
+  const targets: Targets = new Map()
+  const start = async (name: string, part: PartName, env: Record<string, string>) => {
+    // The same port after each restart, so that Prometheus finds the process again.
+    const metrics_port = await freePort(HOST)
+    targets.set(part, [...(targets.get(part) ?? []), `${HOST}:${metrics_port}`])
+    return await startMember(name, part, { ...env, METRICS_PORT: String(metrics_port) })
+  }
+  await start('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
+  const apis = await Promise.all(
+    ports.api.map((port, index) => start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) })),
+  )
+  const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
+  const workers = await Promise.all(
+    [1, 2].map((index) => start(`worker-${index}`, 'worker', { ...env, ...inside })),
+  )
+  return { apis, workers, targets }
 }
 
 /** The variables of all processes. */

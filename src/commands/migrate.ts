@@ -1,6 +1,6 @@
 // `npm run migrate`: migrates the database and the tables of the queue in it.
 import { parseArgs } from 'node:util'
-import { loadConfig, usesRedis, type Config } from '#core/config.ts'
+import { loadConfig, queueConfig, usesRedis, type Config } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
 import { planMigrations } from '#core/migrate/plan.ts'
 import { runUntilStopped } from '#core/run.ts'
@@ -35,6 +35,6 @@ async function run(config: Config, { plan }: { plan: boolean }): Promise<void> {
   if (plan) return (await planMigrations(DATABASE_URL).catch(explain)).forEach(print)
   const applied = await migrate(DATABASE_URL, print).catch(explain)
   // Redis needs no migration, and this command may not know its address.
-  if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL }, print)
+  if (!usesRedis(config)) await migrateQueue(queueConfig({ ...config, DATABASE_URL }), print)
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
 }

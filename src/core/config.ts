@@ -11,6 +11,7 @@ import { invalidSecret, readSecretFiles, type SecretFiles } from './config/secre
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './config/variables.ts'
 import { describeIssue } from './describe.ts'
 import { impersonates, defaultSystemAddress } from './mail-address.ts'
+import { parseDatabaseUrl } from './postgres/address.ts'
 import { problemOfAllowedNetwork } from './public-addresses.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
@@ -111,10 +112,19 @@ export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
   return QUEUE === 'redis' || (QUEUE === undefined && (NODE_ENV === 'production' || REDIS_URL !== undefined))
 }
 
-/** The backend of BullMQ. Throws ConfigError if it is not configured. */
+/** The backend of BullMQ. Throws ConfigError if it is not configured, or if PostgreSQL is only reached through PgBouncer. */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
-  const database_url = requireVariable(config, 'DATABASE_URL')
-  return { redis_url: usesRedis(config) ? requireVariable(config, 'REDIS_URL') : null, database_url }
+  const database_url = config.QUEUE_DATABASE_URL ?? requireVariable(config, 'DATABASE_URL')
+  if (usesRedis(config)) return { redis_url: requireVariable(config, 'REDIS_URL'), database_url }
+  if (parseDatabaseUrl(database_url).pgbouncer) {
+    const problem = 'BullMQ on PostgreSQL keeps its sessions, to listen, and PgBouncer shares them'
+    throw new ConfigError(
+      config.QUEUE_DATABASE_URL === undefined
+        ? `QUEUE: ${problem}. Set QUEUE_DATABASE_URL to the address of the same database without PgBouncer, or QUEUE=redis.`
+        : `QUEUE_DATABASE_URL: ${problem}. Name the address of PostgreSQL itself, without pgbouncer=true.`,
+    )
+  }
+  return { redis_url: null, database_url }
 }
 
 /** The text of `.env`; empty if there is no such file. */

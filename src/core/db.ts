@@ -2,7 +2,9 @@
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
-import { isTlsUnsupported, TLS_UNSUPPORTED } from './postgres/tls-refusals.ts'
+import { parseDatabaseUrl, serverNames } from './postgres/address.ts'
+import { isConnectionCode, refusalText, remedyOf } from './postgres/connection-errors.ts'
+import { UnusableServerError } from './postgres/socket.ts'
 
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
 export type Sql = postgres.Sql<Types>
@@ -63,14 +65,7 @@ export function isUnavailable(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'timeout'
   const code = databaseCode(error)
   if (code === undefined) return false
-  return (
-    /^(ECONN|EPIPE|EPROTO|ERR_SSL_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT|CONNECTION_)/.test(
-      code,
-    ) ||
-    /^(08|53|57P0|58)/.test(code) ||
-    isStatementTimeout(error) ||
-    code === '25006'
-  )
+  return isConnectionCode(code) || isStatementTimeout(error)
 }
 
 /** Whether the database server reported the error. */
@@ -86,54 +81,36 @@ export function isStatementTimeout(error: unknown): boolean {
 /** Turns a connection error into a message for the operator. Other errors are returned unchanged. */
 export function databaseError(error: unknown, url: string): unknown {
   const code = databaseCode(error)
-  const { hostname, port, username, pathname } = new URL(url)
-  const [user, name] = [username, pathname.slice(1)].map(decodeURIComponent)
-  const server = `${hostname || 'localhost'}:${port || 5432}`
-  if (code === '3D000')
-    return new ConfigError(
-      `DATABASE_URL: there is no database "${name}" at ${server}. Create it: createdb -h ${hostname || 'localhost'} -p ${port || 5432} -U ${user || 'postgres'} ${name}`,
+  const { servers, user = '', database = '' } = parseDatabaseUrl(url)
+  const at = serverNames({ servers })
+  const refuse = (text: string) => new ConfigError(`DATABASE_URL: ${text}`)
+  if (code === '3D000') {
+    const [hosts, ports] = [servers.map(({ host }) => host).join(), servers.map(({ port }) => port).join()]
+    return refuse(
+      `there is no database "${database}" at ${at}. Create it: createdb -h ${hosts} -p ${ports} -U ${user || 'postgres'} ${database}`,
     )
-  if (isAuthenticationError(code))
-    return new ConfigError(
-      `DATABASE_URL: the PostgreSQL at ${server} refuses the user "${user}" or the password: ${(error as Error).message}.`,
+  }
+  if (error instanceof postgres.PostgresError && code?.startsWith('28') === true)
+    return refuse(
+      `the PostgreSQL at ${at} refuses the user "${user}" or the password: ${error.message}.${remedyOf(error)}`,
     )
   if (error instanceof postgres.PostgresError && isUnavailable(error))
-    return new ConfigError(
-      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${serverErrorText(error)}`,
-    )
-  if (isTlsUnsupported(error))
-    return new ConfigError(
-      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${TLS_UNSUPPORTED}. Turn TLS on there, or remove sslmode from the address.`,
-    )
+    return refuse(`the PostgreSQL at ${at} refuses the connection: ${refusalText(error)}`)
+  if (error instanceof UnusableServerError && servers.length > 1)
+    return refuse(`no PostgreSQL can be used: ${error.message}.`)
+  if (error instanceof UnusableServerError && error.code === 'CONNECT_TLS')
+    return refuse(`the PostgreSQL at ${at} refuses the connection: ${error.message}.`)
+  if (error instanceof UnusableServerError)
+    return refuse(`the PostgreSQL at ${at} cannot be used: ${error.message}.`)
   if (isUnavailable(error))
-    return new ConfigError(
-      `DATABASE_URL: no PostgreSQL answers at ${server} (${code}). Start it, or correct the address.`,
-    )
+    return refuse(`no PostgreSQL answers at ${at} (${code}). Start it, or correct the address.`)
   return error
 }
 
 /** The reason why the database is unavailable, for `/readyz`; the server's own message if it answered. */
 export function unavailability(error: unknown): string {
   if (error instanceof ConfigError) return error.message
-  if (error instanceof postgres.PostgresError) return `the database refuses: ${serverErrorText(error)}`
-  return isTlsUnsupported(error)
-    ? `the database refuses: ${TLS_UNSUPPORTED}.`
-    : 'the database does not answer'
-}
-
-/** Remedies by SQLSTATE. */
-const REMEDIES: Record<string, string> = {
-  '08P01':
-    'If this is PgBouncer, connect to PostgreSQL directly: Sluice needs the parameters that PgBouncer refuses.',
-  '53300': 'Raise max_connections there, or lower DATABASE_POOL here.',
-}
-
-function serverErrorText({ message, code }: postgres.PostgresError): string {
-  const remedy = REMEDIES[code]
-  return `${message} (${code}).${remedy === undefined ? '' : ` ${remedy}`}`
-}
-
-/** Whether the server refused the authentication; its message names the reason, e.g. missing encryption. */
-function isAuthenticationError(code: string | undefined): boolean {
-  return code?.startsWith('28') === true
+  if (error instanceof postgres.PostgresError) return `the database refuses: ${refusalText(error)}`
+  if (error instanceof UnusableServerError) return `the database cannot be used: ${error.message}.`
+  return 'the database does not answer'
 }

@@ -6,6 +6,8 @@ import { databaseCode, type Sql } from './db.ts'
 import { migrationNames, readMigrations, readRoles, type Migration } from './migrate/files.ts'
 import { applyMigration, runInTransaction } from './migrate/steps.ts'
 import { blockersOf, retryWhileLocked, TRIES, type Blocker, type LockObserver } from './migrate/tries.ts'
+import { createTarget, driverOptions } from './postgres/servers.ts'
+import { writeUserSettings } from './postgres/settings.ts'
 
 /**
  * Due jobs are found in an index that begins with their priority. PostgreSQL 18 can skip that column; older versions
@@ -40,11 +42,13 @@ export async function migrate(
   report: (text: string) => void = () => {},
   tries = TRIES,
 ): Promise<string[]> {
+  const options = driverOptions(createTarget(database_url))
   const open = () =>
-    postgres(database_url, {
+    postgres({
+      ...options,
       max: 1,
       fetch_types: false,
-      connection: { application_name: 'sluice-migrate' },
+      connection: { ...options.connection, application_name: 'sluice-migrate' },
       onnotice({ severity, message }) {
         if (severity === 'WARNING') report(message ?? '')
       },
@@ -104,6 +108,7 @@ async function applyAll(
     }
     await assertExclusive()
     await runInTransaction(sql, { name: 'roles.sql', text: await readRoles(), locks: [] }, observer)
+    await sql.begin(writeUserSettings)
   } catch (error) {
     if (!(error instanceof ConfigError) || newly_applied.length === 0) throw error
     throw new ConfigError(`Applied ${newly_applied.join(', ')}. ${error.message}`)

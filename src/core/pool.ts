@@ -3,13 +3,16 @@ import { requireVariable, type Config } from './config.ts'
 import type { Sql } from './db.ts'
 import type { Log } from './log.ts'
 import { reportPool } from './metrics/pools.ts'
+import { isReadOnlyServer } from './postgres/connection-errors.ts'
 import { countConnections, measureWaits } from './postgres/connection-waits.ts'
-import { openDriver, type DriverOptions } from './postgres/driver.ts'
+import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
 import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
 import { endReplacedPool } from './postgres/lost-connections.ts'
 import { dropHoles } from './postgres/row-holes.ts'
+import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
 import { debounceReplace } from './postgres/stuck-writes.ts'
+import { limitStatement } from './postgres/statement-limits.ts'
 import { trackStatement, createTraffic } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
@@ -34,7 +37,8 @@ const pending = new WeakMap<Sql, () => number>()
  * statements. A replaced pool finishes its running statements before it closes.
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
-  const { max_statements = MAX_POOL_STATEMENTS, pool_name, max } = options
+  const { max_statements = MAX_POOL_STATEMENTS, pool_name, max, statement_timeout_ms } = options
+  const target = createTarget(url)
   const closing = debounceReplace(() => replace())
   let pool = open()
   let traffic = createTraffic()
@@ -44,7 +48,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     pool_name === undefined ? () => {} : reportPool(pool_name, () => countConnections(traffic, max))
 
   function open(): Sql {
-    const opened: Sql = openDriver(url, options, () => {
+    const opened: Sql = openDriver(target, options, () => {
       if (opened === pool && !ended) closing.closed()
     })
     return opened
@@ -53,7 +57,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   function replace(drain_timeout_s = DRAIN_TIMEOUT_S): void {
     closing.cancel()
     if (ended) return
-    endReplacedPool(pool, drain_timeout_s)
+    endReplacedPool(pool, drain_timeout_s, target.open_limit_ms + AUTHENTICATION_LIMIT_MS)
     pool = open()
     traffic = createTraffic()
   }
@@ -61,7 +65,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   function sendPings(): void {
     for (let count = countPings(traffic, max); count > 0; count--) {
       const ping = pool`select 1`
-      trackStatement(ping, traffic, PING_INTERVAL_MS, dropHoles)
+      trackStatement(ping, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
       ping.catch(() => {})
     }
   }
@@ -72,6 +76,20 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   }
 
   const timers = [setInterval(sendPings, PING_INTERVAL_MS).unref(), setInterval(check, CHECK_MS).unref()]
+
+  function track(statement: PromiseLike<unknown>): void {
+    trackStatement(statement, traffic, ANSWER_LIMIT_MS, {
+      onRows: dropHoles,
+      onError(error) {
+        // The server has become a standby, and its connections stay open: another host may be the primary.
+        if (isReadOnlyServer(error) && target.address.servers.length > 1 && !ended) closing.closed()
+      },
+      onSend: () => waits?.statement(statement, traffic, max),
+    })
+    // PgBouncer does not let a session have its own timeout.
+    if (statement_timeout_ms !== undefined && target.address.pgbouncer)
+      limitStatement(statement, statement_timeout_ms)
+  }
 
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
@@ -84,16 +102,13 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const proxy = new Proxy(pool, {
     apply(_target, _this, args: unknown[]) {
       const result: unknown = Reflect.apply(pool, undefined, args)
-      if (result instanceof Promise) {
-        trackStatement(result, traffic, ANSWER_LIMIT_MS, dropHoles, () =>
-          waits?.statement(result, traffic, max),
-        )
-      }
+      if (result instanceof Promise) track(result)
       return result
     },
     get(_target, name) {
       if (name === 'end') return end
-      if (name === 'begin' && waits !== undefined) return waits.transaction(Reflect.get(pool, name) as never, traffic)
+      if (name === 'begin' && waits !== undefined)
+        return waits.transaction(Reflect.get(pool, name) as never, traffic)
       return Reflect.get(pool, name)
     },
   })

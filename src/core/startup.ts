@@ -7,6 +7,8 @@ import { METRICS_PORTS } from './config/variables.ts'
 import { connectDatabase } from './pool.ts'
 import { databaseCode, databaseError, isUnavailable } from './db.ts'
 import { migrationProblem } from './migrate.ts'
+import { parseDatabaseUrl } from './postgres/address.ts'
+import { settingsProblem } from './postgres/settings.ts'
 
 /** The listening address of a process, and the variables that set it. */
 export type ListenAddress = {
@@ -110,7 +112,8 @@ export async function listenAt(
 }
 
 /**
- * Throws if the database cannot be used: it is missing, refuses the password, or is not migrated for this version. A
+ * Throws if the database cannot be used: it is missing, refuses the password, has a certificate that is not trusted, is
+ * not migrated for this version, or, behind PgBouncer, the user lacks settings. A
  * database that does not answer may still be starting: in this case a warning is logged, and the process is not ready
  * until the database answers.
  */
@@ -120,9 +123,12 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
   try {
     const problem = await migrationProblem(sql, { allow_newer: config.ALLOW_NEWER_DATABASE })
     if (problem !== undefined) throw new ConfigError(problem)
+    const settings_problem = parseDatabaseUrl(url).pgbouncer ? await settingsProblem(sql) : undefined
+    if (settings_problem !== undefined) throw new ConfigError(settings_problem)
   } catch (error) {
     const explained = databaseError(error, url)
-    if (!isUnavailable(error) || !(explained instanceof ConfigError)) throw explained
+    const is_final = !isUnavailable(error) || databaseCode(error) === 'CONNECT_CERTIFICATE'
+    if (is_final || !(explained instanceof ConfigError)) throw explained
     log.warn(`${explained.message} The connection is retried until PostgreSQL answers.`)
   } finally {
     await sql.end({ timeout: 1 })

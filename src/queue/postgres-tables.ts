@@ -8,6 +8,7 @@ import {
 import { Client } from 'pg'
 import { QUEUES } from '#core/config/queues.ts'
 import { blockersOf, retryWhileLocked, TRIES, type Blocker, type Tries } from '#core/migrate/tries.ts'
+import { clientOptions } from './postgres-stream.ts'
 import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
 
@@ -21,10 +22,7 @@ export async function migrateBullTables(
   report: (text: string) => void = () => {},
   tries: Tries = TRIES,
 ): Promise<void> {
-  const [client, observer] = [0, 1].map(() => new Client({ connectionString: database_url })) as [
-    Client,
-    Client,
-  ]
+  const [client, observer] = [0, 1].map(() => new Client(clientOptions(database_url))) as [Client, Client]
   await Promise.all([client.connect(), observer.connect()])
   try {
     const session = await client.query<{ pid: number }>('select pg_backend_pid() as pid')

@@ -2,11 +2,11 @@
 import { PostgresConnection, PostgresQueueBackend, Queue, createPostgresBackend } from 'bullmq'
 import { Client } from 'pg'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Socket } from 'node:net'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
 import { withTimeout } from '#core/timeout.ts'
 import { wakeupOptions, close_limit_ms, defaultSchema, ping_interval_ms } from './settings.ts'
+import { clientOptions, DatabaseStream } from './postgres-stream.ts'
 import { createWorker } from './worker.ts'
 
 export type PostgresAddress = { database_url: string; schema?: string }
@@ -127,32 +127,35 @@ function poolOptions(
   more: { max?: number; query_timeout?: number },
 ) {
   return {
-    connectionString: database_url,
+    ...sockets.track(clientOptions(database_url)),
     schema,
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
-    stream: sockets.open,
     // Wake-ups may be lost, so commits do not wait for the disk: this triples the throughput.
     options: '-c synchronous_commit=off',
     ...more,
   }
 }
 
-type Sockets = { open: () => Socket; destroy: () => void }
+type ClientOptions = ReturnType<typeof clientOptions>
+type Sockets = { track: (options: ClientOptions) => ClientOptions; destroy: () => void }
 
 /**
  * The sockets of database clients. Ending a client waits for the server, so the socket of a silent server is
  * destroyed.
  */
 function createSockets(): Sockets {
-  const sockets = new Set<Socket>()
+  const sockets = new Set<DatabaseStream>()
   return {
-    open() {
-      const socket = new Socket()
-      sockets.add(socket)
-      socket.once('close', () => sockets.delete(socket))
-      return socket
-    },
+    track: (options) => ({
+      ...options,
+      stream() {
+        const socket = options.stream()
+        sockets.add(socket)
+        socket.once('close', () => sockets.delete(socket))
+        return socket
+      },
+    }),
     destroy() {
       for (const socket of sockets) socket.destroy()
     },
@@ -229,11 +232,10 @@ function listen(
   /** Listens until the connection fails or the listener is closed. */
   async function listenOnce(): Promise<void> {
     const client = new Client({
-      connectionString: address.database_url,
+      ...sockets.track(clientOptions(address.database_url)),
       connectionTimeoutMillis: 2_000,
       query_timeout: 2_000,
       keepAlive: true,
-      stream: sockets.open,
     })
     const broken = new AbortController()
     const interrupted = AbortSignal.any([stopping.signal, broken.signal])

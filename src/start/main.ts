@@ -2,7 +2,7 @@
 // configured.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { ConfigError, loadConfig, type Config } from '#core/config.ts'
+import { ConfigError, loadConfig, queueConfig, type Config } from '#core/config.ts'
 import { requiredVariables } from '#core/config/readers.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
@@ -189,7 +189,8 @@ async function migrateAll(config: Config, database_url: string, log: Log): Promi
   })
   if (config.REDIS_URL !== undefined && config.QUEUE !== 'postgres') return
   const { migrateQueue } = await import('#queue/queue.ts')
-  await migrateQueue({ redis_url: null, database_url }, (text) => log.info(text))
+  const queue = queueConfig({ ...config, DATABASE_URL: database_url, QUEUE: 'postgres' })
+  await migrateQueue(queue, (text) => log.info(text))
 }
 
 function warnOfStripeSecret({ log, notes }: Start, provided: Config, { emulators }: PartAddresses): void {

@@ -89,6 +89,7 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
   return {
     ...emptyIfUnset({
       DATABASE_URL: config.DATABASE_URL,
+      QUEUE_DATABASE_URL: config.QUEUE_DATABASE_URL,
       REDIS_URL: config.REDIS_URL,
       ENCRYPTION_KEY: config.ENCRYPTION_KEY,
       ADDRESS_KEY: config.ADDRESS_KEY,

@@ -38,7 +38,7 @@ export async function attempt(
       if (decision.kind !== 'continue' || settlement.outcome === 'fenced') return settlement
       next = decision.next
     } catch (error) {
-      // Without the database nothing can be settled: the lease expires, and another worker claims the job.
+      // Without the database nothing can be decided: the caller gives the job back.
       if (has_failed || isUnavailable(error) || error instanceof NotStarted) throw error
       has_failed = true
       context.log.error({ err: error, ...factsOf(job) }, 'the handler of a job threw an error')

@@ -1,6 +1,6 @@
 // Permits for the provider calls of attempts. No call starts more than one second after a pause was committed.
 import { createBatcher } from '#core/batch.ts'
-import type { Sql } from '#core/db.ts'
+import { isUnavailable, type Sql } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findStartable } from '#domain/jobs/claimable.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
@@ -21,14 +21,14 @@ const ANSWER_GRACE_MS = 50
 
 export type CallPermits = {
   /**
-   * Runs an attempt with a permit for its calls. If the permit does not allow a call, the attempt ends with the result
-   * of `notStarted`. `unsent`: whether the attempt has sent no call.
+   * Runs an attempt with a permit for its calls. If the permit does not allow a call, or if the database is unavailable,
+   * the attempt ends with the result of `undecided`. `unsent`: whether the attempt has sent no call.
    */
   run<T>(
     claimed: JobClaim,
     signal: AbortSignal,
     attempt: () => Promise<T>,
-    notStarted: (reason: string, unsent: boolean) => Promise<T>,
+    undecided: (error: Error, unsent: boolean) => Promise<T>,
   ): Promise<T>
 }
 
@@ -49,7 +49,7 @@ export function createCallPermits(
   void findStartable(urgent_sql, []).catch(() => {})
 
   return {
-    async run({ job, requested_at }, signal, attempt, notStarted) {
+    async run({ job, requested_at }, signal, attempt, undecided) {
       const calls = { requested_at, answered_at: -Infinity, sent: false }
       const { call } = handlerOf(job.name).definition
       let callEnded = () => {}
@@ -75,8 +75,9 @@ export function createCallPermits(
       try {
         return await permits.run(permit, attempt)
       } catch (error) {
-        if (!(error instanceof NotStarted)) throw error
-        return await notStarted(error.message, !calls.sent)
+        if (error instanceof NotStarted || (error instanceof Error && isUnavailable(error)))
+          return await undecided(error, !calls.sent)
+        throw error
       } finally {
         callEnded()
       }

@@ -27,7 +27,7 @@ export type Decision = AttemptResult &
     | { kind: 'rotate'; reason: string; parked?: boolean }
     | { kind: 'unknown'; reason: string; within_ms?: number; absent?: boolean }
     | { kind: 'park'; reason: string; code?: string; delay_ms?: number }
-    | { kind: 'give_back'; reason: string }
+    | { kind: 'give_back'; reason: string; delay_ms: number }
     | { kind: 'discard'; reason: string }
     | { kind: 'continue'; next: () => Promise<Decision> }
   )
@@ -104,13 +104,14 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Ends the attempt, so that the job is claimed again. `unsent: false`: this attempt may have sent a call that took
- * effect.
+ * Ends the attempt, so that the job is claimed again, after `delay_ms`. The attempt does not count. `unsent: false`: this
+ * attempt may have sent a call that took effect.
  */
-export const giveBack = (reason: string, { unsent = true } = {}): Decision => ({
+export const giveBack = (reason: string, { unsent = true, delay_ms = 0 } = {}): Decision => ({
   kind: 'give_back',
   reason,
   unsent,
+  delay_ms,
 })
 
 /** Ends a job that no attempt could finish. Only for jobs without a provider call, whose effect is never unknown. */
@@ -233,7 +234,12 @@ export function settlementOf(
       return { ...settlement, state, outcome: 'parked', error: { code, message: reason }, delay_ms }
     }
     case 'give_back':
-      return { ...settlement, outcome: settlement.unsent ? 'returned' : 'ambiguous', failing: null }
+      return {
+        ...settlement,
+        outcome: settlement.unsent ? 'returned' : 'ambiguous',
+        delay_ms: decision.delay_ms,
+        failing: null,
+      }
     case 'discard':
       return { ...settlement, state: 'discarded', outcome: 'discarded' }
     case 'continue':

@@ -1,7 +1,7 @@
 // Performs jobs: claims a job under a lease, runs its handler, settles its decision behind the fence, and publishes
 // the state to waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Sql } from '#core/db.ts'
+import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
@@ -120,6 +120,10 @@ export function createPerformer(
   }
 }
 
+/** The delay before the next attempt after an error of the database, and between attempts to give the job back. */
+const UNAVAILABLE_DELAY_MS = 500
+const UNAVAILABLE_RETRY_MS = 250
+
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
 /** Makes an attempt at a leased job. Never rejects. */
@@ -136,9 +140,15 @@ async function runClaimed(
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
   await context.job_log.of(job, async () => {
     try {
-      const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (reason, unsent) =>
+      const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (error, unsent) =>
         // `unsent` is false if an earlier call of this attempt may have had an effect that is not written.
-        settle(giveBack(reason, { unsent })),
+        isUnavailable(error)
+          ? giveBackWhenPossible(
+              settle,
+              giveBack(error.message, { unsent, delay_ms: UNAVAILABLE_DELAY_MS }),
+              signal,
+            )
+          : settle(giveBack(error.message, { unsent })),
       )
       reportEnd(context, queue, job, { settlement, run_ms: performance.now() - claimed_at })
     } catch (error) {
@@ -148,6 +158,25 @@ async function runClaimed(
       )
     }
   })
+}
+
+/**
+ * Gives a job back after an error of the database, so that the error does not count as an attempt. Tries until the
+ * lease is lost; then rejects with the last error.
+ */
+async function giveBackWhenPossible(
+  settle: (decision: Decision) => Promise<Settlement>,
+  decision: Decision,
+  signal: AbortSignal,
+): Promise<Settlement> {
+  for (;;) {
+    try {
+      return await settle(decision)
+    } catch (error) {
+      if (!isUnavailable(error) || signal.aborted) throw error
+      await sleep(UNAVAILABLE_RETRY_MS)
+    }
+  }
 }
 
 /** Writes a decision behind the fence. If the lease was lost, the outcome of the returned settlement is `fenced`. */

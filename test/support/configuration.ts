@@ -11,7 +11,15 @@ const PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'] as const satisfies 
 const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]])[] = [
   [
     'Database and queue',
-    ['DATABASE_URL', 'DATABASE_POOL', 'ALLOW_NEWER_DATABASE', 'REDIS_URL', 'QUEUE', 'QUEUES'],
+    [
+      'DATABASE_URL',
+      'DATABASE_POOL',
+      'ALLOW_NEWER_DATABASE',
+      'REDIS_URL',
+      'QUEUE',
+      'QUEUE_DATABASE_URL',
+      'QUEUES',
+    ],
   ],
   ['Secrets', ['ENCRYPTION_KEY', 'ADDRESS_KEY']],
   ['Payments: Stripe', ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_API_BASE']],

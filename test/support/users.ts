@@ -16,6 +16,15 @@ export async function createUsers(sql: postgres.Sql): Promise<void> {
     await sql.unsafe(`create role ${PREFIX}${role} login password '${PASSWORD}' in role sluice_${role}`)
 }
 
+/** The passwords of the users of the processes and of the user in the URL, by name. */
+export function passwordsOf(database_url: string): Record<string, string> {
+  const { username, password } = new URL(database_url)
+  return {
+    ...Object.fromEntries(ROLES.map((role) => [`${PREFIX}${role}`, PASSWORD])),
+    [username]: decodeURIComponent(password),
+  }
+}
+
 /** The URL of the same database with the user of this process. */
 export function urlAs(role: ProcessRole, database_url: string): string {
   const url = new URL(database_url)

@@ -16,6 +16,8 @@ export type Fault = {
   about: string
   /** The queue servers on which the fault is possible. Default: all. */
   on?: readonly QueueServer[]
+  /** Whether the fault is possible only with `--pooler`. */
+  needs_pooler?: true
   /** Estimated duration with the recovery, for the schedule. */
   duration_ms: number
   /**

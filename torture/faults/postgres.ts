@@ -32,6 +32,20 @@ export const POSTGRES_FAULTS: Fault[] = [
   },
   {
     ...usual,
+    name: 'kill-pooler',
+    about: 'kill -9 of PgBouncer, twice (with --pooler)',
+    needs_pooler: true,
+    async inflict({ pooler }, random) {
+      for (let times = 0; times < 2; times++) {
+        await pooler!.kill()
+        await sleep(random.between(0, 1500))
+        await pooler!.start()
+        await sleep(random.between(0, 1000))
+      }
+    },
+  },
+  {
+    ...usual,
     name: 'end-backends',
     about: 'the sessions of our processes are ended repeatedly',
     async inflict({ sql }, random) {

@@ -1,8 +1,8 @@
 // Every variable of Sluice: its schema, an example, its purpose and the processes that read it.
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { parseRedisUrl } from '../redis-url.ts'
 import { DASHBOARD_VARIABLES } from './dashboard.ts'
+import { DATABASE_VARIABLES } from './database.ts'
 import { DEVELOPMENT_VARIABLES } from './development.ts'
 import { EVENT_VARIABLES } from './events.ts'
 import { LIMIT_VARIABLES } from './limits.ts'
@@ -30,50 +30,7 @@ const seconds = (default_value: number) =>
 
 /** In the order of `--help`. */
 export const VARIABLES = {
-  DATABASE_URL: [
-    z
-      .string()
-      .refine((text) => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text), {
-        error: 'must be postgres://user:password@host:port/database',
-      })
-      .optional()
-      .register(SECRETS, { is_reread: false }),
-    'postgres://sluice:secret@127.0.0.1:5432/sluice',
-    'PostgreSQL, 18 or newer. Without it, `npm start` runs an embedded one, which commands in the same folder use; all other processes need it',
-    ALL_PROCESSES,
-    SERVICES,
-  ],
-  DATABASE_POOL: [
-    count(10, 500),
-    '10',
-    'maximum number of connections of each process to PostgreSQL; the API reserves a quarter of them, at least two, for lists',
-    SERVICES,
-  ],
-  ALLOW_NEWER_DATABASE: [
-    z.stringbool().default(false),
-    'true',
-    'start even if a newer version has migrated the database, as in a rollback',
-    SERVICES,
-  ],
-  REDIS_URL: [
-    z
-      .string()
-      .refine((text) => parseRedisUrl(text) !== undefined, {
-        error:
-          'must be redis://host:port, redis+sentinel://host:port,.../primary or redis+cluster://host:port,...',
-      })
-      .optional()
-      .register(SECRETS, { is_reread: false }),
-    'redis://127.0.0.1:6379',
-    'Redis or Valkey, with `maxmemory-policy noeviction`: `redis://host:port`, `redis+sentinel://host:port,.../primary` or `redis+cluster://host:port,...`; `rediss` for TLS, `user:password@` before the host. Without it, `npm start` runs one that is on the PATH',
-    [...SERVICES, 'migrate'],
-  ],
-  QUEUE: [
-    z.enum(['redis', 'postgres']).optional(),
-    'redis',
-    'where BullMQ stores its queues: `redis` or `postgres`. Unset: Redis if `REDIS_URL` is set, and always in production',
-    [...SERVICES, 'migrate'],
-  ],
+  ...DATABASE_VARIABLES,
   ENCRYPTION_KEY: [
     z
       .string()

@@ -2,6 +2,7 @@
 import postgres from 'postgres'
 import { databaseCode } from '../db.ts'
 import { findPending } from '../migrate.ts'
+import { createTarget, driverOptions } from '../postgres/servers.ts'
 import { LOCK_MODES, readMigrations, type Migration, type TableLock } from './files.ts'
 import { TRIES } from './tries.ts'
 
@@ -12,7 +13,12 @@ type TableSize = { rows: number; bytes: number }
 
 /** The lines of the plan. Errors: those of the connection; ConfigError if an applied migration was changed. */
 export async function planMigrations(database_url: string): Promise<string[]> {
-  const sql = postgres(database_url, { max: 1, fetch_types: false, onnotice: () => {} })
+  const sql = postgres({
+    ...driverOptions(createTarget(database_url)),
+    max: 1,
+    fetch_types: false,
+    onnotice: () => {},
+  })
   try {
     const pending = await findPending(sql).catch(async (error: unknown) => {
       if (databaseCode(error) !== '42P01') throw error

@@ -1,18 +1,22 @@
-// Opens postgres.js with the types and planner settings that the code relies on.
+// Opens postgres.js with the types and session settings that the code relies on.
 import postgres from 'postgres'
 import type { Sql } from '../db.ts'
 import { isoFromPostgres } from '../time.ts'
 import { ARRAY_TYPES } from './array-types.ts'
+import { driverOptions, type DatabaseTarget } from './servers.ts'
+import { SESSION_SETTINGS } from './settings.ts'
 
 export type DriverOptions = {
   max: number
   application_name: string
+  /** Default: 12,000. */
   statement_timeout_ms?: number
   /** Reads and writes timestamps as `Date`, which loses microseconds: for libraries that expect `Date`. */
   dates?: boolean
 }
 
-const STATEMENT_TIMEOUT_MS = 12_000
+/** The connect timeout of postgres.js: from the open socket to the end of the authentication. */
+export const AUTHENTICATION_LIMIT_MS = 5_000
 
 const ISO_TIMESTAMPS: postgres.PostgresType = {
   to: 1184,
@@ -28,27 +32,26 @@ const DATE_TIMESTAMPS: postgres.PostgresType = {
 }
 
 /** `onclose` is called for each connection that closes. */
-export function openDriver(url: string, options: DriverOptions, onclose: () => void): Sql {
-  return postgres(url, {
+export function openDriver(target: DatabaseTarget, options: DriverOptions, onclose: () => void): Sql {
+  const { pgbouncer, settings } = target.address
+  const { statement_timeout_ms } = options
+  return postgres({
+    ...driverOptions(target),
     max: options.max,
     idle_timeout: 0,
     max_lifetime: null,
-    connect_timeout: 5,
+    connect_timeout: AUTHENTICATION_LIMIT_MS / 1000,
     backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 1),
     connection: {
       application_name: options.application_name,
       TimeZone: 'UTC',
       DateStyle: 'ISO',
-      statement_timeout: options.statement_timeout_ms ?? STATEMENT_TIMEOUT_MS,
-      // Every statement reads by key or along an index, and these settings force such plans. Otherwise a plan that
-      // was made while a table was empty would stay with the prepared statement and scan the full table later.
-      plan_cache_mode: 'force_generic_plan',
-      enable_seqscan: 'off',
-      enable_hashjoin: 'off',
-      enable_mergejoin: 'off',
-      random_page_cost: 0.1,
-      seq_page_cost: 0.1,
-      jit: 'off',
+      // PgBouncer refuses other settings. There, they are settings of the user: see `settings.ts`.
+      ...(!pgbouncer && {
+        ...SESSION_SETTINGS,
+        statement_timeout: statement_timeout_ms ?? Number(SESSION_SETTINGS.statement_timeout),
+      }),
+      ...settings,
     },
     fetch_types: false,
     types: {

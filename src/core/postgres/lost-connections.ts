@@ -7,19 +7,26 @@ import type { Sql } from '../db.ts'
 
 /** After this time the connections of a pool are open or have failed. */
 const END_DELAY_MS = 1_000
-/** After this time the last attempts of an ended pool are over: the driver's maximum backoff and connect timeout. */
-const CLOSE_DELAY_MS = 6_500
+/** The driver's maximum backoff, and some time for timers that are late. */
+const BACKOFF_MS = 1_500
 
 /** The driver's types lack this method. */
 type ClosablePool = Sql & { close(): Promise<void> }
 
-/** Ends a replaced pool. Its statements have `drain_timeout_s` seconds to finish; then they are rejected. */
-export function endReplacedPool(pool: Sql, drain_timeout_s: number): void {
-  setTimeout(() => void endAndClose(pool, drain_timeout_s).catch(() => {}), END_DELAY_MS).unref()
+/**
+ * Ends a replaced pool. Its statements have `drain_timeout_s` seconds to finish; then they are rejected.
+ * `connect_limit_ms`: the time limit of an attempt to connect.
+ */
+export function endReplacedPool(pool: Sql, drain_timeout_s: number, connect_limit_ms: number): void {
+  setTimeout(
+    () => void endAndClose(pool, drain_timeout_s, connect_limit_ms).catch(() => {}),
+    END_DELAY_MS,
+  ).unref()
 }
 
-async function endAndClose(pool: Sql, drain_timeout_s: number): Promise<void> {
+async function endAndClose(pool: Sql, drain_timeout_s: number, connect_limit_ms: number): Promise<void> {
   await pool.end({ timeout: drain_timeout_s })
-  await sleep(CLOSE_DELAY_MS, undefined, { ref: false })
+  // After this time the last attempts of the pool are over.
+  await sleep(BACKOFF_MS + connect_limit_ms, undefined, { ref: false })
   await (pool as ClosablePool).close()
 }

@@ -18,18 +18,24 @@ export function createTraffic(): Traffic {
   return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, transactions: 0 }
 }
 
-/** Tracks a statement that is not sent yet. `onSend` is called before it is sent; `onRows` gets its rows before the caller. */
+/**
+ * Tracks a statement that is not sent yet. `onSend` is called before it is sent; `onRows` gets its rows before the
+ * caller, and `onError` its error.
+ */
 export function trackStatement(
   query: PromiseLike<unknown>,
   traffic: Traffic,
   limit_ms: number,
-  onRows: (rows: unknown) => void,
-  onSend?: () => void,
+  {
+    onRows,
+    onError = () => {},
+    onSend = () => {},
+  }: { onRows: (rows: unknown) => void; onError?: (error: unknown) => void; onSend?: () => void },
 ): void {
   const then = query.then.bind(query)
   // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a statement when `then` is called, so its time begins there
   query.then = (...callbacks) => {
-    onSend?.()
+    onSend()
     traffic.pending.set(query, { limit_ms, checks: 0 })
     traffic.sent += 1
     traffic.peak = Math.max(traffic.peak, traffic.pending.size)
@@ -37,10 +43,16 @@ export function trackStatement(
       traffic.pending.delete(query)
       traffic.checks_without_answer = 0
     }
-    then((rows) => {
-      answered()
-      onRows(rows)
-    }, answered)
+    then(
+      (rows) => {
+        answered()
+        onRows(rows)
+      },
+      (error) => {
+        answered()
+        onError(error)
+      },
+    )
     return then(...callbacks)
   }
 }

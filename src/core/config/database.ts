@@ -1,0 +1,63 @@
+// The variables of the database and of the queue's server.
+import { z } from 'zod'
+import { databaseUrlProblem } from '../postgres/address.ts'
+import { parseRedisUrl } from '../redis-url.ts'
+import { count, SECRETS, type VariableRow } from './row.ts'
+
+const SERVICES = ['api', 'webhooks', 'worker'] as const
+
+const databaseUrl = z
+  .string()
+  .superRefine((text, context) => {
+    const problem = databaseUrlProblem(text)
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
+  })
+  .optional()
+  .register(SECRETS, { is_reread: false })
+
+export const DATABASE_VARIABLES = {
+  DATABASE_URL: [
+    databaseUrl,
+    'postgres://sluice:secret@127.0.0.1:5432/sluice',
+    'PostgreSQL, 18 or newer: several hosts, TLS and PgBouncer are in the guide Databases. Without it, `npm start` runs an embedded one, which commands in the same folder use; all other processes need it',
+    [...SERVICES, 'migrate', 'commands'],
+    SERVICES,
+  ],
+  DATABASE_POOL: [
+    count(10, 500),
+    '10',
+    'maximum number of connections of each process to PostgreSQL; the API reserves a quarter of them, at least two, for lists',
+    SERVICES,
+  ],
+  ALLOW_NEWER_DATABASE: [
+    z.stringbool().default(false),
+    'true',
+    'start even if a newer version has migrated the database, as in a rollback',
+    SERVICES,
+  ],
+  REDIS_URL: [
+    z
+      .string()
+      .refine((text) => parseRedisUrl(text) !== undefined, {
+        error:
+          'must be redis://host:port, redis+sentinel://host:port,.../primary or redis+cluster://host:port,...',
+      })
+      .optional()
+      .register(SECRETS, { is_reread: false }),
+    'redis://127.0.0.1:6379',
+    'Redis or Valkey, with `maxmemory-policy noeviction`: `redis://host:port`, `redis+sentinel://host:port,.../primary` or `redis+cluster://host:port,...`; `rediss` for TLS, `user:password@` before the host. Without it, `npm start` runs one that is on the PATH',
+    [...SERVICES, 'migrate'],
+  ],
+  QUEUE: [
+    z.enum(['redis', 'postgres']).optional(),
+    'redis',
+    'where BullMQ stores its queues: `redis` or `postgres`. Unset: Redis if `REDIS_URL` is set, and always in production',
+    [...SERVICES, 'migrate'],
+  ],
+  QUEUE_DATABASE_URL: [
+    databaseUrl,
+    'postgres://sluice:secret@127.0.0.1:5432/sluice',
+    'with `QUEUE=postgres` behind PgBouncer: the same database without PgBouncer, because BullMQ keeps its sessions. Default: `DATABASE_URL`',
+    [...SERVICES, 'migrate'],
+  ],
+} as const satisfies Record<string, VariableRow>

@@ -1,0 +1,71 @@
+// The settings of every session. A direct connection sends them when it starts. PgBouncer refuses them there, so
+// `npm run migrate` also makes them settings of the processes' users in this database.
+import type postgres from 'postgres'
+import type { Sql } from '../db.ts'
+
+/** In the units and spelling of `pg_settings.setting`. */
+export const SESSION_SETTINGS = {
+  statement_timeout: '12000',
+  // Every statement reads by key or along an index, and these settings force such plans. Otherwise a plan that was made
+  // while a table was empty would stay with the prepared statement and scan the full table later.
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  random_page_cost: '0.1',
+  seq_page_cost: '0.1',
+  jit: 'off',
+} as const
+
+const NAMES = Object.keys(SESSION_SETTINGS) as (keyof typeof SESSION_SETTINGS)[]
+/** Their members are the users of processes. People and reports, who use `sluice_reader`, keep their own settings. */
+const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard']
+
+/**
+ * Writes the settings for each login user that inherits the rights of a process: settings of a group role are not
+ * inherited. Users that the current user may not alter are skipped: only processes behind PgBouncer need the settings,
+ * and they check them at their start.
+ */
+export async function writeUserSettings(tx: postgres.TransactionSql): Promise<void> {
+  const users = await tx<{ name: string; database: string; settings: string[] }[]>`
+    select u.rolname as name, current_database() as database, coalesce(s.setconfig, '{}') as settings
+    from pg_roles u
+    left join pg_db_role_setting s on s.setrole = u.oid
+      and s.setdatabase = (select oid from pg_database where datname = current_database())
+    where u.rolcanlogin and not u.rolsuper and u.rolname <> current_user
+      and exists (select from pg_roles r where r.rolname in ${tx(PROCESS_ROLES)} and pg_has_role(u.oid, r.oid, 'usage'))
+    order by u.rolname`
+  for (const { name, database, settings } of users) {
+    const missing = NAMES.filter((setting) => !settings.includes(`${setting}=${SESSION_SETTINGS[setting]}`))
+    if (missing.length === 0) continue
+    const of = `role ${quoted(name)} in database ${quoted(database)}`
+    const statements = missing.map((setting) => `alter ${of} set ${setting} = '${SESSION_SETTINGS[setting]}'`)
+    await tx
+      .savepoint(async (step) => void (await step.unsafe(statements.join(';\n'))))
+      .catch((error: unknown) => {
+        if (!(error instanceof Error && 'code' in error && error.code === '42501')) throw error
+      })
+  }
+}
+
+/** What is missing in the settings of a session behind PgBouncer and what to do, or undefined. */
+export async function settingsProblem(sql: Sql): Promise<string | undefined> {
+  const found = await sql<{ name: string; setting: string; of_user: string; of_database: string }[]>`
+    select name, setting, current_user as of_user, current_database() as of_database
+    from pg_settings where name in ${sql(NAMES)}`
+  const wrong = found.filter(
+    ({ name, setting }) => SESSION_SETTINGS[name as (typeof NAMES)[number]] !== setting,
+  )
+  const [first] = wrong
+  if (first === undefined) return undefined
+  const names = wrong.map(({ name }) => name).join(', ')
+  return (
+    `DATABASE_URL: behind PgBouncer the user "${first.of_user}" needs its settings in the database ` +
+    `"${first.of_database}", and these are missing: ${names}. Run npm run migrate as a user that may alter ` +
+    `"${first.of_user}", then RECONNECT in PgBouncer's console.`
+  )
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
