@@ -18,11 +18,10 @@ export async function migrateBesideForgottenSession(
 ): Promise<OperatorMigration> {
   const forgotten = postgres(database_url, {
     max: 1,
-    fetch_types: false,
     connection: { application_name: 'forgotten' },
     onnotice: () => {},
   })
-  const operator = postgres(database_url, { max: 1, fetch_types: false })
+  const operator = postgres(database_url, { max: 1 })
   try {
     const session = await forgotten.reserve()
     await session`begin`

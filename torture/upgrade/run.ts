@@ -1,7 +1,7 @@
 // Upgrades the previous release under load, with much history and a session that forgot its `begin`.
 import { rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client } from '#test/client.ts'
+import type { Answer, Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 import { migrateBesideForgottenSession, type OperatorMigration } from '#test/operator-migration.ts'
 import { nextRelease, previousRelease } from '#test/previous-release.ts'
@@ -145,21 +145,18 @@ async function upgradeSystem(
 
 /** The same client, which adds the duration of each answered request in ms to `durations_ms`. */
 function measured(client: Client, durations_ms: number[]): Client {
-  const timed =
-    <Args extends unknown[], Result>(send: (...args: Args) => Promise<Result>) =>
-    async (...args: Args): Promise<Result> => {
-      const started_at = performance.now()
-      const answer = await send(...args)
-      durations_ms.push(performance.now() - started_at)
-      return answer
-    }
-  const { get, post, patch, send } = client
+  const timed = async (answer: Promise<Answer>): Promise<Answer> => {
+    const started_at = performance.now()
+    const result = await answer
+    durations_ms.push(performance.now() - started_at)
+    return result
+  }
   return {
     ...client,
-    get: timed(get),
-    post: timed(post),
-    patch: timed(patch),
-    delete: timed(client.delete),
-    send: timed(send),
+    get: (...request) => timed(client.get(...request)),
+    post: (...request) => timed(client.post(...request)),
+    patch: (...request) => timed(client.patch(...request)),
+    delete: (...request) => timed(client.delete(...request)),
+    send: (...request) => timed(client.send(...request)),
   }
 }

@@ -132,17 +132,18 @@ function observe(
   let last: Blocker[] = []
   let reported_at = -Infinity
   let busy = false
+  const poll = async () => {
+    const blockers = await findBlockers()
+    if (blockers.length === 0) return
+    last = blockers
+    if (performance.now() - reported_at < REPORT_EVERY_MS) return
+    reported_at = performance.now()
+    onBlocked(blockers)
+  }
   const timer = setInterval(() => {
     if (busy) return
     busy = true
-    void findBlockers()
-      .then((blockers) => {
-        if (blockers.length === 0) return
-        last = blockers
-        if (performance.now() - reported_at < REPORT_EVERY_MS) return
-        reported_at = performance.now()
-        onBlocked(blockers)
-      })
+    void poll()
       .catch(() => {})
       .finally(() => (busy = false))
   }, OBSERVE_EVERY_MS)
