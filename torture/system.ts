@@ -10,7 +10,6 @@ import { createClient, type Client } from '#test/client.ts'
 import { createVault, type Vault } from '#core/secrets.ts'
 import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
-import type { PartName } from '#test/parts.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
 import type { PgBouncer } from '#test/pgbouncer.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
@@ -19,7 +18,7 @@ import type { Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import { createLauncher, type LauncherOptions, type Member } from './member.ts'
-import { writeTargets, type Targets } from './metrics.ts'
+import { onMetricsPorts } from './metrics.ts'
 import { asPooledUser, createPooledUser, startPooler } from './pooler.ts'
 import type { Random } from './random.ts'
 import { createOtherApplication, createTenants, type ProcessorCall } from './tenants.ts'
@@ -135,8 +134,9 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     await prepareDatabase(launch, env, pooler && sql)
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
-    const { apis, workers, targets } = await startMembers(startMember, env, ports)
-    if (targets_folder !== undefined) await writeTargets(targets_folder, targets)
+    const { start, writeTargets } = onMetricsPorts(startMember)
+    const { apis, workers } = await startMembers(start, env, ports)
+    await writeTargets(targets_folder)
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
     const tenants = createTenants(sql, receivers, clientsOf)
     cleanup.defer(() => tenants.followers.forEach((follower) => follower.stop()))
@@ -194,17 +194,10 @@ async function prepareDatabase(
 
 /** Starts the webhooks host, the APIs at these ports, and two workers. */
 async function startMembers(
-  startMember: ReturnType<typeof createLauncher>['startMember'],
+  start: ReturnType<typeof createLauncher>['startMember'],
   env: Record<string, string>,
   ports: { api: number[]; webhooks: number },
-): Promise<Pick<System, 'apis' | 'workers'> & { targets: Targets }> {
-  const targets: Targets = new Map()
-  const start = async (name: string, part: PartName, env: Record<string, string>) => {
-    // The same port after each restart, so that Prometheus finds the process again.
-    const metrics_port = await freePort(HOST)
-    targets.set(part, [...(targets.get(part) ?? []), `${HOST}:${metrics_port}`])
-    return await startMember(name, part, { ...env, METRICS_PORT: String(metrics_port) })
-  }
+): Promise<Pick<System, 'apis' | 'workers'>> {
   await start('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
   const apis = await Promise.all(
     ports.api.map((port, index) => start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) })),
@@ -213,7 +206,7 @@ async function startMembers(
   const workers = await Promise.all(
     [1, 2].map((index) => start(`worker-${index}`, 'worker', { ...env, ...inside })),
   )
-  return { apis, workers, targets }
+  return { apis, workers }
 }
 
 /** The variables of all processes. */

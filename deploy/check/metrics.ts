@@ -83,7 +83,7 @@ async function rangeOf(expr: string): Promise<Series[]> {
 }
 
 async function ask<T>(path: string, parameters: Record<string, string>): Promise<T> {
-  const answer = await fetch(`${url}/api/v1/${path}?${new URLSearchParams(parameters)}`)
+  const answer = await fetch(`${url}/api/v1/${path}?${new URLSearchParams(parameters).toString()}`)
   const { status, data, error } = (await answer.json()) as { status: string; data: T; error?: string }
   if (status !== 'success') throw new Error(`${error}: ${JSON.stringify(parameters)}`)
   return data

@@ -21,7 +21,7 @@ const HEIGHT = 8
 /** A query and its legend, such as `{{queue}}`. */
 export type Query = [expression: string, legend: string]
 /** `unit`: a unit of Grafana, such as `s` or `short`. `about`: what the panel shows, and what is unusual. */
-export type Panel = { title: string; unit: string; about: string; queries: Query[] }
+type Panel = { title: string; unit: string; about: string; queries: Query[] }
 export type Row = { title: string; panels: Panel[] }
 
 /** A board. `name`: the end of its uid and of its address in Grafana. */
