@@ -50,6 +50,8 @@ ${MEASURES.map(({ name, about }) => `                   ${name.padEnd(10)} ${abo
 --backlog N      jobs of the backlog. Default: 100000
 --postgres URL   a PostgreSQL server of your own, 18 or newer, instead of an embedded one; its user may create databases and
                  roles. The databases are dropped afterwards, the roles sluice_* remain
+--traces SHARE   the product's processes trace this share of requests, e.g. 0.01, and send the spans to a sink.
+                 Default: no traces
 --json FILE      writes the rows as JSON
 --markdown       prints the table as Markdown
 --write-reference
@@ -73,6 +75,7 @@ const { values } = parseArgs({
     finished: { type: 'string', default: '1000000' },
     backlog: { type: 'string', default: '100000' },
     postgres: { type: 'string' },
+    traces: { type: 'string' },
     json: { type: 'string' },
     markdown: { type: 'boolean', default: false },
     'write-reference': { type: 'boolean', default: false },
@@ -96,6 +99,7 @@ async function main(): Promise<void> {
     finished: count('finished'),
     backlog: count('backlog'),
     postgres: postgresUrl(),
+    traces: values.traces ?? null,
     profile: values.profile ?? null,
     reference,
     log,

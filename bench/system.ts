@@ -1,4 +1,5 @@
 // The measured system: servers, product and provider as separate processes, and the floors.
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { connectDatabase } from '#core/pool.ts'
@@ -14,6 +15,7 @@ import {
   type ProviderOptions,
   type Providers,
 } from '#test/providers.ts'
+import { listening } from '#test/receiver.ts'
 import { needRedis } from '#test/redis.ts'
 import { openDatabaseServer, type CreateDatabase } from './databases.ts'
 import { startMeasured, type Running } from './processes.ts'
@@ -58,6 +60,8 @@ export type Options = {
   backlog: number
   /** The operator's own PostgreSQL server; null: an embedded one. */
   postgres: string | null
+  /** The share of requests that are traced, or null. */
+  traces: string | null
   /** A folder for CPU profiles, or null. */
   profile: string | null
   /** Collects the times of atomic steps; null if they are not needed. */
@@ -67,7 +71,7 @@ export type Options = {
 
 /** Starts PostgreSQL, Redis and the provider. Measures start the rest. `stop` ends everything. */
 export async function startSystem(options: Options): Promise<System> {
-  const { profile, reference } = options
+  const { profile, reference, traces } = options
   await using cleanup = new AsyncDisposableStack()
   const { path: cwd, remove } = await createTemporaryFolder('bench')
   cleanup.defer(remove)
@@ -96,6 +100,7 @@ export async function startSystem(options: Options): Promise<System> {
   const environment = {
     ...variables({ database_url, redis_url: redis.url, provider: (name) => provider(name).addresses }),
     LOG_LEVEL: 'warn',
+    ...(traces !== null && (await traceVariables(cleanup, traces))),
   }
   const keys = await createKeys(sql, 100)
   const disposables = cleanup.move()
@@ -142,6 +147,18 @@ export async function startSystem(options: Options): Promise<System> {
       return { ...running, report: JSON.parse(running.ready) as Record<string, unknown> }
     },
     stop: () => disposables.disposeAsync(),
+  }
+}
+
+/** Variables that trace this share of requests. The spans go to a sink in this process. */
+async function traceVariables(cleanup: AsyncDisposableStack, share: string): Promise<Record<string, string>> {
+  const sink = createServer((request, response) => request.resume().on('end', () => response.end()))
+  const port = await listening(sink)
+  cleanup.defer(() => sink.close().closeAllConnections())
+  return {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://${HOST}:${port}`,
+    OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+    OTEL_TRACES_SAMPLER_ARG: share,
   }
 }
 

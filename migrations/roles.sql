@@ -148,14 +148,14 @@ begin
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, resource_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, in_doubt, provider_reference),
       insert (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, run_at, dedupe_key, request_id, operation,
-      generation, key, request)'),
+      generation, key, request, trace_context)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, resource, resource_id, received_at, applied_at)'),
     -- The API opens accounts and reserves amounts; it cannot change a balance.
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
     -- Only the sequencer gives an event its position in the feed.
-    ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
+    ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_api', 'event_sequences', 'select'),
     -- The API seals the secrets and headers of endpoints; the worker writes the health of endpoints.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
@@ -191,8 +191,8 @@ begin
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, resolved_at)'),
     -- A repeated notification is not stored again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
-    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id),
-      select (tenant_id, resource_id, state, attempt, in_doubt, generation)'),
+    ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, dedupe_key, request_id,
+      trace_context), select (tenant_id, resource_id, state, attempt, in_doubt, generation, created_at, trace_context)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
     ('sluice_worker', 'job_attempts', 'select, insert'),
@@ -219,7 +219,7 @@ begin
     ('sluice_worker', 'verifications', 'select, update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
-    ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
+    ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_worker', 'event_sequences', 'select'),
     ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, notified_at, failing_since, stale, updated_at), delete'),
     ('sluice_worker', 'webhook_backlogs', 'select, update (next_send_at), delete'),

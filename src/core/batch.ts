@@ -2,6 +2,7 @@
 import { isRowError, isRolledBack, type Sql } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
+import { currentSpan, endingSpan, startChildSpan, statementSpan, withSpan } from './tracing.ts'
 import { createWaitingItems, type ItemOptions, type WaitingItem } from './waiting-items.ts'
 
 /** A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start another run. */
@@ -36,7 +37,8 @@ export type BatchOptions<I> = ItemOptions<I> & { gather_ms?: number }
  *
  * If the database refuses a batch because of one item (an integrity violation, a deadlock, a row-level policy), both
  * halves are retried, down to single items, so that no caller fails because of another caller's item. `step` names
- * the run in the metrics. Errors: those of `run`; `overloaded` if too many items wait or the item waits too long;
+ * the run in the metrics and in traces. A traced item shares a run only with items of its span, so everything that the
+ * statement writes belongs to that trace: see `currentSpan`. Errors: those of `run`; `overloaded` if too many items wait or the item waits too long;
  * `timeout` if the database does not answer in time.
  */
 export function createBatcher<I, O>(
@@ -76,7 +78,8 @@ export function createBatcher<I, O>(
     if (batch.items.length === 0) return
     running += 1
     started_at = performance.now()
-    void runOrHalve(step, run, batch.items).finally(() => {
+    // The timers of this batcher may belong to any request: the run belongs to the span of its own items.
+    void withSpan(batch.span, () => runOrHalve(step, run, batch.items)).finally(() => {
       running -= 1
       // Batchers that share a lane alternate: the items that wait for the lane in other batchers start before the next
       // run of this batcher.
@@ -86,9 +89,10 @@ export function createBatcher<I, O>(
     next()
   }
 
-  return (item) =>
-    new Promise((resolve, reject) => {
-      if (!waiting.add({ item, at: performance.now(), resolve, reject })) return reject(overloaded(step))
+  function add(item: I): Promise<O> {
+    return new Promise((resolve, reject) => {
+      const added = { item, at: performance.now(), span: currentSpan(), resolve, reject }
+      if (!waiting.add(added)) return reject(overloaded(step))
       if (is_scheduled) return
       is_scheduled = true
       // In the next round of the event loop all requests that arrived together are waiting.
@@ -97,6 +101,12 @@ export function createBatcher<I, O>(
         next()
       })
     })
+  }
+
+  return (item) => {
+    const span = startChildSpan(step, statementSpan(step))
+    return span === undefined ? add(item) : endingSpan(span, add(item))
+  }
 }
 
 function overloaded(step: string): AppError {

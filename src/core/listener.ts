@@ -11,10 +11,11 @@ import Fastify, {
 import { limitConnections, refuseUnreadable, type ErrorBody } from './connections.ts'
 import { AppError } from './errors.ts'
 import { newId } from './ids.ts'
-import { createSampler, withoutRedaction, type Log } from './log.ts'
-import { metrics } from './metrics.ts'
+import type { Log } from './log.ts'
+import { reportAnswers, traceRequests } from './report-requests.ts'
 import { throttle } from './seldom.ts'
 import { isStopping } from './stopping.ts'
+import { isTracing } from './tracing.ts'
 
 /** The form of a request id from a caller. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -55,7 +56,7 @@ const MAX_CONNECTIONS = 10_000
  * there. A request that has not fully arrived within `request_timeout_ms` is refused with `request_timeout`; a
  * request without an answer within `response_timeout_ms` after that, with `timeout`. When the application is closed,
  * running requests have `closing_ms` to finish. One network gets at most half of `max_connections`, unless proxies
- * are trusted.
+ * are trusted. `continues_traces`: whether a request with a `traceparent` continues the trace of its caller.
  */
 export function createListener(
   name: string,
@@ -68,6 +69,7 @@ export function createListener(
     closing_ms = CLOSE_TIMEOUT_MS,
     max_connections = MAX_CONNECTIONS,
     about = () => ({}),
+    continues_traces = true,
     errorBody,
     ...options
   }: {
@@ -79,6 +81,7 @@ export function createListener(
     closing_ms?: number
     max_connections?: number
     about?: (request: FastifyRequest) => Record<string, unknown>
+    continues_traces?: boolean
     errorBody: ErrorBody
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
@@ -94,6 +97,8 @@ export function createListener(
   // By default Node answers 417 without a body or our headers. An unknown `Expect` is ignored instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
+  // The first hook, so that all others are a part of the span.
+  if (isTracing()) traceRequests(app, { untraced: HEALTH_PATH, continues: continues_traces, about })
   const warnOfProxy = proxyWarning(log)
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
@@ -174,43 +179,6 @@ function endConnectionsOnClose(app: FastifyInstance, closing_ms: number): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (closing || isStopping()) reply.header('connection', 'close')
     done(null, payload)
-  })
-}
-
-/** Measures the answers of a listener, and logs failures and a share of the others. */
-function reportAnswers(
-  app: FastifyInstance,
-  listener: string,
-  {
-    log,
-    log_sample_rate,
-    about,
-  }: { log: Log; log_sample_rate: number; about: (request: FastifyRequest) => Record<string, unknown> },
-): void {
-  const sampled = createSampler(log_sample_rate)
-  const lines = withoutRedaction(log)
-  app.addHook('onResponse', (request, reply, done) => {
-    if (request.is_forwarded === true) return done()
-    const route = request.routeOptions.url ?? 'none'
-    const { method } = request
-    const { statusCode: status, elapsedTime: ms } = reply
-    metrics.request.observe({ listener, method, route, status }, ms / 1000)
-    if (status >= 500 || sampled(request.id)) {
-      const bytes = Number(reply.getHeader('content-length') ?? 0)
-      lines.info(
-        {
-          request_id: request.id,
-          method,
-          route,
-          status,
-          ms: Math.round(ms * 10) / 10,
-          bytes,
-          ...about(request),
-        },
-        'answered',
-      )
-    }
-    done()
   })
 }
 

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib'
 import pino, { type Logger } from 'pino'
 import { createLineWriter, type LineWriter } from './line-writer.ts'
 import { metrics } from './metrics.ts'
+import { currentSpan, traceLabels } from './tracing.ts'
 
 export type Log = Logger
 
@@ -13,7 +14,7 @@ const MAX_MESSAGE_LENGTH = 2_000
 /**
  * A logger that writes JSON lines to standard output. With `file`, the descriptor of an open file, all lines go
  * there, and warnings also to standard output. Lines that cannot be written are lost and counted; logging never
- * blocks. Fields that may hold credentials are redacted.
+ * blocks. Fields that may hold credentials are redacted. A line of a traced request or job has its `trace_id`.
  */
 export function createLog(level: string, name: string, file?: number): Log {
   const output = writerOf(STANDARD_OUTPUT, name)
@@ -42,6 +43,7 @@ export function createLog(level: string, name: string, file?: number): Log {
         censor: '[redacted]',
       },
       serializers: { err: serializeError },
+      mixin: () => traceLabels(currentSpan()),
     },
     destination,
   )

@@ -6,9 +6,10 @@ import { jobsMetrics } from './metrics/jobs.ts'
 import { notificationsMetrics } from './metrics/notifications.ts'
 import { poolsMetrics } from './metrics/pools.ts'
 import { providersMetrics } from './metrics/providers.ts'
+import { usePrometheusFormat } from './metrics/registry.ts'
 import { requestsMetrics } from './metrics/requests.ts'
 
-export { registry } from './metrics/registry.ts'
+export { contentTypeOf, END_OF_OPEN_METRICS, registry, useOpenMetrics } from './metrics/registry.ts'
 
 export const metrics = {
   ...requestsMetrics,
@@ -23,3 +24,6 @@ export const metrics = {
 
 // The metric is absent until this process has read the result of an audit: 0 would mean that an audit has just ended.
 metrics.auditAge.remove()
+
+// All metrics are registered now: see the registry.
+usePrometheusFormat()

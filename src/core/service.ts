@@ -11,12 +11,13 @@ import { unavailability, type Sql } from './db.ts'
 import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
 import { HEALTH_PATH } from './listener.ts'
 import { assertMigrated } from './migrate.ts'
-import { registry } from './metrics.ts'
+import { contentTypeOf, registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
 import { run, type Stoppable } from './run.ts'
 import { isStopping } from './stopping.ts'
 import { checkDatabase, checkAddresses, listenAddresses, portError, type ListenAddress } from './startup.ts'
 import { sharedLogDescriptor, isSupervised } from './supervised.ts'
+import { startTracing } from './tracing.ts'
 
 /** Returns the `/readyz` facts of a process that is ready; rejects while it is not. */
 export type ReadinessCheck = () => Promise<Record<string, unknown>>
@@ -50,7 +51,10 @@ export async function serveOperations(
 
   async function answer(method: string, url: string): Promise<OperationsAnswer> {
     if (method !== 'GET' && method !== 'HEAD') return text(405, 'only GET and HEAD are answered')
-    if (url === '/metrics') return { status: 200, type: registry.contentType, body: await readMetrics() }
+    if (url === '/metrics') {
+      const body = await readMetrics()
+      return { status: 200, type: contentTypeOf(body), body }
+    }
     if (url === HEALTH_PATH) return json(200, { status: 'ok' })
     if (url !== '/readyz') return text(404, 'not found')
     if (isStopping()) return json(503, { status: 'not ready', reason: 'stopping' })
@@ -109,6 +113,7 @@ export async function runService(
     await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
     const log = createLog(config.LOG_LEVEL, name, sharedLogDescriptor())
     await checkDatabase(config, { warn: (text) => log.warn(text) })
+    const tracing = await startTracing(config, name, (facts, text) => log.warn(facts, text))
     const service = await start(config, log)
     const operations = await serveOperations(metrics, service.ready)
     log.info({ url: operations.url }, '/metrics and /readyz listen')
@@ -121,6 +126,7 @@ export async function runService(
       async close() {
         await service.close()
         await operations.close()
+        await tracing.close()
       },
     }
   })

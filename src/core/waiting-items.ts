@@ -1,4 +1,5 @@
 // The waiting items of a batcher, and the selection of the next run.
+import type { TraceSpan } from './tracing/span.ts'
 
 /** The maximum number of items of a statement. */
 const MAX_BATCH_ITEMS = 100
@@ -43,10 +44,17 @@ export type ItemOptions<I> = {
 export type WaitingItem<I, O> = {
   item: I
   at: number
+  /** The span to which the item belongs. A run has the items of one span, or items without a span. */
+  span: TraceSpan | undefined
   resolve: (value: O) => void
   reject: (error: unknown) => void
 }
-type BatchRun<I, O> = { items: WaitingItem<I, O>[]; keys: string[]; lanes: Set<string> }
+type BatchRun<I, O> = {
+  items: WaitingItem<I, O>[]
+  span: TraceSpan | undefined
+  keys: string[]
+  lanes: Set<string>
+}
 
 export type WaitingItems<I, O> = {
   count(): number
@@ -70,8 +78,9 @@ export function createWaitingItems<I, O>(
   let waiting_bytes = 0
 
   function next(): BatchRun<I, O> {
-    const run: BatchRun<I, O> = { items: [], keys: [], lanes: new Set() }
-    if (key === undefined && lane === undefined && size === undefined)
+    const run: BatchRun<I, O> = { items: [], span: undefined, keys: [], lanes: new Set() }
+    const is_untraced = waiting.every(({ span }) => span === undefined)
+    if (key === undefined && lane === undefined && size === undefined && is_untraced)
       return { ...run, items: waiting.splice(0, MAX_BATCH_ITEMS) }
     const unavailable_keys = new Set(running_keys)
     const still_waiting: WaitingItem<I, O>[] = []
@@ -84,9 +93,12 @@ export function createWaitingItems<I, O>(
       const item_bytes = size?.(waiting_item.item) ?? 0
       const has_room =
         run.items.length === 0 ||
-        (run.items.length < MAX_BATCH_ITEMS && bytes + item_bytes <= MAX_BATCH_BYTES)
+        (run.items.length < MAX_BATCH_ITEMS &&
+          bytes + item_bytes <= MAX_BATCH_BYTES &&
+          waiting_item.span === run.span)
       if (waits_for === undefined && has_room && !names.some((name) => unavailable_keys.has(name))) {
         run.items.push(waiting_item)
+        run.span = waiting_item.span
         bytes += item_bytes
         run.keys.push(...names)
         if (lane_name !== undefined) run.lanes.add(lane_name)

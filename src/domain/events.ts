@@ -1,6 +1,7 @@
 // The catalogue of events, patterns of event types, and the SQL that inserts events.
 import { nearestName } from '#core/config/near.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import { traceColumn } from '#core/tracing.ts'
 import {
   rootIdColumn,
   resourceNameOf,
@@ -73,13 +74,14 @@ export function eventDataView<Data extends Json>(type: string, data: Data): Data
 /**
  * The SQL that inserts events of a resource within the statement that changes it. `new_events` selects one row per
  * event: `event_id`, `event` (an `EventType`) and the columns of the resource. An event stores the columns of the
- * resource's view.
+ * resource's view. It continues the trace of the current span.
  */
 export function insertingEvents(sql: Sql | Tx, resource: ResourceName, new_events: Fragment): Fragment {
+  const trace = traceColumn(sql)
   const data = objectOf(sql, 'new_events', Object.keys(resourceOf(resource).view.shape))
   return sql`
-    insert into events (tenant_id, id, type, subject_id, data)
+    insert into events (tenant_id, id, type, subject_id, data ${trace.name})
     select new_events.tenant_id, new_events.event_id, new_events.event, new_events.${sql(rootIdColumn(resource))},
-      ${data}
+      ${data} ${trace.value}
     from (${new_events}) new_events`
 }

@@ -64,18 +64,23 @@ export type FeedQuery = {
   near_end?: boolean
 }
 
+type SequencedEvents = {
+  tenant_id: string
+  events: number
+  deliveries: number
+  more: boolean
+  traces: string[] | null
+}
+
 /**
  * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per
- * tenant. Empty while another process assigns sequences, and after a deadlock with an erasure: the next call
- * continues.
+ * tenant, and the `traceparent` of each traced event. Empty while another process assigns sequences, and after a
+ * deadlock with an erasure: the next call continues.
  */
-export async function sequenceEvents(
-  sql: Sql,
-  limit: number,
-): Promise<{ tenant_id: string; events: number; deliveries: number; more: boolean }[]> {
+export async function sequenceEvents(sql: Sql, limit: number): Promise<SequencedEvents[]> {
   try {
-    return await sql<{ tenant_id: string; events: number; deliveries: number; more: boolean }[]>`
-      select tenant_id, events, deliveries, more from sequence_events(${limit})`
+    return await sql<SequencedEvents[]>`
+      select tenant_id, events, deliveries, more, traces from sequence_events(${limit})`
   } catch (error) {
     if (isRolledBack(error)) return []
     throw error

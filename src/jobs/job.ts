@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { traceColumn } from '#core/tracing.ts'
 
 /** The definition of a job. Recurring work is not a job: see `workers/recurring`. */
 export type JobDefinition<
@@ -91,7 +92,8 @@ export type ClaimedBy = { worker: string; lease_ms: number }
  * worker's sweep finds the job), `dedupe_key` (prevents a second job if the statement is repeated; null if the
  * statement itself prevents that) and `request_id`, for the log. A job with a provider call also needs `request`, the
  * exact parameters: neither a retry nor a deployment changes what is sent under a key. `run_at`: when the job is due.
- * Default: at once. `claimed_by`: the worker that has the job from the start.
+ * Default: at once. `claimed_by`: the worker that has the job from the start. `trace_context`: the `traceparent` that
+ * the job continues. Default: the current span, because a statement with a span writes rows of that span only.
  */
 export function enqueuing(
   sql: Sql | Tx,
@@ -99,8 +101,13 @@ export function enqueuing(
   requested: Fragment,
   run_at?: Fragment,
   claimed_by?: ClaimedBy,
+  trace_context?: Fragment,
 ): Fragment {
   const { call } = job
+  const trace =
+    trace_context === undefined
+      ? traceColumn(sql)
+      : { name: sql`, trace_context`, value: sql`, ${trace_context}` }
   const claimed = claimed_by && {
     columns: sql`, state, attempt, worker, started_at, lease_token, lease_until`,
     values: sql`
@@ -109,11 +116,11 @@ export function enqueuing(
   }
   return sql`
     insert into jobs (id, tenant_id, queue, name, resource_id, payload, max_attempts, wakeup_sent_at, dedupe_key,
-      request_id
+      request_id ${trace.name}
       ${run_at === undefined ? sql`` : sql`, run_at`}
       ${call === null ? sql`` : sql`, operation, generation, key, request`} ${claimed?.columns ?? sql``})
     select job_id, tenant_id, ${job.queue}, ${job.name}, resource_id, payload, ${job.max_attempts}::integer,
-      case when will_wake then now() end, dedupe_key, request_id
+      case when will_wake then now() end, dedupe_key, request_id ${trace.value}
       ${run_at === undefined ? sql`` : sql`, ${run_at}`}
       ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`} ${claimed?.values ?? sql``}
     from (${requested}) requested`

@@ -3,6 +3,8 @@ import type { BackendWatch } from './away.ts'
 import type { Backend } from './backend.ts'
 import { type WakeUp, type PublishedState, encodeStates } from './wakeup-messages.ts'
 import { withTimeout } from '#core/timeout.ts'
+import { startChildSpan } from '#core/tracing.ts'
+import type { TraceSpan } from '#core/tracing/span.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
@@ -20,7 +22,7 @@ export function createProducer(
   watch: BackendWatch,
   drop: (wakeups: number) => void,
 ): Producer {
-  const wakeup_senders = new Map<string, Sender<WakeUp>>()
+  const wakeup_senders = new Map<string, Sender<TracedWakeUp>>()
   const state_sender = createSender<PublishedState>({
     send: (states) => backend.publish(encodeStates(states, backend.max_message_bytes)),
     limit_ms: backend.limit_ms,
@@ -29,11 +31,14 @@ export function createProducer(
     probeNow: watch.probeNow,
   })
 
-  function senderOf(queue: string): Sender<WakeUp> {
+  function senderOf(queue: string): Sender<TracedWakeUp> {
     let sender = wakeup_senders.get(queue)
     if (!sender) {
-      sender = createSender<WakeUp>({
-        send: (wakeups) => backend.addWakeUps(queue, wakeups),
+      sender = createSender<TracedWakeUp>({
+        async send(wakeups) {
+          await backend.addWakeUps(queue, wakeups)
+          for (const { span } of wakeups) span?.end()
+        },
         limit_ms: backend.limit_ms,
         onLost: drop,
         probeNow: watch.probeNow,
@@ -47,7 +52,8 @@ export function createProducer(
     wake(wakeups) {
       watch.markUsed()
       if (watch.isDown()) drop(wakeups.length)
-      else for (const wakeup of wakeups) senderOf(wakeup.queue).add(wakeup)
+      else
+        for (const wakeup of wakeups) senderOf(wakeup.queue).add({ ...wakeup, span: startSendSpan(wakeup) })
     },
     publish(states) {
       watch.markUsed()
@@ -60,6 +66,22 @@ export function createProducer(
       await Promise.all([...wakeup_senders.values(), state_sender].map((sender) => sender.close()))
     },
   }
+}
+
+/** A wake-up with the span of its sending. The span of a dropped wake-up never ends, so it is not exported. */
+type TracedWakeUp = WakeUp & { span: TraceSpan | undefined }
+
+function startSendSpan({ id, queue }: WakeUp): TraceSpan | undefined {
+  return startChildSpan(`send ${queue}`, {
+    kind: 'producer',
+    attributes: {
+      'messaging.system': 'bullmq',
+      'messaging.operation.name': 'send',
+      'messaging.operation.type': 'send',
+      'messaging.destination.name': queue,
+      'messaging.message.id': id,
+    },
+  })
 }
 
 type Sender<T> = { add(item: T): void; discard(): void; close(): Promise<void> }

@@ -1,5 +1,6 @@
 // Readiness and metrics of all parts at one address.
 import { ConfigError } from '#core/config.ts'
+import { END_OF_OPEN_METRICS } from '#core/metrics.ts'
 import type { SupervisedPart } from './supervisor.ts'
 
 const TIMEOUT_MS = 5_000
@@ -19,15 +20,20 @@ export async function readinessOf(services: SupervisedPart[]): Promise<Record<st
   return Object.assign({}, ...answers) as Record<string, unknown>
 }
 
-/** The metrics of all services as one text, with the label `part`. A service that does not answer is left out. */
+/**
+ * The metrics of all services as one text, with the label `part`. A service that does not answer is left out. With
+ * traces, all services use the format of OpenMetrics, which ends with a mark.
+ */
 export async function metricsOf(services: SupervisedPart[]): Promise<string> {
   /** The lines of each metric by its HELP line: first the HELP and TYPE lines, then the samples of each service. */
   const metrics = new Map<string, string[]>()
+  let end = ''
   for (const [index, text] of (
     await Promise.all(services.map((one) => fetchFrom(one, '/metrics')))
   ).entries()) {
     const label = `part="${services[index]!.name.split(' ')[0]}"`
-    for (const block of text?.split(/^(?=# HELP )/m) ?? []) {
+    if (text?.endsWith(END_OF_OPEN_METRICS) === true) end = END_OF_OPEN_METRICS
+    for (const block of text?.replace(END_OF_OPEN_METRICS, '').split(/^(?=# HELP )/m) ?? []) {
       const lines = block.split('\n').filter((line) => line !== '')
       const [help = '', type = ''] = lines
       const samples = metrics.get(help) ?? [help, type]
@@ -35,7 +41,7 @@ export async function metricsOf(services: SupervisedPart[]): Promise<string> {
       samples.push(...lines.slice(2).map((line) => withLabel(line, label)))
     }
   }
-  return `${[...metrics.values()].flat().join('\n')}\n`
+  return `${[...metrics.values()].flat().join('\n')}\n${end}`
 }
 
 function withLabel(sample: string, label: string): string {

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
-import { isStatementTimeout, isUnavailable } from '#core/db.ts'
+import { isStatementTimeout, isUnavailable, type Sql } from '#core/db.ts'
 import { countLimited } from '#core/limited.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -16,6 +16,7 @@ import {
   type Arrival,
   type StoredOutcome,
 } from '#domain/notifications/store.ts'
+import { findTraceOfResource } from '#domain/jobs/traces.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { AnswerTimeoutError, withTimeout } from '#core/timeout.ts'
 import type { StoreNotification, WebhooksContext } from './context.ts'
@@ -45,6 +46,8 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     trusted_proxies: config.TRUSTED_PROXIES,
     log_sample_rate: config.log_sample_rate,
     about: ({ facts }) => facts ?? {},
+    // Providers are not part of our traces.
+    continues_traces: false,
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
     // Called if the path of the request cannot be decoded.
@@ -96,6 +99,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
     const state = stored?.state ?? 'duplicate'
     request.facts = { ...ids, ...(stored ? storedFields(stored) : { state }) }
     metrics.notificationsStored.inc({ provider, state })
+    await linkToResource(sql, request, stored)
     if (state === 'received' && will_wake)
       wakeups.wake({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
     return stored !== undefined
@@ -116,6 +120,18 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
       buffered_bytes -= length
     }
   }
+}
+
+/** Links the span of a notification to the trace of the resource. Without the database, the span has no link. */
+async function linkToResource(
+  sql: Sql,
+  { span }: FastifyRequest,
+  stored: StoredOutcome | undefined,
+): Promise<void> {
+  if (span === undefined || !stored?.tenant_id || !stored.resource_id) return
+  const { tenant_id, resource_id } = stored
+  const found = await findTraceOfResource(sql, { tenant_id, resource_id }).catch(() => null)
+  if (found !== null) span.link(found)
 }
 
 type HttpError = Error & { statusCode?: number; code?: string }

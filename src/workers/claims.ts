@@ -6,8 +6,11 @@ import type { WorkerContext } from './context.ts'
 import { handlerOf } from './handlers/index.ts'
 import type { Shares } from './shares.ts'
 
-/** `requested_at`: when the database was queried for pauses, on the clock of `performance.now()`. */
-export type JobClaim = { job: ClaimedJob; requested_at: number }
+/**
+ * `requested_at`: when the claiming statement began, which also queried the pauses; `claimed_at`: when it had ended.
+ * Both on the clock of `performance.now()`.
+ */
+export type JobClaim = { job: ClaimedJob; requested_at: number; claimed_at: number }
 
 /** Returns a function that claims a job. It resolves to undefined if the job cannot be claimed. */
 export function createJobClaimer(
@@ -34,7 +37,10 @@ export function createJobClaimer(
     const jobs = await shares.claimWithin(wanted, (quotas) =>
       claimJobs(sql, ids, { worker, names: JOB_NAMES, shares: quotas, credentials }),
     )
-    const claimed = new Map(jobs.map((job) => [job.id, { job: applyCallRule(job), requested_at }]))
+    const claimed_at = performance.now()
+    const claimed = new Map(
+      jobs.map((job) => [job.id, { job: applyCallRule(job), requested_at, claimed_at }]),
+    )
     return ids.map((id) => claimed.get(id))
   })
 }

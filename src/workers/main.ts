@@ -6,6 +6,7 @@ import type { Sql } from '#core/db.ts'
 import { connectConfiguredDatabase, connectDatabase, endPools } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { currentSpan, traceLabels } from '#core/tracing.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
 import { createCurrentVault } from '#core/secrets.ts'
 import { runService, createService, type Service } from '#core/service.ts'
@@ -33,6 +34,7 @@ import { startHoldExpiry } from './recurring/holds.ts'
 import { startRollups } from './recurring/rollups.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
+import { traceCall } from './job-span.ts'
 import { problemOfNewSecret } from './new-secrets.ts'
 import { watchProviders } from './provider-watch.ts'
 import { deliverEvents } from './deliveries.ts'
@@ -117,7 +119,12 @@ function openContext(
   const provider_watch = watchProviders(log)
   const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
-    metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
+    metrics.providerCall.observe({
+      labels: { provider, operation, outcome },
+      value: duration_ms / 1000,
+      exemplarLabels: traceLabels(currentSpan()),
+    })
+    traceCall(provider, call)
     if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
     provider_watch.ended(provider, call)
     job_log.call(call)

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
+import { currentSpan, traceLabels, withSpan } from '#core/tracing.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import type { Queue } from '#queue/queue.ts'
@@ -12,6 +13,7 @@ import { createJobClaimer, applyCallRule, type JobClaim } from './claims.ts'
 import type { WorkerContext } from './context.ts'
 import { giveBack, settlementOf, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
+import { endJobSpan, startJobSpan } from './job-span.ts'
 import { factsOf } from './job-log.ts'
 import { createLeases } from './leases.ts'
 import { createRunningJobs } from './running-jobs.ts'
@@ -96,13 +98,14 @@ export function createPerformer(
       await running.run({ id, queue: name }, by, () => claimAndRun({ id, queue: name }))
     },
     async performClaimed(job, requested_at, begins_in_ms = 0) {
+      const claimed_at = performance.now()
       // The lease is also renewed while the job waits for a slot or for its start time.
       await withLease(job, async (signal) => {
         const begins_at = performance.now() + begins_in_ms
         if (closing) return
         await running.run(job, 'scan', async () => {
           if (begins_in_ms > 0) await sleep(Math.max(0, begins_at - performance.now()))
-          await runClaimed(run_context, { job: applyCallRule(job), requested_at }, signal)
+          await runClaimed(run_context, { job: applyCallRule(job), requested_at, claimed_at }, signal)
         })
       })
     },
@@ -126,19 +129,30 @@ const UNAVAILABLE_RETRY_MS = 250
 
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
-/** Makes an attempt at a leased job. Never rejects. */
-async function runClaimed(
+/** Makes an attempt at a leased job, within a span if its trace is sampled. Never rejects. */
+async function runClaimed(run: RunContext, claimed: JobClaim, signal: AbortSignal): Promise<void> {
+  const span = startJobSpan(claimed)
+  const settlement = await withSpan(span, () => runAttempt(run, claimed, signal))
+  if (span !== undefined) await endJobSpan(run.context, span, claimed.job, settlement)
+}
+
+/** Makes an attempt. The settlement is undefined if it could not be written. Never rejects. */
+async function runAttempt(
   { context, queue, permits, isClosing }: RunContext,
   claimed: JobClaim,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<Settlement | undefined> {
   const { job } = claimed
-  const claimed_at = performance.now()
-  metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
+  const began_at = performance.now()
+  metrics.jobWait.observe({
+    labels: { queue: job.queue, job: job.name },
+    value: Math.max(0, job.waited_ms / 1000),
+    exemplarLabels: traceLabels(currentSpan()),
+  })
   const settle = (decision: Decision) => settleDecision(context, queue, job, decision)
   const attemptUnlessClosing = () =>
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
-  await context.job_log.of(job, async () => {
+  return await context.job_log.of(job, async () => {
     try {
       const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (error, unsent) =>
         // `unsent` is false if an earlier call of this attempt may have had an effect that is not written.
@@ -150,12 +164,14 @@ async function runClaimed(
             )
           : settle(giveBack(error.message, { unsent })),
       )
-      reportEnd(context, queue, job, { settlement, run_ms: performance.now() - claimed_at })
+      reportEnd(context, queue, job, { settlement, run_ms: performance.now() - began_at })
+      return settlement
     } catch (error) {
       context.log.warn(
         { err: error, ...factsOf(job) },
         'an attempt could not be settled: the job is claimed again when its lease expires',
       )
+      return undefined
     }
   })
 }
@@ -201,7 +217,12 @@ function reportEnd(
   { settlement, run_ms }: { settlement: Settlement; run_ms: number },
 ): void {
   const { outcome, state } = settlement
-  metrics.jobRun.observe({ queue: job.queue, job: job.name, outcome }, run_ms / 1000)
+  const exemplarLabels = traceLabels(currentSpan())
+  metrics.jobRun.observe({
+    labels: { queue: job.queue, job: job.name, outcome },
+    value: run_ms / 1000,
+    exemplarLabels,
+  })
   job_log.ended(job, settlement, run_ms)
   countFailure(job, settlement)
   if (outcome === 'fenced') {
@@ -210,7 +231,11 @@ function reportEnd(
     return
   }
   if (state !== 'ready') {
-    metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
+    metrics.jobTotal.observe({
+      labels: { queue: job.queue, job: job.name, state },
+      value: (job.age_ms + run_ms) / 1000,
+      exemplarLabels,
+    })
     queue.publish([{ id: job.id, state }])
   }
 }

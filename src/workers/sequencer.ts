@@ -1,6 +1,7 @@
 // The sequencer: gives committed events their position in the feed, one worker at a time.
 import { databaseCode } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
+import { startSpan } from '#core/tracing.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
@@ -44,6 +45,8 @@ export function createSequencer(
       if (tenants.length === 0) return
       sequenced_at = performance.now()
       metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))
+      for (const parent of tenants.flatMap(({ traces }) => traces ?? []))
+        startSpan('sequence event', { kind: 'internal', parent, started_at: began_at })?.end()
       // Requests that wait for events of these tenants read the feed again.
       queue.publish(tenants.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
       sequenced(tenants.filter(({ deliveries }) => deliveries > 0).map(({ tenant_id }) => tenant_id))

@@ -87,6 +87,17 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
   ],
   ['Log', ['LOG_LEVEL', 'LOG_REQUESTS']],
   [
+    'Traces',
+    [
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+      'OTEL_EXPORTER_OTLP_HEADERS',
+      'OTEL_SERVICE_NAME',
+      'OTEL_RESOURCE_ATTRIBUTES',
+      'OTEL_TRACES_SAMPLER',
+      'OTEL_TRACES_SAMPLER_ARG',
+    ],
+  ],
+  [
     'Development',
     [
       'NODE_ENV',

@@ -11,6 +11,7 @@ import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
 import { baseUrl, commaList, count, optionalPort, port, SECRETS, type VariableRow } from './row.ts'
+import { TELEMETRY_VARIABLES } from './telemetry.ts'
 
 const ALL_PROCESSES = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
 const SERVICES = ['api', 'webhooks', 'worker'] as const
@@ -211,18 +212,7 @@ export const VARIABLES = {
     "seconds to wait for the processor's events to arrive before they are read from its list",
     ['worker'],
   ],
-  LOG_LEVEL: [
-    z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
-    'info',
-    'lowest level that is logged',
-    SERVICES,
-  ],
-  LOG_REQUESTS: [
-    z.coerce.number().min(0).max(1).optional(),
-    '0.1',
-    'share of requests, 0 to 1, that are logged with a line each, together with their jobs; failures (5xx) are always logged. Unset: 0.01 in production, otherwise 1',
-    SERVICES,
-  ],
+  ...TELEMETRY_VARIABLES,
   NODE_ENV: [
     z.enum(['development', 'test', 'production']).default('development'),
     'production',

@@ -8,6 +8,7 @@ export const jobsMetrics = {
     help: 'Time from when a job is due until it is claimed',
     labelNames: ['queue', 'job'],
     buckets: LONG_BUCKETS,
+    enableExemplars: true,
     registers,
   }),
   jobRun: new Histogram({
@@ -15,6 +16,7 @@ export const jobsMetrics = {
     help: 'Time from when a job is claimed until the attempt is settled',
     labelNames: ['queue', 'job', 'outcome'],
     buckets: LONG_BUCKETS,
+    enableExemplars: true,
     registers,
   }),
   jobTotal: new Histogram({
@@ -22,6 +24,7 @@ export const jobsMetrics = {
     help: 'Time from when a job is requested until it is finished',
     labelNames: ['queue', 'job', 'state'],
     buckets: LONG_BUCKETS,
+    enableExemplars: true,
     registers,
   }),
   fenced: new Counter({

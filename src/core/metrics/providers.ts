@@ -8,6 +8,7 @@ export const providersMetrics = {
     help: 'Time of a call to a provider',
     labelNames: ['provider', 'operation', 'outcome'],
     buckets: SHORT_BUCKETS,
+    enableExemplars: true,
     registers,
   }),
   misconfigured: new Counter({

@@ -1,12 +1,34 @@
 // The registry of metrics, with the metrics of Node, and the buckets of histograms.
-import { Registry, collectDefaultMetrics } from 'prom-client'
+import { Registry, collectDefaultMetrics, type RegistryContentType } from 'prom-client'
 
-export const registry = new Registry()
+export const registry = new Registry<RegistryContentType>()
+// prom-client permits metrics with exemplars only in a registry of this format. `metrics.ts` changes it back when all
+// metrics are registered.
+registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
 // The event loop lag statistics would wake each process a hundred times a second, which costs an idle process more
 // than all other work. They are removed; `nodejs_eventloop_lag_seconds` is measured on request.
 collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 2 ** 31 - 1 })
 for (const statistic of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99'])
   registry.removeSingleMetric(`nodejs_eventloop_lag_${statistic}_seconds`)
+
+/** Serves the metrics in the format of Prometheus, without exemplars. */
+export function usePrometheusFormat(): void {
+  registry.setContentType(Registry.PROMETHEUS_CONTENT_TYPE)
+}
+
+/** Serves the metrics in the format of OpenMetrics, the only one that has exemplars. */
+export function useOpenMetrics(): void {
+  registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
+}
+
+export const END_OF_OPEN_METRICS = '# EOF\n'
+
+/** The content type of these metrics: the text in the format of OpenMetrics ends with a mark. */
+export function contentTypeOf(text: string): string {
+  return text.endsWith(END_OF_OPEN_METRICS)
+    ? Registry.OPENMETRICS_CONTENT_TYPE
+    : Registry.PROMETHEUS_CONTENT_TYPE
+}
 
 export const registers = [registry]
 export const SHORT_BUCKETS = [

@@ -10,12 +10,19 @@ export const requestsMetrics = {
     help: 'Time to answer a request',
     labelNames: ['listener', 'method', 'route', 'status'],
     buckets: SHORT_BUCKETS,
+    enableExemplars: true,
     registers,
   }),
   areas: new Gauge({
     name: 'sluice_area_deployed',
     help: '1 if an area of the API is deployed, 0 if it is switched off, not available yet, or its provider has no credentials',
     labelNames: ['area'],
+    registers,
+  }),
+  spansDropped: new Counter({
+    name: 'sluice_trace_spans_dropped_total',
+    help: 'Spans that were not sent to the collector, by reason: full (too many waited), not_sent (the collector refused or did not answer)',
+    labelNames: ['reason'],
     registers,
   }),
   logLinesLost: new Counter({

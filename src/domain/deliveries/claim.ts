@@ -106,7 +106,7 @@ export async function hasBacklog(sql: Sql): Promise<boolean> {
 async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions): Promise<ClaimsByBacklog> {
   const requested = tx`
     select job_id, tenant_id, endpoint_id as resource_id, true as will_wake, null::text as dedupe_key,
-      null::text as request_id, due_at,
+      null::text as request_id, due_at, trace_context,
       jsonb_build_object('delivery_id', delivery_id, 'created_at', delivery_created_at, 'recovery_id', recovery_id)
         as payload
     from claimed`
@@ -119,11 +119,15 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
       delete from webhook_due w using chosen c
       where w.tenant_id = c.tenant_id and w.endpoint_id = c.endpoint_id and w.sequence = c.sequence
         and w.delivery_id = c.delivery_id
-      returning w.*, c.nth, uuidv7() as job_id
+      -- The first attempt is due before its delivery is created, which is rounded down to a millisecond.
+      returning w.*, c.nth, uuidv7() as job_id,
+        w.due_at < w.delivery_created_at + interval '1 millisecond' as is_first
     ),
-    job as (${enqueuing(tx, sendDelivery, requested, tx`due_at`, claimed_by)} returning *)
+    job as (${enqueuing(tx, sendDelivery, requested, tx`due_at`, claimed_by, tx`trace_context`)} returning *)
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
-      j.payload, j.request_id, j.attempt, j.max_attempts, j.failures, j.lease_token,
+      j.payload, j.request_id, case when t.is_first then j.trace_context end as trace_parent,
+      case when not t.is_first then j.trace_context end as trace_link,
+      j.attempt, j.max_attempts, j.failures, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
       null::jsonb as call, null::jsonb as send_history

@@ -1,5 +1,6 @@
 // Settles attempts: one statement writes the outcome with the job, the endpoint and the endpoint's statistics.
 import { isoText, type Fragment, type Sql } from '#core/db.ts'
+import { traceColumn } from '#core/tracing.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { addingStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
@@ -41,6 +42,7 @@ export type DeliveryChange = {
  * Returns the ids of the jobs whose lease was still held.
  */
 export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {
+  const trace = traceColumn(sql)
   const disabled = 'webhook_endpoint.disabled' satisfies EventType
   const rows = await sql<{ id: string }[]>`
     with ${fencing(sql, settlements)},
@@ -54,8 +56,9 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
     ),
     ${deliveryUpdates(sql)},
     due as (
-      insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
-      select tenant_id, endpoint_id, sequence, id, created_at, next_attempt_at, clock_timestamp()
+      insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at
+        ${trace.name})
+      select tenant_id, endpoint_id, sequence, id, created_at, next_attempt_at, clock_timestamp() ${trace.value}
       from delivery where status = 'pending' and how = 'scheduled'
       on conflict do nothing
     ), not_due as (

@@ -17,6 +17,10 @@ export type ClaimedJob = {
   payload: Json
   /** The API request that created the job; null if none did. */
   request_id: string | null
+  /** The `traceparent` that this attempt continues: that of the request, for the first attempt. */
+  trace_parent: string | null
+  /** The `traceparent` to which the trace of a later attempt has a link. */
+  trace_link: string | null
   attempt: number
   max_attempts: number
   /**
@@ -116,6 +120,8 @@ export async function claimJobs(
 function claimedColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
+    case when attempt = 1 then trace_context end as trace_parent,
+    case when attempt > 1 then trace_context end as trace_link,
     extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,
     extract(epoch from now() - created_at)::float8 * 1000 as age_ms,
     extract(epoch from now() - unknown_since)::float8 * 1000 as unknown_ms,

@@ -1,6 +1,7 @@
 // Stores notifications, each once. A redundant notification is final when it is stored; the others get jobs.
 import { isRowError, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { currentSpan } from '#core/tracing.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { enqueuing } from '#jobs/job.ts'
 import { judgingRedundancy } from './redundancy.ts'
@@ -74,8 +75,12 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
     ) before on true
     left join lateral (select true as found from notifications n where n.id = input.id offset 0) here on true
     where before.found is null and here.found is null`
+  const trace_context = currentSpan()?.traceparent
+  const traced =
+    trace_context === undefined ? sql`` : sql`|| jsonb_build_object('trace_context', ${trace_context}::text)`
   const to_apply = sql`
-    select stored.id, input.provider, input.account, input.event_id, input.will_wake, input.request_id
+    select stored.id, input.provider, input.account, input.event_id, input.will_wake, input.request_id,
+      ${trace_context ?? null}::text as trace_context
     from stored join input on input.id = stored.id where stored.state = 'received'`
   return await sql<StoredOutcome[]>`
     with input as (
@@ -96,8 +101,9 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       insert into notifications (id, provider, account, event_id, kind, object_id, payload, state, reported, due_at,
         applied_at, tenant_id, resource, resource_id)
       select id, provider, account, event_id, kind, object_id, payload, state,
-        -- The request id is stored for the job that the notification may get later.
-        case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id) end,
+        -- The request id and the trace are stored for the job that the notification may get later.
+        case when state = 'waiting' then reported || jsonb_build_object('request_id', request_id)
+          ${traced} end,
         case when state = 'waiting' then now() + ${COMPARE_DELAY_MS} * interval '1 millisecond' end,
         case when state in ('applied', 'ignored') then clock_timestamp() end,
         case when state = 'applied' then tenant_id end,
@@ -109,7 +115,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
       on conflict do nothing
       returning id, state
     ),
-    job as (${enqueuing(sql, applyNotification, jobsToApply(sql, to_apply))})
+    job as (${enqueuingToApply(sql, to_apply)})
     select stored.id, stored.state, judgement.tenant_id, judgement.resource, judgement.resource_id
     from stored join judgement on judgement.id = stored.id`
 }
@@ -159,7 +165,8 @@ export async function compareWaiting(sql: Sql, limit: number): Promise<ComparedN
  */
 async function writeJudgements(sql: Sql, judgements: Fragment): Promise<ComparedNotification[]> {
   const to_apply = sql`
-    select written.id, written.provider, written.account, written.event_id, false as will_wake, written.request_id
+    select written.id, written.provider, written.account, written.event_id, false as will_wake, written.request_id,
+      written.trace_context
     from written where written.state = 'received'
       and not exists (select from jobs j where j.id = written.id offset 0)`
   return await sql<ComparedNotification[]>`
@@ -174,9 +181,10 @@ async function writeJudgements(sql: Sql, judgements: Fragment): Promise<Compared
         resource_id = case when judgement.state = 'applied' then judgement.resource_id end
       from judgement where n.id = judgement.id
       returning n.id, n.state, n.provider, n.account, n.event_id, old.reported ->> 'request_id' as request_id,
-        judgement.tenant_id, judgement.resource, judgement.resource_id
+        old.reported ->> 'trace_context' as trace_context, judgement.tenant_id, judgement.resource,
+        judgement.resource_id
     ),
-    job as (${enqueuing(sql, applyNotification, jobsToApply(sql, to_apply))})
+    job as (${enqueuingToApply(sql, to_apply)})
     select id, state, event_id, request_id, tenant_id, resource, resource_id from written`
 }
 
@@ -204,11 +212,15 @@ function wasCallRepeated(sql: Sql | Tx): Fragment {
         and j.generation > 1 offset 0))`
 }
 
-/** The rows for `enqueuing`, from notifications with `id, provider, account, event_id, will_wake, request_id`. */
-function jobsToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
-  return sql`
+/**
+ * Enqueues jobs that apply notifications, which have `id, provider, account, event_id, will_wake, request_id,
+ * trace_context`.
+ */
+function enqueuingToApply(sql: Sql | Tx, notifications: Fragment): Fragment {
+  const requested = sql`
     select id as job_id, ${SYSTEM_TENANT_ID}::uuid as tenant_id, null::uuid as resource_id,
       jsonb_build_object('notification_id', id) as payload, will_wake,
-      provider || ':' || account || ':' || event_id as dedupe_key, request_id
+      provider || ':' || account || ':' || event_id as dedupe_key, request_id, trace_context
     from (${notifications}) notification`
+  return enqueuing(sql, applyNotification, requested, undefined, undefined, sql`trace_context`)
 }

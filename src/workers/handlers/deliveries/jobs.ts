@@ -3,6 +3,8 @@ import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { tenantHeaders } from '#core/tenant-headers.ts'
+import { startChildSpan } from '#core/tracing.ts'
+import type { TraceSpan } from '#core/tracing/span.ts'
 import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/deliveries/load.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
@@ -123,11 +125,13 @@ async function post(
   const renewing = setInterval(() => {
     if (!started) permit.renew().catch(() => {})
   }, PERMIT_RENEWAL_INTERVAL_MS)
+  const span = startRequestSpan(url)
   try {
     const answer = await receivers.post(
-      { url, headers: { ...tenant_headers, ...signed }, body, valid },
+      { url, headers: { ...tenant_headers, ...signed, ...traceHeader(span, tenant_headers) }, body, valid },
       signal,
     )
+    endRequestSpan(span, answer)
     // Nothing was sent, or the worker stopped before the answer: the delivery is sent again under the same id.
     if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
       throw new NotStarted()
@@ -135,6 +139,31 @@ async function post(
   } finally {
     clearInterval(renewing)
   }
+}
+
+/** The span of the request to a receiver. Its URL is the tenant's secret; only the host is shown. */
+function startRequestSpan(url: string): TraceSpan | undefined {
+  const { hostname, port, protocol } = new URL(url)
+  return startChildSpan('POST', {
+    kind: 'client',
+    attributes: {
+      'http.request.method': 'POST',
+      'server.address': hostname,
+      'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
+    },
+  })
+}
+
+/** Tells the receiver the trace of the request. A tenant's own header `traceparent` stays. */
+function traceHeader(span: TraceSpan | undefined, headers: Record<string, string>): Record<string, string> {
+  const is_set = Object.keys(headers).some((name) => name.toLowerCase() === 'traceparent')
+  return span === undefined || is_set ? {} : { traceparent: span.traceparent }
+}
+
+function endRequestSpan(span: TraceSpan | undefined, answer: ReceiverAnswer | ReceiverFailure): void {
+  if ('error' in answer) return span?.end(answer.error)
+  span?.set({ 'http.response.status_code': answer.status })
+  span?.end(answer.status >= 400 ? String(answer.status) : undefined)
 }
 
 function decide(
