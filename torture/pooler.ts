@@ -3,29 +3,35 @@ import type { Sql } from '#core/db.ts'
 import { startPgBouncer, type PgBouncer } from '#test/pgbouncer.ts'
 
 /**
- * The user of all processes. PgBouncer cannot set parameters for them, so `migrate` makes them settings of their user,
- * which may not be a superuser.
+ * PgBouncer cannot set parameters for the processes, so `migrate` makes them settings of their users, which may not be
+ * superusers. Each process has its own user: policies of all roles of a user apply to it together.
  */
-const USER = 'torture_process'
+const PROCESSES = ['api', 'webhooks', 'worker'] as const
+type PooledProcess = (typeof PROCESSES)[number]
 const PASSWORD = 'torture'
-/** Fewer than the pools of the processes have together, and enough for the load. */
-const SERVER_CONNECTIONS = '30'
+/** For each user. Fewer than the pools of its processes have together, and enough for the load. */
+const SERVER_CONNECTIONS = '15'
 
-/** Starts PgBouncer for the owner of the tables, and for the user of the processes once `createPooledUser` has run. */
+const userOf = (process: PooledProcess) => `torture_${process}`
+
+/** Starts PgBouncer for the owner of the tables, and for the users of the processes once `createPooledUsers` has run. */
 export async function startPooler(database_url: string): Promise<PgBouncer> {
   const { username, password } = new URL(database_url)
-  const users = { [username]: decodeURIComponent(password), [USER]: PASSWORD }
-  return await startPgBouncer(database_url, users, { default_pool_size: SERVER_CONNECTIONS })
-}
-
-/** Creates the user of the processes, after the first migration. The next migration writes its settings. */
-export async function createPooledUser(sql: Sql): Promise<void> {
-  await sql.unsafe(
-    `create role ${USER} login password '${PASSWORD}' in role sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard`,
+  const users = Object.fromEntries(PROCESSES.map((process) => [userOf(process), PASSWORD]))
+  return await startPgBouncer(
+    database_url,
+    { ...users, [username]: decodeURIComponent(password) },
+    { default_pool_size: SERVER_CONNECTIONS },
   )
 }
 
-/** The URL with the user of the processes. */
-export function asPooledUser(database_url: string): string {
-  return Object.assign(new URL(database_url), { username: USER, password: PASSWORD }).href
+/** Creates the users of the processes, after the first migration. The next migration writes their settings. */
+export async function createPooledUsers(sql: Sql): Promise<void> {
+  for (const process of PROCESSES)
+    await sql.unsafe(`create role ${userOf(process)} login password '${PASSWORD}' in role sluice_${process}`)
+}
+
+/** The URL with the user of a process. */
+export function asPooledUser(database_url: string, process: PooledProcess): string {
+  return Object.assign(new URL(database_url), { username: userOf(process), password: PASSWORD }).href
 }

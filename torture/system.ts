@@ -19,7 +19,7 @@ import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import { createLauncher, type LauncherOptions, type Member } from './member.ts'
 import { onMetricsPorts } from './metrics.ts'
-import { asPooledUser, createPooledUser, startPooler } from './pooler.ts'
+import { asPooledUser, createPooledUsers, startPooler } from './pooler.ts'
 import type { Random } from './random.ts'
 import { createOtherApplication, createTenants, type ProcessorCall } from './tenants.ts'
 
@@ -135,7 +135,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
     const { start, writeTargets } = onMetricsPorts(startMember)
-    const { apis, workers } = await startMembers(start, env, ports)
+    const { apis, workers } = await startMembers(start, env, ports, pooler !== null)
     await writeTargets(targets_folder)
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
     const tenants = createTenants(sql, receivers, clientsOf)
@@ -172,10 +172,7 @@ export async function startSystem(options: SystemOptions): Promise<System> {
   }
 }
 
-/**
- * Migrates the database. `pooled`: behind PgBouncer, a connection of the owner, who creates the user of the processes;
- * `env` then has this user.
- */
+/** Migrates the database. `pooled`: behind PgBouncer, a connection of the owner, who creates the users of the processes. */
 async function prepareDatabase(
   launch: ReturnType<typeof createLauncher>['launch'],
   env: Record<string, string>,
@@ -187,25 +184,28 @@ async function prepareDatabase(
   }
   await migrate('Applied')
   if (pooled === null) return
-  await createPooledUser(pooled)
+  await createPooledUsers(pooled)
   await migrate('up to date')
-  env['DATABASE_URL'] = asPooledUser(env['DATABASE_URL']!)
 }
 
-/** Starts the webhooks host, the APIs at these ports, and two workers. */
+/** Starts the webhooks host, the APIs at these ports, and two workers; behind PgBouncer, each as its own user. */
 async function startMembers(
-  start: ReturnType<typeof createLauncher>['startMember'],
+  startMember: ReturnType<typeof createLauncher>['startMember'],
   env: Record<string, string>,
   ports: { api: number[]; webhooks: number },
+  pooled: boolean,
 ): Promise<Pick<System, 'apis' | 'workers'>> {
-  await start('webhooks', 'webhooks', { ...env, WEBHOOKS_PORT: String(ports.webhooks) })
+  const start = (name: string, process: 'api' | 'webhooks' | 'worker', more: Record<string, string>) => {
+    const url = env['DATABASE_URL']!
+    const DATABASE_URL = pooled ? asPooledUser(url, process) : url
+    return startMember(name, process, { ...env, DATABASE_URL, ...more })
+  }
+  await start('webhooks', 'webhooks', { WEBHOOKS_PORT: String(ports.webhooks) })
   const apis = await Promise.all(
-    ports.api.map((port, index) => start(`api-${index + 1}`, 'api', { ...env, API_PORT: String(port) })),
+    ports.api.map((port, index) => start(`api-${index + 1}`, 'api', { API_PORT: String(port) })),
   )
   const inside = { NODE_OPTIONS: `--import=${new URL('preload.ts', import.meta.url).href}` }
-  const workers = await Promise.all(
-    [1, 2].map((index) => start(`worker-${index}`, 'worker', { ...env, ...inside })),
-  )
+  const workers = await Promise.all([1, 2].map((index) => start(`worker-${index}`, 'worker', inside)))
   return { apis, workers }
 }
 
