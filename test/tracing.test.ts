@@ -158,7 +158,7 @@ describe('with a collector', () => {
     const payment = await authorize(deployment)
     await deployment.provider('stripe').fault({
       match: { method: 'POST', path: `^/v1/payment_intents/${payment.reference}/capture$` },
-      fault: 'error_500_before',
+      fault: 'drop_before',
     })
     const caller = newCaller()
     expect((await captureFrom(deployment.client, payment, caller)).body).toMatchObject({ status: 'captured' })
