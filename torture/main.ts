@@ -10,7 +10,7 @@ import { MUTATIONS, type Mutation } from './mutations.ts'
 import { SCENARIOS_PER_S } from './load.ts'
 import { run } from './run.ts'
 import { planFaults } from './schedule.ts'
-import { runUpgrades } from './upgrade/run.ts'
+import { runUpgrades, UPGRADE_SCENARIOS_PER_S } from './upgrade/run.ts'
 import { QUEUE_SERVERS, type QueueServer } from './queue-servers.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -25,7 +25,7 @@ while changes also happen at the providers. Event receivers accept deliveries, o
 
 --seed N          seed of the faults and the load. Default: random, and printed
 --minutes M       duration of the faults. Default: 1. The end takes up to five minutes more
---rate N          scenarios per second. Default: ${SCENARIOS_PER_S}, about 140 requests per second. Recovery times mean little on a saturated machine
+--rate N          scenarios per second. Default: ${SCENARIOS_PER_S}, about 140 requests per second, and ${UPGRADE_SCENARIOS_PER_S} with --mode upgrade. Recovery times mean little on a saturated machine
 --lenient         prints recovery times, load and refusals without judging them, for machines with other work
 --targets FOLDER  writes the addresses of the metrics into FOLDER, as deploy/prometheus/prometheus.yaml reads them
 --queue Q         redis, postgres, cluster (Redis with three masters and three replicas) or sentinels (a primary, a replica
@@ -75,7 +75,11 @@ async function main(): Promise<number> {
   const { queue, pooler } = values
   if (!isQueueServer(queue)) throw new Error(`--queue must be one of ${QUEUE_SERVERS.join(', ')}`)
   if (values.mode === 'upgrade') {
-    const [runs, rows, scenarios_per_s] = [number('runs', 1), number('rows', 1_500_000), number('rate', 10)]
+    const [runs, rows, scenarios_per_s] = [
+      number('runs', 1),
+      number('rows', 1_500_000),
+      number('rate', UPGRADE_SCENARIOS_PER_S),
+    ]
     const options = { runs, rows, seed, scenarios_per_s, queue, print, stopped: stopping.signal }
     return (await runUpgrades(options)) ? 0 : 1
   }

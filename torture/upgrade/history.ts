@@ -33,9 +33,11 @@ async function insertPayments(sql: Sql, first: number, last: number): Promise<vo
 async function insertJobs(sql: Sql, first: number, last: number): Promise<void> {
   await sql`
     insert into job_history (tenant_id, id, queue, name, resource_id, payload, state, run_at, attempt, max_attempts,
-      started_at, finished_at, worker, outcome, operation, generation, key, request)
+      started_at, finished_at, worker, outcome, operation, generation, key, request, priority, failures, in_doubt,
+      created_at)
     select ${TENANT}, gen_random_uuid(), 'payments', 'payment.cancel', gen_random_uuid(), '{}', 'succeeded', at, 1,
-      25, at, at, 'history', 'done', 'cancel', 1, 'history-' || n, '{"amount_minor": 1000}'
+      25, at, at, 'history', 'done', 'cancel', 1, 'history-' || n, '{"amount_minor": 1000}',
+      0, 0, false, at
     from generate_series(${first}::bigint, ${last}::bigint) n
     cross join lateral (select date_trunc('week', now()) + (7 + n % 28) * interval '1 day') time(at)`
 }
