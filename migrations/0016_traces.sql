@@ -1,6 +1,7 @@
 -- Traces: the W3C `traceparent` of the span that a job or an event continues; null if its request was not sampled.
 -- Only columns without a default and constraints that check no existing row are added, so each lock is held for a
 -- moment.
+-- locks: jobs, job_history, events, webhook_due
 
 alter table jobs add column trace_context text, add constraint jobs_trace_context
   check (trace_context ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$') not valid;

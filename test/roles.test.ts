@@ -789,8 +789,9 @@ test('a user without CREATEROLE can migrate, gets a warning, and uses the roles 
 
   // Databases of one server can be migrated concurrently, although they share the roles.
   const others = await Promise.all(['a', 'b', 'c', 'd'].map((name) => databaseOf(name, 'postgres')))
-  const warnings: string[] = []
-  await Promise.all(others.map((url) => migrate(url, (text) => warnings.push(text))))
+  const reported: string[] = []
+  await Promise.all(others.map((url) => migrate(url, (text) => reported.push(text))))
+  const warnings = reported.filter((text) => !text.startsWith('roles.sql: try '))
   expect(warnings).toEqual([])
   const with_roles = await runMigration()
   // The user gets no warning about rights that only a superuser can revoke.

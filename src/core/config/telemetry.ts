@@ -1,7 +1,7 @@
 // The variables of logs and traces.
 import { z } from 'zod'
 import { list } from './list.ts'
-import { baseUrl, type ProcessName, type VariableRow } from './row.ts'
+import { baseUrl, SECRETS, type ProcessName, type VariableRow } from './row.ts'
 
 const SERVICES = ['api', 'webhooks', 'worker'] as const satisfies ProcessName[]
 
@@ -30,7 +30,7 @@ export const TELEMETRY_VARIABLES = {
     SERVICES,
   ],
   OTEL_EXPORTER_OTLP_HEADERS: [
-    pairs.optional(),
+    pairs.optional().register(SECRETS, { is_reread: false }),
     'authorization=Bearer%20token',
     'headers for that collector, `name=value`, separated by commas; values are percent-encoded',
     SERVICES,
