@@ -10,7 +10,7 @@ process.env.NODE_COMPILE_CACHE ??= resolve(import.meta.dirname, 'node_modules/.c
 
 /** Files that are short and take long: they start processes, and wait for outages and for leases to expire. */
 const LONG =
-  /^(?:crash-|queues|supervisor|startup|notifications-order|provider-(?:outages|duplicates)|browser-(?:money|operations))/
+  /^(?:crash-|queues|supervisor|startup|notifications-order|provider-(?:outages|duplicates)|migration\.|metrics|browser-(?:money|operations))/
 
 /** Begins with the files that take long. Without measurements, Vitest begins with the largest files. */
 class LongestFirst extends BaseSequencer {

@@ -12,3 +12,13 @@ create table operation_outages (
   seen_at timestamptz not null,
   primary key (provider, operation, worker)
 ) with (fillfactor = 50);
+
+-- See 0015_settings.sql.
+do $$
+declare
+  each text;
+begin
+  for each in select attname from pg_attribute where attrelid = 'operation_outages'::regclass and attnum > 0 loop
+    execute format('alter table operation_outages alter column %I set statistics 10', each);
+  end loop;
+end $$;

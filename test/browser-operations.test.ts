@@ -1,7 +1,9 @@
 // Operators' pages in a browser: failed jobs, paused queues, replayed deliveries, proposals.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { clientOperation } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
+import { CALLS } from '#jobs/index.ts'
 import {
   fetchInPage,
   BROWSER_TIMEOUT_MS,
@@ -25,6 +27,12 @@ import {
 } from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
 import { createPerson } from '#test/people.ts'
+
+const STRIPE_OPERATIONS = [
+  ...new Set(
+    CALLS.flatMap(({ provider, operation }) => (provider === 'stripe' ? [clientOperation(operation)] : [])),
+  ),
+]
 
 let dashboard: Dashboard
 beforeAll(async () => {
@@ -585,9 +593,15 @@ test("an outage of a provider is the first entry that needs attention, and the o
   await sql`
     insert into provider_outages (provider, worker, since, outcome, seen_at)
     values ('stripe', 'elsewhere/1', now() - interval '4 minutes', 'retry', now() + interval '1 hour')`
+  // Every operation fails there. Otherwise the answers in this test would make it an outage of single operations.
+  await sql`
+    insert into operation_outages (provider, operation, worker, since, failed_at, outcome, is_partial, seen_at)
+    select 'stripe', operation, 'elsewhere/1', now() - interval '4 minutes', now(), 'retry', false, now() + interval '1 hour'
+    from unnest(${STRIPE_OPERATIONS}::text[]) operation`
   onTestFinished(async () => {
     await sql`delete from jobs where failing_since is not null and name = 'payment.capture'`
     await sql`delete from provider_outages where worker = 'elsewhere/1'`
+    await sql`delete from operation_outages where worker = 'elsewhere/1'`
   })
   for (const as of ['support', 'operator'] as const) {
     const page = await dashboard.open('/', { as })

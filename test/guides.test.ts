@@ -136,6 +136,10 @@ test('the commands of a guide also end when they are run a second time, with an 
 })
 
 describe("each guide is a page that begins with the guide's purpose, and the links of the page work", () => {
+  const targets = new Map<string, ReturnType<typeof reader.get>>()
+  /** Each page is requested once: the guides have more links than one address may follow at once. */
+  const openLink = (path: string) => targets.getOrInsertComputed(path, () => reader.get(path))
+
   test.each(GUIDES)('%s', async (name) => {
     const page = await reader.get(`/docs/guides/${name}`)
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
@@ -147,7 +151,7 @@ describe("each guide is a page that begins with the guide's purpose, and the lin
     )
     for (const link of links) {
       const [path, anchor] = link.split('#') as [string, string | undefined]
-      const target = path === '' ? page : await reader.get(path)
+      const target = path === '' ? page : await openLink(path)
       const has_anchor = anchor === undefined || target.text.includes(`id="${anchor}"`)
       expect([link, target.status, has_anchor]).toEqual([link, 200, true])
     }

@@ -22,7 +22,7 @@ const INTERVAL_MS = 5_000
 const PARTITIONS_INTERVAL_MS = 60_000
 /** With large backlogs the gauges are read less often, so that they take at most a hundredth of the database's time. */
 const TIME_SHARE = 100
-const MAX_INTERVAL_MS = 60_000
+const MAX_INTERVAL_MS = 20_000
 
 /** Sets the gauges every few seconds, in each worker. */
 export function startGauges({ sql, log }: WorkerContext): Loop {
