@@ -25,7 +25,8 @@ while changes also happen at the providers. Event receivers accept deliveries, o
 
 --seed N          seed of the faults and the load. Default: random, and printed
 --minutes M       duration of the faults. Default: 1. The end takes up to five minutes more
---rate N          scenarios per second. Default: ${SCENARIOS_PER_S}, about 140 requests per second, and ${UPGRADE_SCENARIOS_PER_S} with --mode upgrade. Recovery times mean little on a saturated machine
+--rate N          scenarios per second. Default: ${SCENARIOS_PER_S}, about 140 requests per second; with --mode upgrade
+                  ${UPGRADE_SCENARIOS_PER_S}. Recovery times mean little on a saturated machine
 --lenient         prints recovery times, load and refusals without judging them, for machines with other work
 --targets FOLDER  writes the addresses of the metrics into FOLDER, as deploy/prometheus/prometheus.yaml reads them
 --queue Q         redis, postgres, cluster (Redis with three masters and three replicas) or sentinels (a primary, a replica

@@ -1,11 +1,11 @@
 // Rows of the past: canceled payments and finished jobs of a tenant without requests.
-import type { Sql } from '#core/db.ts'
+import type postgres from 'postgres'
 
 const TENANT = '00000000-0000-7000-8000-000000000001'
 const BATCH = 50_000
 
 /** Inserts so many rows, a third of them payments and the others jobs in the history, and analyzes the tables. */
-export async function insertHistory(sql: Sql, rows: number): Promise<void> {
+export async function insertHistory(sql: postgres.Sql, rows: number): Promise<void> {
   await sql`insert into tenants (id, slug, name) values (${TENANT}, 'history', 'History')`
   // Workers create partitions ahead. The jobs are in these, because each new partition would search the default one.
   for (let made: unknown = ''; made !== null;)
@@ -20,7 +20,7 @@ export async function insertHistory(sql: Sql, rows: number): Promise<void> {
   await sql`vacuum analyze job_history`
 }
 
-async function insertPayments(sql: Sql, first: number, last: number): Promise<void> {
+async function insertPayments(sql: postgres.Sql, first: number, last: number): Promise<void> {
   await sql`
     insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, processor,
       processor_reference, cancellation_reason, canceled_at, created_at, updated_at)
@@ -30,7 +30,7 @@ async function insertPayments(sql: Sql, first: number, last: number): Promise<vo
     cross join lateral (select now() - interval '60 days' + n * interval '1 second') time(at)`
 }
 
-async function insertJobs(sql: Sql, first: number, last: number): Promise<void> {
+async function insertJobs(sql: postgres.Sql, first: number, last: number): Promise<void> {
   await sql`
     insert into job_history (tenant_id, id, queue, name, resource_id, payload, state, run_at, attempt, max_attempts,
       started_at, finished_at, worker, outcome, operation, generation, key, request, priority, failures, in_doubt,
@@ -43,7 +43,7 @@ async function insertJobs(sql: Sql, first: number, last: number): Promise<void> 
 }
 
 /** The number of these rows. `unfilled`: those that lack what the test's migrations fill in. */
-export async function countHistory(sql: Sql): Promise<{ rows: number; unfilled: number }> {
+export async function countHistory(sql: postgres.Sql): Promise<{ rows: number; unfilled: number }> {
   const [count] = await sql<{ rows: number; unfilled: number }[]>`
     select sum(rows)::integer as rows, sum(unfilled)::integer as unfilled from (
       select count(*) as rows, count(*) filter (where token is null) as unfilled from payments where tenant_id = ${TENANT}
@@ -53,7 +53,7 @@ export async function countHistory(sql: Sql): Promise<{ rows: number; unfilled: 
 }
 
 /** Removes the rows: the verdict reads the rows of the load only. */
-export async function removeHistory(sql: Sql): Promise<void> {
+export async function removeHistory(sql: postgres.Sql): Promise<void> {
   await sql`delete from payments where tenant_id = ${TENANT}`
   await sql`delete from job_history where tenant_id = ${TENANT}`
 }

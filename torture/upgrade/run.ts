@@ -1,6 +1,7 @@
 // Upgrades the previous release under load, with much history and a session that forgot its `begin`.
 import { rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import postgres from 'postgres'
 import type { Answer, Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 import { migrateBesideForgottenSession, type OperatorMigration } from '#test/operator-migration.ts'
@@ -103,8 +104,11 @@ async function upgradeSystem(
     stopped,
   }: Pick<UpgradeOptions, 'rows' | 'seed' | 'scenarios_per_s' | 'stopped'>,
 ): Promise<Upgrade> {
-  const { sql, postgres } = system
-  await insertHistory(sql, rows)
+  const { sql, postgres: server } = system
+  // A process's own pool ends statements that take as long as these.
+  const owner = postgres(server.url, { max: 1, onnotice: () => {} })
+  system.onStop(() => owner.end())
+  await insertHistory(owner, rows)
   const requests: Request[] = []
   const load = startLoad(
     {
@@ -116,9 +120,9 @@ async function upgradeSystem(
     scenarios_per_s,
   )
   await sleep(BEFORE_MS, undefined, { signal: stopped })
-  const env = { DATABASE_URL: postgres.url, QUEUE: system.redis === null ? 'postgres' : 'redis' }
+  const env = { DATABASE_URL: server.url, QUEUE: system.redis === null ? 'postgres' : 'redis' }
   const migrated_from = performance.now()
-  const migration = await migrateBesideForgottenSession({ path: next }, postgres.url, env, REPORTS)
+  const migration = await migrateBesideForgottenSession({ path: next }, server.url, env, REPORTS)
   const [first, second] = [system.apis[0]!, system.apis[1]!]
   for (const member of [first, system.workers[0]!]) await deploy(member, next)
   await sleep(SIDE_BY_SIDE_MS, undefined, { signal: stopped })
@@ -131,10 +135,10 @@ async function upgradeSystem(
     sleep(SCENARIOS_LIMIT_MS, false, { ref: false }),
   ])
   if (!ended) problems.push({ problem: 'scenarios have not ended', open: load.open() })
-  const history = await countHistory(sql)
+  const history = await countHistory(owner)
   if (history.rows !== rows) problems.push({ problem: 'rows of the history are lost', ...history })
   if (history.unfilled > 0) problems.push({ problem: 'rows of the history were not filled', ...history })
-  await removeHistory(sql)
+  await removeHistory(owner)
   if (!(await settle(system, SETTLE_LIMIT_MS))) problems.push({ problem: 'work is still open' })
   const verdict = await judge(system, load.record)
   const slowest = requests.filter(isJudged).toSorted((a, b) => b.took_ms - a.took_ms)
