@@ -36,6 +36,21 @@ test.each([
     'postgres://localhost/sluice?sslmode=verify-full&sslrootcert=/none.pem',
     'names a file that cannot be read: sslrootcert=/none.pem (ENOENT)',
   ],
+  [
+    'postgres://localhost/sluice?ssl=no-verify',
+    'must have an sslmode that is one of disable, prefer, require, verify-ca, verify-full',
+  ],
+  ['postgres://localhost/sluice?ssl=true&sslmode=prefer', 'must have sslmode or ssl, not both'],
+  [
+    'postgres://localhost/sluice?sslMode=verify-full',
+    'must not have the parameter sslMode, which is not supported',
+  ],
+  [
+    'postgres://localhost/sluice?password=secret',
+    'must not have the parameter password, which is not supported',
+  ],
+  ['postgres://localhost/sluice?sslmode=verify-full&sslmode=prefer', 'must not have a parameter twice'],
+  ['postgres://localhost/sluice?sslmode=verify-ca', 'must have sslrootcert with sslmode=verify-ca'],
   ['postgres://localhost/sluice?sslcert=/dev/null', 'must have both sslcert and sslkey, or neither'],
   ['postgres://localhost/sluice?connect_timeout=0', 'must have a connect_timeout from 1 to 60 seconds'],
   ['postgres://localhost/sluice?pgbouncer=yes', 'must have pgbouncer=true or pgbouncer=false'],
@@ -85,6 +100,7 @@ describe('a server with TLS', () => {
       ['127.0.0.1', { sslmode: 'prefer' }, true],
       ['localhost', { sslmode: 'require' }, true],
       ['localhost', { ssl: 'true' }, true],
+      ['127.0.0.1', { ssl: 'verify-full', sslrootcert: files.loopback }, true],
       ['localhost', { sslmode: 'verify-ca', sslrootcert: files.loopback }, true],
       ['127.0.0.1', { sslmode: 'verify-full', sslrootcert: files.loopback }, true],
     ]

@@ -175,3 +175,20 @@ test('workers scale by a metric of Prometheus, to two at least, and not down whe
     ['prometheus', 'false'],
   ])
 })
+
+test('the units of systemd share no user and no folder that they may write, and no signal opens a debugger', async () => {
+  const folder = 'deploy/systemd'
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.service'))
+  const shared = await read(`${folder}/sluice-.service.d/hardening.conf`)
+  expect(shared).toMatch(/^DynamicUser=yes$/m)
+  const units = await Promise.all(files.map((name) => read(`${folder}/${name}`)))
+  for (const text of [shared, ...units])
+    expect(text).not.toMatch(/^(?:User|Group|(?:Cache|State|Logs|Runtime)Directory)=/m)
+  for (const unit of units) expect(unit).toMatch(/^ExecStart=\S+\/node --disable-sigusr1 /m)
+})
+
+test('the ingress stores no body on its disk before a process bounds it', () => {
+  expect(manifestNamed('Ingress', 'sluice')).toMatchObject({
+    metadata: { annotations: { 'nginx.ingress.kubernetes.io/proxy-request-buffering': 'off' } },
+  })
+})

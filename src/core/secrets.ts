@@ -26,8 +26,8 @@ const TAG_BYTES = 16
 
 /**
  * Seals and opens short texts. `keys`: 32 bytes each, base64, comma-separated, the newest first; the newest seals,
- * all open. A sealed text names its key. To rotate, put a new key in front, and remove an old key when no sealed text
- * names it any more.
+ * all open. A sealed text names its key. To rotate, add a new key at the end, then put it in front, and remove an old
+ * key when no sealed text names it any more.
  */
 export function createVault(keys: string): Vault {
   const byName = new Map(keys.split(',').map((key) => namedKey(key.trim())))

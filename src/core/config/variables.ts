@@ -41,7 +41,7 @@ export const VARIABLES = {
       .optional()
       .register(SECRETS, { is_reread: true }),
     '<what openssl rand -base64 32 prints>',
-    `32 bytes, base64. Generate one with \`openssl rand -base64 32\` and give the same one to api, worker and dashboard. To rotate it, put a new one in front, separated by a comma: the first encrypts, all of them decrypt. Remove the old one when no open payment or call needs it`,
+    `32 bytes, base64. Generate one with \`openssl rand -base64 32\` and give the same one to api, worker and dashboard. To rotate it, add a new one after the old one, separated by a comma, in all processes; then put the new one in front: the first encrypts, all of them decrypt. Remove the old one when no open payment or call needs it`,
     ['api', 'worker'],
     ['api', 'worker'],
   ],

@@ -30,6 +30,8 @@ export type DatabaseAddress = {
   settings: Record<string, string>
 }
 
+/** Parameters of libpq that concern the connection, however they are spelt: none is a setting of a session. */
+const NO_SETTING = /^(?:ssl|gss|require_?auth|user$|password$|passfile$|dbname$|service|krb)/i
 const FORM =
   /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^/?#]*))?@)?(?<hosts>[^@/?#]*)(?:\/(?<database>[^/@?#]*))?(?:\?(?<query>[^#]*))?$/
 const HOST = /^(?<host>\[[0-9a-fA-F:.]+\]|[^:[\]]*)(?::(?<port>\d{0,5}))?$/
@@ -82,7 +84,9 @@ function parse(url: string): DatabaseAddress | string {
   } catch {
     return 'must be percent-encoded: % is written %25'
   }
-  const parameters = new Map(new URLSearchParams(groups['query'] ?? ''))
+  const query = new URLSearchParams(groups['query'] ?? '')
+  const parameters = new Map(query)
+  if (parameters.size < query.size) return 'must not have a parameter twice'
   const take = (name: string) => {
     const value = parameters.get(name)
     parameters.delete(name)
@@ -91,10 +95,13 @@ function parse(url: string): DatabaseAddress | string {
   const servers = parseServers(take('host') ?? parts['hosts'] ?? '', take('port'))
   if (typeof servers === 'string') return servers
   const several = servers.length > 1
-  // JDBC's spelling, which libpq accepts too.
-  const jdbc_mode = take('ssl') === 'true' ? 'require' : undefined
+  // JDBC has `ssl=true`, and some drivers `ssl=<sslmode>`.
+  const ssl = take('ssl')
+  const sslmode = take('sslmode')
+  if (ssl !== undefined && sslmode !== undefined) return 'must have sslmode or ssl, not both'
   const sslrootcert = take('sslrootcert')
-  const mode = take('sslmode') ?? jdbc_mode ?? (sslrootcert === 'system' ? 'verify-full' : 'prefer')
+  const mode =
+    sslmode ?? (ssl === 'true' ? 'require' : ssl) ?? (sslrootcert === 'system' ? 'verify-full' : 'prefer')
   if (!isOneOf(SSL_MODES, mode)) return `must have an sslmode that is one of ${SSL_MODES.join(', ')}`
   const session = take('target_session_attrs') ?? (several ? 'read-write' : 'any')
   if (!isOneOf(SESSIONS, session))
@@ -113,6 +120,10 @@ function parse(url: string): DatabaseAddress | string {
     return 'must have both sslcert and sslkey, or neither'
   if (sslrootcert === 'system' && mode !== 'verify-full')
     return 'must have sslmode=verify-full with sslrootcert=system'
+  if (sslrootcert === undefined && mode === 'verify-ca') return 'must have sslrootcert with sslmode=verify-ca'
+  // The rest is sent as settings of the session: a misspelt parameter must not turn TLS off, or send a password.
+  const misplaced = [...parameters.keys()].find((name) => NO_SETTING.test(name))
+  if (misplaced !== undefined) return `must not have the parameter ${misplaced}, which is not supported`
   return {
     servers,
     user: parts['user'],
