@@ -9,7 +9,9 @@ const test = testIn({})
 
 const CODES = ['26000', '42P05', '08P01', '57P01', '57P02', '57P03', '25006', '08006', '53300']
 
-test('an error of the connection uses up no attempt of a job', async ({ world }) => {
+test('an error of the connection uses up no attempt of a job, and an error of the statement does', async ({
+  world,
+}) => {
   const { client, sql } = world
   await sql.unsafe(`
     create table refusals (code text);
@@ -56,6 +58,15 @@ test('an error of the connection uses up no attempt of a job', async ({ world })
     })
     // The attempt that is under way is not settled yet.
     expect(job.max_attempts - job.attempt).toBeGreaterThanOrEqual(left - 1)
+  }
+  // A statement that always takes too long, or finds the disk full, must end some day.
+  for (const code of ['57014', '53100']) {
+    const { attempt, max_attempts } = (await attempts())!
+    await sql`update refusals set code = ${code}`
+    await until(`attempts that end with ${code} are counted`, async () => {
+      const found = (await attempts())!
+      return found.max_attempts - found.attempt < max_attempts - attempt - 1
+    })
   }
   await sql`delete from refusals`
   await world.drain()

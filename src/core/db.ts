@@ -68,6 +68,16 @@ export function isUnavailable(error: unknown): boolean {
   return isConnectionCode(code) || isStatementTimeout(error)
 }
 
+/** Errors of a server without room for the statement: another connection does not help. */
+const STATEMENT_ERRORS = /^(53[124]00|58)/
+
+/** Whether the connection failed and not the statement, which may succeed on another connection. */
+export function isConnectionError(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'database_unavailable'
+  const code = databaseCode(error)
+  return code !== undefined && isConnectionCode(code) && !STATEMENT_ERRORS.test(code)
+}
+
 /** Whether the database server reported the error. */
 export function isServerError(error: unknown): boolean {
   return error instanceof postgres.PostgresError

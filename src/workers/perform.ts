@@ -1,7 +1,7 @@
 // Performs jobs: claims a job under a lease, runs its handler, settles its decision behind the fence, and publishes
 // the state to waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isUnavailable, type Sql } from '#core/db.ts'
+import { isConnectionError, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { currentSpan, traceLabels, withSpan } from '#core/tracing.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -156,7 +156,7 @@ async function runAttempt(
     try {
       const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (error, unsent) =>
         // `unsent` is false if an earlier call of this attempt may have had an effect that is not written.
-        isUnavailable(error)
+        isConnectionError(error)
           ? giveBackWhenPossible(
               settle,
               giveBack(error.message, { unsent, delay_ms: UNAVAILABLE_DELAY_MS }),
@@ -177,8 +177,8 @@ async function runAttempt(
 }
 
 /**
- * Gives a job back after an error of the database, so that the error does not count as an attempt. Tries until the
- * lease is lost; then rejects with the last error.
+ * Gives a job back after an error of the connection to the database, so that the error does not count as an attempt.
+ * Tries until the lease is lost; then rejects with the last error.
  */
 async function giveBackWhenPossible(
   settle: (decision: Decision) => Promise<Settlement>,
@@ -189,7 +189,7 @@ async function giveBackWhenPossible(
     try {
       return await settle(decision)
     } catch (error) {
-      if (!isUnavailable(error) || signal.aborted) throw error
+      if (!isConnectionError(error) || signal.aborted) throw error
       await sleep(UNAVAILABLE_RETRY_MS)
     }
   }
