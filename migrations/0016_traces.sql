@@ -6,7 +6,9 @@
 alter table jobs add column trace_context text, add constraint jobs_trace_context
   check (trace_context ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$') not valid;
 alter table job_history add column trace_context text;
-alter table events add column trace_context text;
+-- An event with another text would stop the deliveries of all tenants, because `webhook_due` and jobs take it over.
+alter table events add column trace_context text, add constraint events_trace_context
+  check (trace_context ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$') not valid;
 alter table webhook_due add column trace_context text;
 
 -- As for all columns: see 0015_settings.sql.
@@ -120,8 +122,12 @@ begin
     on d.tenant_id = m.tenant_id;
 end $$;
 
--- See 0015_settings.sql.
+-- See 0015_settings.sql. The rights are those of roles.sql, which runs later: until then, workers go on.
+revoke execute on function sequence_events(integer) from public;
 do $$
 begin
   execute format('alter function sequence_events(integer) set search_path = %I, pg_temp', current_schema());
+  if to_regrole('sluice_worker') is not null then
+    grant execute on function sequence_events(integer) to sluice_worker;
+  end if;
 end $$;
