@@ -15,9 +15,14 @@ const TEST_MIGRATIONS = fileURLToPath(new URL('upgrade/', import.meta.url))
 
 export type Release = { path: string; remove: () => Promise<void> }
 
+/** This checkout is shallow, or no git repository. */
+export class NoHistoryError extends Error {
+  override name = 'NoHistoryError'
+}
+
 /**
- * Writes the sources of the previous release into a new folder, with this folder's packages. Throws if the checkout
- * has no history, because nothing else has those sources.
+ * Writes the sources of the previous release into a new folder, with this folder's packages. Throws NoHistoryError if
+ * the checkout has no history, because nothing else has those sources.
  */
 export async function previousRelease(): Promise<Release> {
   const [commit] = (await readFile(PREVIOUS_RELEASE, 'utf8')).split('\n')
@@ -28,8 +33,13 @@ export async function previousRelease(): Promise<Release> {
     await run('git', ['archive', '--format=tar', '-o', archive, commit!], { cwd: ROOT })
   } catch (cause) {
     await remove()
-    throw new Error(
-      `The sources of the previous release are not here: this checkout has no git history with the commit ${commit} of test/previous-release. Upgrades can be tested only in a clone with history (git fetch --unshallow). To leave them out: npx vitest run --exclude test/upgrade.test.ts`,
+    const has_history = await run('git', ['rev-parse', '--is-shallow-repository'], { cwd: ROOT }).then(
+      ({ stdout }) => stdout.trim() === 'false',
+      () => false,
+    )
+    if (has_history) throw new Error(`git has no commit ${commit} of test/previous-release`, { cause })
+    throw new NoHistoryError(
+      'upgrades can be tested only in a clone with history, which has the sources of the previous release: git fetch --unshallow',
       { cause },
     )
   }
