@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { HEALTH_PATH } from '#core/listener.ts'
-import { countPendingStatements, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
+import { refuseIfOverloaded } from '#core/process-pool.ts'
 import type { AreaStates } from '#domain/areas.ts'
 import type { Authenticate } from './auth.ts'
 import type { ApiContext } from './context.ts'
@@ -22,7 +22,6 @@ export function createAdmission(
   authenticate: Authenticate,
   keyless: KeylessLimits,
 ): Admission {
-  const max_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
   const pressure = watchEventLoop()
 
   function checkLoad(): void {
@@ -31,11 +30,7 @@ export function createAdmission(
         limited_by: 'event_loop',
         message: 'This process is too busy. Nothing was accepted: retry later.',
       })
-    if (countPendingStatements(sql) > max_statements)
-      throw new AppError('overloaded', {
-        limited_by: 'statements',
-        message: 'Too many statements wait for the database. Nothing was accepted: retry later.',
-      })
+    refuseIfOverloaded(sql, config)
   }
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {

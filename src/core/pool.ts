@@ -1,10 +1,7 @@
 // Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
-import { requireVariable, type Config } from './config.ts'
 import type { Sql } from './db.ts'
-import type { Log } from './log.ts'
-import { reportPool } from './metrics/pools.ts'
 import { isReadOnlyServer } from './postgres/connection-errors.ts'
-import { countConnections, measureWaits } from './postgres/connection-waits.ts'
+import { measurePool } from './postgres/connection-waits.ts'
 import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
 import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
 import { endReplacedPool } from './postgres/lost-connections.ts'
@@ -12,7 +9,7 @@ import { dropHoles } from './postgres/row-holes.ts'
 import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
 import { debounceReplace } from './postgres/stuck-writes.ts'
-import { limitStatement } from './postgres/statement-limits.ts'
+import { cancelAfter } from './postgres/statement-limits.ts'
 import { trackStatement, createTraffic } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
@@ -24,8 +21,6 @@ type PoolOptions = DriverOptions & {
 
 /** The time in seconds that a replaced pool has to finish its statements. */
 const DRAIN_TIMEOUT_S = 2
-/** The maximum number of running and waiting statements for each connection; further requests are refused. */
-export const STATEMENTS_PER_CONNECTION = 500
 
 const pending = new WeakMap<Sql, () => number>()
 
@@ -43,9 +38,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   let pool = open()
   let traffic = createTraffic()
   let ended = false
-  const waits = pool_name === undefined ? undefined : measureWaits(pool_name)
-  const stopReport =
-    pool_name === undefined ? () => {} : reportPool(pool_name, () => countConnections(traffic, max))
+  const measured = pool_name === undefined ? undefined : measurePool(pool_name, max, () => traffic)
 
   function open(): Sql {
     const opened: Sql = openDriver(target, options, () => {
@@ -78,22 +71,29 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const timers = [setInterval(sendPings, PING_INTERVAL_MS).unref(), setInterval(check, CHECK_MS).unref()]
 
   function track(statement: PromiseLike<unknown>): void {
+    let stopLimit = () => {}
     trackStatement(statement, traffic, ANSWER_LIMIT_MS, {
-      onRows: dropHoles,
+      onSend() {
+        measured?.statement(statement)
+        // PgBouncer does not let a session have its own timeout.
+        if (statement_timeout_ms !== undefined && target.address.pgbouncer)
+          stopLimit = cancelAfter(statement, statement_timeout_ms)
+      },
+      onRows(rows) {
+        stopLimit()
+        dropHoles(rows)
+      },
       onError(error) {
+        stopLimit()
         // The server has become a standby, and its connections stay open: another host may be the primary.
         if (isReadOnlyServer(error) && target.address.servers.length > 1 && !ended) closing.closed()
       },
-      onSend: () => waits?.statement(statement, traffic, max),
     })
-    // PgBouncer does not let a session have its own timeout.
-    if (statement_timeout_ms !== undefined && target.address.pgbouncer)
-      limitStatement(statement, statement_timeout_ms)
   }
 
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
-    stopReport()
+    measured?.stop()
     closing.cancel()
     for (const timer of timers) clearInterval(timer)
     await pool.end(limit)
@@ -107,8 +107,8 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     },
     get(_target, name) {
       if (name === 'end') return end
-      if (name === 'begin' && waits !== undefined)
-        return waits.transaction(Reflect.get(pool, name) as never, traffic)
+      if (name === 'begin' && measured !== undefined)
+        return measured.transaction(Reflect.get(pool, name) as never)
       return Reflect.get(pool, name)
     },
   })
@@ -119,33 +119,4 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 /** The number of running and waiting statements of this pool. */
 export function countPendingStatements(sql: Sql): number {
   return pending.get(sql)?.() ?? 0
-}
-
-/** Opens the pool of a process. In production, warns if the user has more rights than a process needs. */
-export function connectConfiguredDatabase(config: Config, application_name: string, log: Log): Sql {
-  const sql = connectDatabase(requireVariable(config, 'DATABASE_URL'), {
-    max: config.DATABASE_POOL,
-    application_name,
-    pool_name: 'main',
-  })
-  if (config.NODE_ENV === 'production') void warnOfRights(sql, log)
-  return sql
-}
-
-/** Ends pools; their running statements have 5 s to finish. */
-export async function endPools(...pools: Sql[]): Promise<void> {
-  await Promise.all(pools.map((pool) => pool.end({ timeout: 5 })))
-}
-
-/**
- * Warns if the connected user owns the tables or is a superuser: a process needs only the rights of its role. Never
- * rejects.
- */
-export async function warnOfRights(sql: Sql, log: { warn: (message: string) => void }): Promise<void> {
-  const owned = await sql`
-    select from pg_class where oid = to_regclass('jobs') and pg_has_role(relowner, 'member')`.catch(() => [])
-  if (owned.length > 0)
-    log.warn(
-      'this process connects as an owner of the tables: use a database user in one of the roles that the migrations create',
-    )
 }

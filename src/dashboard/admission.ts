@@ -5,7 +5,7 @@ import { createLimit } from '#api/limit.ts'
 import { checkPath } from '#api/query.ts'
 import { AppError } from '#core/errors.ts'
 import { networkOf } from '#core/network.ts'
-import { countPendingStatements, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
+import { refuseIfOverloaded } from '#core/process-pool.ts'
 import { createGuard } from './guard.ts'
 
 /** Rate limit of each client network, on the dashboard's own routes. */
@@ -44,11 +44,7 @@ export function createPageAdmission({ config, sql }: ApiContext): PageAdmission 
       reply.header('cache-control', 'no-store')
       if (!path.startsWith(V1_PREFIX)) {
         limit(networkOf(request.ip), reply)
-        if (countPendingStatements(sql) > config.DATABASE_POOL * STATEMENTS_PER_CONNECTION)
-          throw new AppError('overloaded', {
-            limited_by: 'statements',
-            message: 'Too many database statements are waiting: try again soon.',
-          })
+        refuseIfOverloaded(sql, config)
       }
     }
     guard(request)

@@ -1,29 +1,36 @@
 // Measures how long statements and transactions wait for a connection, and counts the connections of a pool.
-import { poolsMetrics, type PoolConnections } from '../metrics/pools.ts'
+import { poolsMetrics, reportPool, type PoolConnections } from '../metrics/pools.ts'
 import type { Traffic } from './traffic.ts'
 
 type Begin = (...args: unknown[]) => Promise<unknown>
 
 /** The connections in use. A statement may share a connection with others, so more statements may be pending. */
-export function countConnections(traffic: Traffic, max: number): PoolConnections {
+function countConnections(traffic: Traffic, max: number): PoolConnections {
   const busy = Math.min(max, traffic.pending.size + traffic.transactions)
   const open = Math.max(busy, traffic.sent === 0 ? 0 : Math.min(max, traffic.peak))
   return { busy, idle: open - busy, unopened: max - open }
 }
 
-/** Returns functions that measure the statements and transactions of the pool with this name. */
-export function measureWaits(name: string): {
+/**
+ * Measures the pool with this name, which opens at most `max` connections, until `stop` is called. `currentTraffic`
+ * returns the present traffic of the pool.
+ */
+export function measurePool(
+  name: string,
+  max: number,
+  currentTraffic: () => Traffic,
+): {
   /** Measures a statement that is not sent yet. */
-  statement(query: object, traffic: Traffic, max: number): void
+  statement(query: object): void
   /** `begin` of the driver, measured. */
-  transaction(begin: Begin, traffic: Traffic): Begin
+  transaction(begin: Begin): Begin
+  stop(): void
 } {
   const wait = poolsMetrics.poolWait.labels({ pool: name })
   return {
-    statement(query, traffic, max) {
-      // The driver sets this mark when the statement is sent. A statement can be awaited twice.
-      if (Reflect.get(query, 'executed') === true) return
-      const { busy, idle } = countConnections(traffic, max)
+    stop: reportPool(name, () => countConnections(currentTraffic(), max)),
+    statement(query) {
+      const { busy, idle } = countConnections(currentTraffic(), max)
       if (idle > 0 && busy < max) return wait.observe(0)
       const began_at = performance.now()
       // The driver sets `active` when the statement runs on a connection.
@@ -40,9 +47,10 @@ export function measureWaits(name: string): {
       })
     },
     transaction:
-      (begin, traffic) =>
+      (begin) =>
       async (...args) => {
         const began_at = performance.now()
+        const traffic = currentTraffic()
         const work = args.at(-1) as (...given: unknown[]) => unknown
         traffic.transactions += 1
         traffic.peak = Math.max(traffic.peak, traffic.transactions + traffic.pending.size)

@@ -18,41 +18,46 @@ export function createTraffic(): Traffic {
   return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, transactions: 0 }
 }
 
-/**
- * Tracks a statement that is not sent yet. `onSend` is called before it is sent; `onRows` gets its rows before the
- * caller, and `onError` its error.
- */
+/** Functions that are called once each: before the statement is sent, with its rows before the caller, or with its error. */
+export type StatementHooks = {
+  onSend?: () => void
+  onRows: (rows: unknown) => void
+  onError?: (error: unknown) => void
+}
+
+/** Tracks a statement that is not sent yet. */
 export function trackStatement(
   query: PromiseLike<unknown>,
   traffic: Traffic,
   limit_ms: number,
-  {
-    onRows,
-    onError = () => {},
-    onSend = () => {},
-  }: { onRows: (rows: unknown) => void; onError?: (error: unknown) => void; onSend?: () => void },
+  { onSend, onRows, onError }: StatementHooks,
 ): void {
   const then = query.then.bind(query)
+  let is_sent = false
   // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a statement when `then` is called, so its time begins there
   query.then = (...callbacks) => {
-    onSend()
-    traffic.pending.set(query, { limit_ms, checks: 0 })
-    traffic.sent += 1
-    traffic.peak = Math.max(traffic.peak, traffic.pending.size)
-    const answered = () => {
-      traffic.pending.delete(query)
-      traffic.checks_without_answer = 0
+    // A statement can be awaited twice.
+    if (!is_sent) {
+      is_sent = true
+      onSend?.()
+      traffic.pending.set(query, { limit_ms, checks: 0 })
+      traffic.sent += 1
+      traffic.peak = Math.max(traffic.peak, traffic.pending.size)
+      const answered = () => {
+        traffic.pending.delete(query)
+        traffic.checks_without_answer = 0
+      }
+      then(
+        (rows) => {
+          answered()
+          onRows(rows)
+        },
+        (error) => {
+          answered()
+          onError?.(error)
+        },
+      )
     }
-    then(
-      (rows) => {
-        answered()
-        onRows(rows)
-      },
-      (error) => {
-        answered()
-        onError(error)
-      },
-    )
     return then(...callbacks)
   }
 }
