@@ -1,13 +1,14 @@
 // Collects the mean time of each atomic step from the metrics of the measured processes, and writes the reference file.
 import { writeFile } from 'node:fs/promises'
 import { REFERENCE_FILE } from '#core/metrics/database.ts'
+import { readSamples } from '#test/served-metrics.ts'
 
 /** Steps with fewer runs are left out: their mean would be a matter of chance. */
 const MIN_RUNS = 20
 
 export type Reference = {
-  /** Adds the times of the process whose metrics are at this URL. */
-  collect(metrics_url: string): Promise<void>
+  /** Adds the times of the process with this operations URL. */
+  collect(operations_url: string): Promise<void>
   /** Writes the file. `machine`: a description of the machine. Returns the number of steps. */
   write(machine: string): Promise<number>
 }
@@ -15,14 +16,14 @@ export type Reference = {
 export function createReference(): Reference {
   const totals = new Map<string, { sum: number; count: number }>()
   return {
-    async collect(metrics_url) {
-      const text = await (await fetch(metrics_url)).text()
-      for (const [, of, step, value] of text.matchAll(
-        /^sluice_statement_seconds_(sum|count)\{step="([^"]+)"\} (\S+)$/gm,
-      )) {
-        const total = totals.get(step!) ?? { sum: 0, count: 0 }
-        total[of as 'sum' | 'count'] += Number(value)
-        totals.set(step!, total)
+    async collect(operations_url) {
+      for (const { name, labels, value } of await readSamples(operations_url)) {
+        const [, figure] = /^sluice_statement_seconds_(sum|count)$/.exec(name) ?? []
+        if (figure === undefined) continue
+        const step = labels['step']!
+        const total = totals.get(step) ?? { sum: 0, count: 0 }
+        total[figure as 'sum' | 'count'] += value
+        totals.set(step, total)
       }
     },
     async write(machine) {

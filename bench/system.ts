@@ -123,16 +123,17 @@ export async function startSystem(options: Options): Promise<System> {
         DASHBOARD_PORT: port,
         METRICS_PORT: metrics_port,
       }
+      const operations_url = `http://${HOST}:${metrics_port}`
       const running = await startMeasured(name, PARTS[name].file, {
         env: { ...environment, ...ports, ...env },
-        answers: `http://${HOST}:${metrics_port}/readyz`,
+        answers: `${operations_url}/readyz`,
         cwd,
         profile,
       })
       // Some measures stop a process before it is disposed of.
       let is_collected = false
       const stop = async () => {
-        if (!is_collected) await reference?.collect(`http://${HOST}:${metrics_port}/metrics`)
+        if (!is_collected) await reference?.collect(operations_url)
         is_collected = true
         await running.stop()
       }

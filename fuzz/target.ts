@@ -11,6 +11,7 @@ import type { Provider } from '#test/providers.ts'
 import type { Process } from '#test/process.ts'
 import type { Deployment } from '#test/deployment.ts'
 import { stored } from '#test/refusals.ts'
+import { operationsUrlOf, readMetric } from '#test/served-metrics.ts'
 import type { Notifier } from './notifications/notice.ts'
 import { PLACEHOLDER } from './requests.ts'
 import { createFixtures, inAnHour } from './fixtures.ts'
@@ -120,11 +121,7 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
       return await stored(deployment)
     },
     async memory() {
-      const { url } = JSON.parse(await running.api.waitForLine('/metrics and /readyz listen')) as {
-        url: string
-      }
-      const metrics = await (await fetch(`${url}/metrics`)).text()
-      return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1])
+      return Number(await readMetric(await operationsUrlOf(running.api), 'process_resident_memory_bytes'))
     },
     async notifications() {
       const [row] = await sql<{ count: number }[]>`

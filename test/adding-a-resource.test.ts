@@ -12,7 +12,7 @@ import { createDatabase } from '#test/databases.ts'
 import { createKey } from '#test/environment.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { authorizedPayment } from '#test/payments.ts'
-import { startProcess, until } from '#test/process.ts'
+import { startProcess, until, urlIn } from '#test/process.ts'
 import { deliver, listEvents } from '#test/stripe-events.ts'
 import { asUser } from '#test/users.ts'
 import { testIn } from '#test/world.ts'
@@ -187,7 +187,7 @@ test(
       return process
     }
     const [api, worker, host] = await Promise.all([start('api'), start('worker'), start('webhooks')])
-    const { url } = JSON.parse(api.ready) as { url: string }
+    const url = urlIn(api.ready)
     const scopes = [...SCOPES, 'parcels:read', 'parcels:write'] as Scope[]
     const client = createClient(url, (await createKey(world.sql, 'acme', scopes)).secret)
     const body = { idempotency_key: freshKey(), address: '12 St James Square' }
@@ -229,7 +229,7 @@ test(
 
     // The new resource's event handler ignores events of payments.
     const { processor_reference } = await authorizedPayment(client)
-    const patched_world = { ...world, config: { ...world.config, WEBHOOKS_URL: JSON.parse(host.ready).url } }
+    const patched_world = { ...world, config: { ...world.config, WEBHOOKS_URL: urlIn(host.ready) } }
     const payment_events = await listEvents(world, processor_reference)
     expect(payment_events.length).toBeGreaterThan(0)
     for (const event of payment_events) expect((await deliver(patched_world, event)).status).toBe(200)

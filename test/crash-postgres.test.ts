@@ -13,6 +13,7 @@ import { expectNothingLost, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
+import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { postgresUrl } from '#test/suite.ts'
 
 const withConnection = { concurrent: false, timeout: 180_000 }
@@ -68,7 +69,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       const METRICS_PORT = String(await freePort('127.0.0.1'))
       const readiness = async () => (await fetch(`http://127.0.0.1:${METRICS_PORT}/readyz`)).status
       const [api] = await Promise.all([deployment.startApi({ METRICS_PORT }), deployment.startWorker()])
-      await api.waitForLine('/metrics and /readyz listen')
+      await api.waitForLine(OPERATIONS_READY)
       expect(await readiness()).toBe(503)
       const refused = await deployment.client.get('/v1/payments')
       expect(refused).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })

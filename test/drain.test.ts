@@ -5,12 +5,12 @@ import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { expect, onTestFinished } from 'vitest'
 import { PARTS, type PartName } from '#test/parts.ts'
-import { startProcess, type Process } from '#test/process.ts'
+import { startProcess, urlIn, type Process } from '#test/process.ts'
+import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { asUser } from '#test/users.ts'
 import { testIn } from '#test/world.ts'
 
 const LISTENERS = ['api', 'webhooks', 'dashboard'] as const satisfies PartName[]
-const OPERATIONS_READY = '/metrics and /readyz listen'
 
 const test = testIn({ parts: [], notifications: false })
 
@@ -28,7 +28,6 @@ async function startPart(
     ready: OPERATIONS_READY,
   })
   onTestFinished(async () => void (await process.end()))
-  const urlIn = (line: string) => (JSON.parse(line) as { url: string }).url
   const operations_url = urlIn(process.ready)
   const url = name === 'worker' ? operations_url : urlIn(await process.waitForLine(ready))
   return { process, url, operations_url }

@@ -7,7 +7,7 @@ import { startApi } from '#api/main.ts'
 import { MAX_BUFFERED_BODY_BYTES } from '#core/bodies.ts'
 import { createLog } from '#core/log.ts'
 import { createClient, freshKey } from '#test/client.ts'
-import { startProcess, until } from '#test/process.ts'
+import { startProcess, until, urlIn } from '#test/process.ts'
 import { sendAndReset, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { jsonHeaders, stored, testRefusals } from '#test/refusals.ts'
 
@@ -261,7 +261,7 @@ test('the log has one JSON line for each message, without secrets and without li
     ready: 'the API listens',
   })
   try {
-    const { url } = JSON.parse(api.ready) as { url: string }
+    const url = urlIn(api.ready)
     const forged = '%0a{"level":60,"msg":"forged"}%0d%0a%1b[31m'
     const hostile = { ...jsonHeaders(world), 'x-request-id': 'x\u001b[31m', 'user-agent': '\u001b[31m' }
     for (const path of [

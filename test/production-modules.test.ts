@@ -6,6 +6,7 @@ import { expect, onTestFinished } from 'vitest'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess } from '#test/process.ts'
+import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { asUser } from '#test/users.ts'
 import { testIn } from '#test/world.ts'
 
@@ -32,7 +33,7 @@ test.for(Object.keys(PARTS) as PartName[])(
     const own = await startProcess(PARTS[name].file, {
       flags: ['--import', new URL('./support/loaded-modules.ts', import.meta.url).href],
       env: asUser(name, { ...world.env, LOG_LEVEL: 'info', NODE_ENV: 'production', LOADED_MODULES }),
-      ready: '/metrics and /readyz listen',
+      ready: OPERATIONS_READY,
     })
     onTestFinished(async () => void (await own.end()))
     await own.end('SIGINT')

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { processStarted } from '#start/processes.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { startedProcesses, PORTS } from '#test/start.ts'
 import { testIn } from '#test/world.ts'
 
@@ -23,14 +24,10 @@ test('every script replaces its shell (exec), so that signals reach the process 
   expect(without_exec).toEqual([])
 })
 
-test.for([
-  ['api', '/metrics and /readyz listen'],
-  ['webhooks', '/metrics and /readyz listen'],
-  ['worker', '/metrics and /readyz listen'],
-] as const)(
+test.for(['api', 'webhooks', 'worker'] as const)(
   'SIGTERM to `npm run %s` gracefully stops the process of the script',
-  async ([script, ready], { world }) => {
-    const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
+  async (script, { world }) => {
+    const running = await npm(script, OPERATIONS_READY, { ...world.env, LOG_LEVEL: 'info' })
     const { pid } = JSON.parse(running.ready) as { pid: number }
     expect(processStarted(pid)).not.toBeNull()
     running.child.kill('SIGTERM')

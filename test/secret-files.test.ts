@@ -14,7 +14,7 @@ import { createDeployment } from '#test/deployment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { startLoad } from '#test/load.ts'
 import { PARTS } from '#test/parts.ts'
-import { startProcess, type Process } from '#test/process.ts'
+import { startProcess, urlIn, type Process } from '#test/process.ts'
 import { asUser } from '#test/users.ts'
 
 const KEY = 'sk_test_emulator'
@@ -180,7 +180,7 @@ test('the webhook secret rotates: no notification is refused', async () => {
     ready: PARTS.webhooks.ready,
   })
   onTestFinished(async () => void (await host.end()))
-  const { url } = JSON.parse(host.ready) as { url: string }
+  const url = urlIn(host.ready)
 
   let secret = 'whsec_first'
   const statuses: number[] = []

@@ -19,8 +19,9 @@ import { loadSecrets } from '#start/secrets.ts'
 import { runCommand } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
-import { startProcess, until } from '#test/process.ts'
+import { startProcess, until, urlIn } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
+import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { PORTS } from '#test/start.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -83,7 +84,7 @@ test(
     )
     // ALLOW_NEWER_DATABASE permits a rollback to an older version.
     const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
-    const rolled_back = await startProcess(api, { env: rollback_env, ready: '/metrics and /readyz listen' })
+    const rolled_back = await startProcess(api, { env: rollback_env, ready: OPERATIONS_READY })
     expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
   },
 )
@@ -168,13 +169,12 @@ test('an unreachable database causes a warning, and the process is not ready', a
   const unreachable_env = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
   const api = await startProcess('src/api/main.ts', {
     env: unreachable_env,
-    ready: '/metrics and /readyz listen',
+    ready: OPERATIONS_READY,
   })
   expect(
     await api.waitForLine('DATABASE_URL: no PostgreSQL answers at 127.0.0.1:1 (ECONNREFUSED).'),
   ).toContain('The connection is retried until PostgreSQL answers.')
-  const { url } = JSON.parse(api.ready) as { url: string }
-  const answer = await fetch(`${url}/readyz`)
+  const answer = await fetch(`${urlIn(api.ready)}/readyz`)
   expect([answer.status, await answer.json()]).toEqual([
     503,
     { status: 'not ready', reason: 'the database does not answer' },

@@ -10,6 +10,7 @@ import { createDeployment, type Deployment, type DeploymentOptions } from '#test
 import { hasOpenWork } from '#test/open-work.ts'
 import { until, type Process } from '#test/process.ts'
 import { listening } from '#test/receiver.ts'
+import { operationsUrlOf } from '#test/served-metrics.ts'
 
 /** Each request whose caller sends a sampled `traceparent` is traced, and no other. */
 const CALLERS_DECIDE = { OTEL_TRACES_SAMPLER: 'parentbased_always_off' }
@@ -404,8 +405,7 @@ function only(spans: CollectedSpan[], name: string): CollectedSpan {
 }
 
 async function metricsOf(process: Process): Promise<{ text: string; type: string | null }> {
-  const { url } = JSON.parse(await process.waitForLine('/metrics and /readyz listen')) as { url: string }
-  const answer = await fetch(`${url}/metrics`)
+  const answer = await fetch(`${await operationsUrlOf(process)}/metrics`)
   return { text: await answer.text(), type: answer.headers.get('content-type') }
 }
 

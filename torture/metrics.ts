@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { freePort } from '#start/ports.ts'
 import { HOST } from '#test/environment.ts'
 import type { PartName } from '#test/parts.ts'
+import { operationsUrlOf, readMetric } from '#test/served-metrics.ts'
 import type { createLauncher, Member } from './member.ts'
 
 type StartMember = ReturnType<typeof createLauncher>['startMember']
@@ -33,15 +34,5 @@ export function onMetricsPorts(startMember: StartMember): {
 
 /** The sum over all labels; 0 if the metric has no values yet. */
 export async function metricOf(member: Member, name: string): Promise<number> {
-  const { url } = JSON.parse(await member.process().waitForLine('/metrics and /readyz listen')) as {
-    url: string
-  }
-  return await metricAt(url, name)
-}
-
-/** The sum over all labels of a metric at this URL; 0 if the metric has no values yet. */
-export async function metricAt(url: string, name: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text()
-  const values = text.matchAll(new RegExp(String.raw`^${name}(?:\{.*\})? (\S+)$`, 'gm'))
-  return Array.from(values, ([, value]) => Number(value)).reduce((sum, value) => sum + value, 0)
+  return (await readMetric(await operationsUrlOf(member.process()), name)) ?? 0
 }

@@ -2,7 +2,8 @@
 import { expect } from 'vitest'
 import { PARTS, type PartName } from './parts.ts'
 import { eventually } from './payments.ts'
-import { startProcess } from './process.ts'
+import { startProcess, urlIn } from './process.ts'
+import { OPERATIONS_READY, readMetric } from './served-metrics.ts'
 import { asUser } from './users.ts'
 
 export type Measured = {
@@ -23,19 +24,10 @@ export type Measured = {
 export async function startMeasuredPart(name: PartName, env: Record<string, string>): Promise<Measured> {
   const started = await startProcess(PARTS[name].file, {
     env: { API_PORT: '0', ...asUser(name, env), LOG_LEVEL: 'info', METRICS_PORT: '0' },
-    ready: '/metrics and /readyz listen',
+    ready: OPERATIONS_READY,
   })
-  const { url } = JSON.parse(started.ready) as { url: string }
-  const read: Measured['read'] = async (metric, labels = {}) => {
-    const text = await (await fetch(`${url}/metrics`)).text()
-    const values = Array.from(
-      text.matchAll(new RegExp(String.raw`^${metric}(?:\{(.*)\})? (\S+)$`, 'gm')),
-      ([, given = '', value]) => ({ given, value: Number(value) }),
-    ).filter(({ given }) =>
-      Object.entries(labels).every(([label, value]) => `,${given}`.includes(`,${label}="${value}"`)),
-    )
-    return values.length === 0 ? undefined : values.reduce((sum, { value }) => sum + value, 0)
-  }
+  const url = urlIn(started.ready)
+  const read: Measured['read'] = (metric, labels) => readMetric(url, metric, labels)
   return {
     read,
     until: async (metric, labels, holds) =>

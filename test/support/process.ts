@@ -35,6 +35,11 @@ export type Process = {
   waitForLine(text: string): Promise<string>
 }
 
+/** The `url` in a log line. */
+export function urlIn(line: string): string {
+  return (JSON.parse(line) as { url: string }).url
+}
+
 /**
  * Starts `node <file>` with only this environment and the compile cache. Resolves when a line contains `ready`, or
  * immediately if `ready` is not set. Throws with the output if the process ends before that, or after 120 s. The

@@ -4,7 +4,8 @@ import { freePort } from '#start/ports.ts'
 import { HOST } from '#test/environment.ts'
 import type { Problem } from '#test/invariants.ts'
 import { until } from '#test/process.ts'
-import { metricAt, metricOf } from '../metrics.ts'
+import { readMetric } from '#test/served-metrics.ts'
+import { metricOf } from '../metrics.ts'
 import type { Random } from '../random.ts'
 import type { Member } from '../member.ts'
 import type { System } from '../system.ts'
@@ -41,7 +42,7 @@ async function fillDisk(system: System, random: Random): Promise<Problem[]> {
     return await withoutLogs(system, random, members, restart_options, async () => {
       const urls: string[] = []
       for (const member of members) urls.push(await logTo(member, full.fd))
-      await Promise.all(urls.map((url) => untilLinesLost(() => metricAt(url, LOST_LINES_METRIC))))
+      await Promise.all(urls.map((url) => untilLinesLost(() => readMetric(url, LOST_LINES_METRIC))))
     })
   } finally {
     await full.close()
@@ -103,8 +104,8 @@ async function withoutLogs(
   return problems
 }
 
-async function untilLinesLost(lostLines: () => Promise<number>): Promise<void> {
-  await until('log lines are lost', async () => (await lostLines()) > 0)
+async function untilLinesLost(lostLines: () => Promise<number | undefined>): Promise<void> {
+  await until('log lines are lost', async () => ((await lostLines()) ?? 0) > 0)
 }
 
 /** Restarts the process with its log on this descriptor. Returns the URL of its metrics. */
