@@ -11,20 +11,22 @@ import { createVault, type Vault } from '#core/secrets.ts'
 import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
-import type { PgBouncer } from '#test/pgbouncer.ts'
+import { startPgBouncer, type PgBouncer } from '#test/pgbouncer.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
+import { createUsers, passwordsOf, urlAs } from '#test/users.ts'
 import { BUSY_TENANT_ENDPOINTS } from './events/endpoints.ts'
 import type { Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type QueueServer, type RunningQueueServers } from './queue-servers.ts'
 import { createLauncher, type LauncherOptions, type Member } from './member.ts'
 import { onMetricsPorts } from './metrics.ts'
-import { asPooledUser, createPooledUsers, startPooler } from './pooler.ts'
 import type { Random } from './random.ts'
 import { createOtherApplication, createTenants, type ProcessorCall } from './tenants.ts'
 
 /** Retry delays of a delivery: many, so that no delivery fails, and short, so that ordered endpoints continue soon. */
 const RETRY_SCHEDULE_S = [0, 0.2, 0.5, 1, ...Array.from({ length: 40 }, () => 2)].join(',')
+/** PgBouncer's connections for each user: enough for the load, but fewer than the pools of its processes have. */
+const SERVER_CONNECTIONS = '15'
 
 export type System = {
   queue: QueueServer
@@ -95,7 +97,11 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     })
     cleanup.defer(() => postgres.stop())
     const redis = await startQueueServers(queue, (stop) => cleanup.defer(stop))
-    const pooler = options.pooler ? await startPooler(postgres.url) : null
+    const pooler = options.pooler
+      ? await startPgBouncer(postgres.url, passwordsOf(postgres.url), {
+          default_pool_size: SERVER_CONNECTIONS,
+        })
+      : null
     if (pooler) cleanup.defer(() => pooler.close())
     const wired = async (url: string) => {
       const wire = await startProxy(url)
@@ -172,7 +178,10 @@ export async function startSystem(options: SystemOptions): Promise<System> {
   }
 }
 
-/** Migrates the database. `pooled`: behind PgBouncer, a connection of the owner, who creates the users of the processes. */
+/**
+ * Migrates the database. `pooled`: behind PgBouncer, a connection of the owner, who creates the users of the processes.
+ * PgBouncer sets no parameters for them, so the second migration makes these settings of the users.
+ */
 async function prepareDatabase(
   launch: ReturnType<typeof createLauncher>['launch'],
   env: Record<string, string>,
@@ -184,7 +193,7 @@ async function prepareDatabase(
   }
   await migrate('Applied')
   if (pooled === null) return
-  await createPooledUsers(pooled)
+  await createUsers(pooled)
   await migrate('up to date')
 }
 
@@ -197,7 +206,7 @@ async function startMembers(
 ): Promise<Pick<System, 'apis' | 'workers'>> {
   const start = (name: string, process: 'api' | 'webhooks' | 'worker', more: Record<string, string>) => {
     const url = env['DATABASE_URL']!
-    const DATABASE_URL = pooled ? asPooledUser(url, process) : url
+    const DATABASE_URL = pooled ? urlAs(process, url) : url
     return startMember(name, process, { ...env, DATABASE_URL, ...more })
   }
   await start('webhooks', 'webhooks', { WEBHOOKS_PORT: String(ports.webhooks) })

@@ -1,5 +1,5 @@
-// Database users of the processes. Each user is a member of one role and owns nothing, as in production.
-import type postgres from 'postgres'
+// Database users of the processes. Each user is a member of one role, because policies of all roles of a user apply to
+// it together, and owns nothing, as in production.
 
 const ROLES = ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const
 export type ProcessRole = (typeof ROLES)[number]
@@ -11,7 +11,7 @@ const PASSWORD = 'test'
  * Creates the users on the server; the migrations have created the roles. Call it once per server, from one connection
  * at a time.
  */
-export async function createUsers(sql: postgres.Sql): Promise<void> {
+export async function createUsers(sql: { unsafe(statement: string): PromiseLike<unknown> }): Promise<void> {
   for (const role of ROLES)
     await sql.unsafe(`create role ${PREFIX}${role} login password '${PASSWORD}' in role sluice_${role}`)
 }
