@@ -2,9 +2,7 @@
 import { z } from 'zod'
 import { databaseUrlProblem } from '../postgres/address.ts'
 import { parseRedisUrl } from '../redis-url.ts'
-import { count, SECRETS, type VariableRow } from './row.ts'
-
-const SERVICES = ['api', 'webhooks', 'worker'] as const
+import { count, SECRETS, SERVICES, type VariableRow } from './row.ts'
 
 const databaseUrl = z
   .string()

@@ -1,7 +1,7 @@
 // The variables of email and SMS.
 import { z } from 'zod'
 import { EMAIL, SMS } from './providers.ts'
-import { baseUrl, commaList, count, SECRETS, type VariableRow } from './row.ts'
+import { baseUrl, commaList, count, SECRETS, SERVICES, type VariableRow } from './row.ts'
 
 const ADDRESS = /^[^\s@<>]+@[^\s@<>]+$/
 const DOMAIN = /^[a-z0-9-]+(\.[a-z0-9-]+)*$/i
@@ -15,8 +15,8 @@ export const MESSAGING_VARIABLES = {
       .register(SECRETS, { is_reread: false }),
     '<what openssl rand -base64 32 prints>',
     '32 bytes, base64, used to find email addresses and phone numbers without storing them in plain text. Give the same one to api, webhooks, worker and dashboard, and keep it: with another one, suppressions are no longer found, and repeated requests are refused as requests with other content',
-    ['api', 'webhooks', 'worker'],
-    ['api', 'webhooks', 'worker'],
+    SERVICES,
+    SERVICES,
     [...EMAIL.queues, ...SMS.queues],
   ],
   SMTP_URL: [
@@ -134,7 +134,7 @@ export const MESSAGING_VARIABLES = {
       .register(SECRETS, { is_reread: true }),
     '0123456789abcdef0123456789abcdef',
     'token of that account, which also signs its callbacks. During rotation, several, separated by commas: the first is used, all are accepted. The API only needs to know that there is one',
-    ['api', 'webhooks', 'worker'],
+    SERVICES,
   ],
   TWILIO_FROM: [
     z

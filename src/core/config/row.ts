@@ -7,6 +7,9 @@ import { list } from './list.ts'
  * so reads the variables of the API.
  */
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'dashboard' | 'migrate' | 'commands' | 'start'
+/** The processes that serve the API and perform its jobs. */
+export const SERVICES = ['api', 'webhooks', 'worker'] as const satisfies ProcessName[]
+
 export type VariableRow = readonly [
   schema: z.ZodType,
   example: string,

@@ -1,9 +1,7 @@
 // The variables of logs and traces.
 import { z } from 'zod'
 import { list } from './list.ts'
-import { baseUrl, SECRETS, type ProcessName, type VariableRow } from './row.ts'
-
-const SERVICES = ['api', 'webhooks', 'worker'] as const satisfies ProcessName[]
+import { baseUrl, SECRETS, SERVICES, type VariableRow } from './row.ts'
 
 /** `name=value,name=value`: the format of OpenTelemetry for headers and attributes. Values are percent-encoded. */
 const pairs = z.string().refine((text) => list(text).every((pair) => /^[^\s=]+ *=/.test(pair)), {
