@@ -1,12 +1,12 @@
 // Applies the SQL files of `migrations/`: the numbered ones in order, each once, forward only; then `roles.sql`, the
 // grants. Each file is a step of its own, so that the steps before a failed one stay applied.
-import postgres from 'postgres'
+import type postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 import { migrationNames, readMigrations, readRoles, type Migration } from './migrate/files.ts'
 import { applyMigration, runInTransaction } from './migrate/steps.ts'
 import { blockersOf, retryWhileLocked, TRIES, type Blocker, type LockObserver } from './migrate/tries.ts'
-import { createTarget, driverOptions } from './postgres/servers.ts'
+import { createTarget, openSession } from './postgres/servers.ts'
 import { writeUserSettings } from './postgres/settings.ts'
 
 /**
@@ -42,13 +42,10 @@ export async function migrate(
   report: (text: string) => void = () => {},
   tries = TRIES,
 ): Promise<string[]> {
-  const options = driverOptions(createTarget(database_url))
+  const target = createTarget(database_url)
   const open = () =>
-    postgres({
-      ...options,
-      max: 1,
-      fetch_types: false,
-      connection: { ...options.connection, application_name: 'sluice-migrate' },
+    openSession(target, {
+      connection: { ...target.address.settings, application_name: 'sluice-migrate' },
       onnotice({ severity, message }) {
         if (severity === 'WARNING') report(message ?? '')
       },

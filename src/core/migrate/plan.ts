@@ -1,8 +1,8 @@
 // What `migrate` would do: the new files, their locks, and how long they take on the rows that are there. Only reads.
-import postgres from 'postgres'
+import type postgres from 'postgres'
 import { databaseCode } from '../db.ts'
 import { findPending } from '../migrate.ts'
-import { createTarget, driverOptions } from '../postgres/servers.ts'
+import { createTarget, openSession } from '../postgres/servers.ts'
 import { LOCK_MODES, readMigrations, type Migration, type TableLock } from './files.ts'
 import { TRIES } from './tries.ts'
 
@@ -13,12 +13,7 @@ type TableSize = { rows: number; bytes: number }
 
 /** The lines of the plan. Errors: those of the connection; ConfigError if an applied migration was changed. */
 export async function planMigrations(database_url: string): Promise<string[]> {
-  const sql = postgres({
-    ...driverOptions(createTarget(database_url)),
-    max: 1,
-    fetch_types: false,
-    onnotice: () => {},
-  })
+  const sql = openSession(createTarget(database_url))
   try {
     const pending = await findPending(sql).catch(async (error: unknown) => {
       if (databaseCode(error) !== '42P01') throw error

@@ -99,13 +99,10 @@ function describe({ is_standby, is_read_only }: SessionState): string {
 }
 
 async function readSession(server: DatabaseServer, address: DatabaseAddress): Promise<SessionState> {
-  const sql = postgres({
-    ...driverOptions({ address, open: () => openSocket(server, address) }),
-    max: 1,
-    fetch_types: false,
-    connect_timeout: address.connect_timeout_ms / 1000,
-    onnotice: () => {},
-  })
+  const sql = openSession(
+    { address, open: () => openSocket(server, address) },
+    { connect_timeout: address.connect_timeout_ms / 1000 },
+  )
   try {
     const [session] = await sql<[SessionState]>`
       select pg_is_in_recovery() as is_standby, current_setting('transaction_read_only') = 'on' as is_read_only`
@@ -113,6 +110,20 @@ async function readSession(server: DatabaseServer, address: DatabaseAddress): Pr
   } finally {
     await sql.end({ timeout: 1 })
   }
+}
+
+/** One session with only the settings of its address. Default: notices are ignored. */
+export function openSession(
+  target: Pick<DatabaseTarget, 'address' | 'open'>,
+  options: Pick<postgres.Options<never>, 'connect_timeout' | 'connection' | 'onnotice'> = {},
+): postgres.Sql {
+  return postgres({
+    ...driverOptions(target),
+    max: 1,
+    fetch_types: false,
+    onnotice: () => {},
+    ...options,
+  })
 }
 
 /** The options of postgres.js for a target. */
