@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
+import { databaseUrlProblem } from '#core/postgres/address.ts'
 import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
@@ -144,8 +145,8 @@ function count(name: 'seconds' | 'rounds' | 'rows' | 'finished' | 'backlog'): nu
 
 function postgresUrl(): string | null {
   const { postgres = null } = values
-  if (postgres !== null && !/^postgres(ql)?:\/\/./.test(postgres))
-    throw new Error('--postgres must be postgres://user:password@host:port/database')
+  const problem = postgres === null ? undefined : databaseUrlProblem(postgres)
+  if (problem !== undefined) throw new Error(`--postgres ${problem}`)
   return postgres
 }
 
