@@ -138,6 +138,15 @@ const ENTRIES = {
   },`,
     ),
   ],
+  "the titles of its provider's operations": [
+    insertAfter(
+      'src/core/config/providers.ts',
+      'const OPERATION_TITLES = {',
+      `  ship: 'parcels',
+  find_parcel: 'lookups of parcels',
+  search_parcel: 'searches for parcels',`,
+    ),
+  ],
   'the variables of the new provider': [
     insertAfter(
       'src/core/config/variables.ts',
@@ -355,6 +364,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
       'its settling as failed',
       'the handler of its provider events',
       'the variables of the new provider',
+      "the titles of its provider's operations",
     ),
   ])
   await rm(join(first_copy, 'migrations/0900_parcels.sql'))
@@ -388,6 +398,8 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
     ['a new area', types, /routes\/parcels\/create\.ts.*'"parcels"'/],
     ['a new provider', types, /handlers\/parcels\/\w+\.ts.*'carrier'/],
     ['the variables of the new provider', types_of_second, /providers\/configured\.ts.*'"CARRIER_URL"'/],
+    ["the title of its call's operation", types_of_second, /jobs\/parcels\.ts.*'"ship"'/],
+    ["the titles of its provider's lookups", types_of_second, /providers\/carrier\.ts.*'"find_parcel"'/],
     ['one of its files', types, /routes\/parcels\.ts.*domain\/parcels\/find\.ts/],
     ['its migration', migration, /relation "\w+\.parcels" does not exist/],
   ] as [string, CommandResult, RegExp][]) {
@@ -404,6 +416,8 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
       'src/domain/job-acts/settle-as-failed.ts',
       'src/domain/parcels/resource.ts',
       'src/domain/resources.ts',
+      'src/jobs/parcels.ts',
+      'src/providers/carrier.ts',
       'src/providers/configured.ts',
       'src/workers/handlers/index.ts',
       'src/workers/handlers/notifications/jobs.ts',

@@ -410,7 +410,7 @@ test("the check of provider terms finds a term outside the provider's own files"
 
 const DOCUMENT = join(ROOT, 'docs/architecture.md')
 const ROW = /^\| `(\w+)` \| [^|]+ \|([^|]*)\|$/gm
-const PATH = /`((?:src|test|docs|migrations)\/[^`\s]*)`/g
+const PATH = /`((?:src|sdk|test|docs|migrations|deploy|torture|fuzz|bench)\/[^`\s]*)`/g
 
 test('docs/architecture.md contains the table of allowed imports, and the files that it names exist', async () => {
   const text = await readFile(DOCUMENT, 'utf8')
@@ -429,6 +429,10 @@ test('docs/architecture.md contains the table of allowed imports, and the files 
     existsSync(join(ROOT, 'test/support/resource', file.replace('NNNN', '0900')))
   expect(files.length).toBeGreaterThan(40)
   expect(files.filter((file) => !exists(file))).toEqual([])
+  const folders = (await readdir(join(SRC, 'core'), { withFileTypes: true }))
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => `src/core/${name}/`)
+  expect(folders.filter((folder) => !files.includes(folder))).toEqual([])
 })
 
 test("the statuses in the definition of a resource are values of the resource's status column", () => {

@@ -1,5 +1,6 @@
 // Defines jobs and enqueues them: the statement of a request inserts the job's row itself.
 import type { z } from 'zod'
+import type { CallOperation } from '#core/config/providers.ts'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { traceColumn } from '#core/tracing.ts'
@@ -25,7 +26,7 @@ export type JobDefinition<
 export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   /** The provider's name in logs and metrics. */
   provider: string
-  operation: string
+  operation: CallOperation
   /**
    * The schema of the request that `enqueuing` stores. The stored request is parsed again before it is sent, possibly
    * by another version.

@@ -1,6 +1,7 @@
 // The HTTP client for providers: one request per call, with a deadline for the whole call. A request is sent only while
 // the permit of its job is valid.
 import { Pool, type Dispatcher } from 'undici'
+import type { ProviderOperation } from '#core/config/providers.ts'
 import { createGate, type Gate } from '#core/gate.ts'
 import { toStorableJson } from '#core/json.ts'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
@@ -68,7 +69,7 @@ export class NoAnswer extends Error {
  * provider has answered no call since this call began.
  */
 export type FinishedCall = {
-  operation: string
+  operation: ProviderOperation
   outcome: Outcome<unknown>['kind']
   duration_ms: number
   reported?: string

@@ -108,7 +108,7 @@ export const PROVIDER_FACTS: Readonly<Record<string, ProviderFacts>> = {
   },
 }
 
-/** The operations of the providers, as texts for people. */
+/** The operations of the providers' clients, as texts for people. */
 const OPERATION_TITLES = {
   authorize: 'authorizations',
   capture: 'captures',
@@ -141,6 +141,14 @@ const OPERATION_TITLES = {
 } as const
 export type ProviderOperation = keyof typeof OPERATION_TITLES
 
+/** The operations of jobs' calls that a provider's client performs under another name. */
+const DUPLICATE_OPERATIONS = {
+  cancel_duplicate: 'cancel',
+  cancel_duplicate_verification: 'cancel_verification',
+} as const satisfies Record<string, ProviderOperation>
+const CLIENT_OPERATIONS = new Map<string, ProviderOperation>(Object.entries(DUPLICATE_OPERATIONS))
+export type CallOperation = ProviderOperation | keyof typeof DUPLICATE_OPERATIONS
+
 /** The text for an operation. An operation of another version is its own text. */
 export function operationTitle(operation: string): string {
   return Object.hasOwn(OPERATION_TITLES, operation)
@@ -150,5 +158,5 @@ export function operationTitle(operation: string): string {
 
 /** The operation of a provider's client that performs a job's call: a duplicate is canceled like any other object. */
 export function clientOperation(operation: string): string {
-  return operation.replace('_duplicate', '')
+  return CLIENT_OPERATIONS.get(operation) ?? operation
 }

@@ -1,4 +1,5 @@
 // The carrier's API: requests and the meaning of the carrier's responses.
+import type { ProviderOperation } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { NoAnswer, openHttp, type FinishedCall } from './http.ts'
 
@@ -11,7 +12,10 @@ export type ShippedParcel = { reference: string; parcel_id: string; address: str
 export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
   const http = openHttp(url)
 
-  async function call<T>(operation: string, ask: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+  async function call<T>(
+    operation: ProviderOperation,
+    ask: () => Promise<Outcome<T>>,
+  ): Promise<Outcome<T>> {
     const started = performance.now()
     const outcome = await ask().catch((error: unknown) => {
       if (error instanceof NoAnswer) return error.outcome
@@ -22,7 +26,7 @@ export function openCarrier({ url, onCall }: { url: string; onCall: (call: Finis
   }
 
   /** Reads a record. The value is null if the carrier has no such parcel. */
-  const read = (operation: string, path: string) =>
+  const read = (operation: ProviderOperation, path: string) =>
     call<ShippedParcel | null>(operation, async () => {
       const { status, body } = await http.send({ path, method: 'GET' }, DEADLINE_MS)
       if (status === 404) return { kind: 'done', value: null }
@@ -46,9 +50,9 @@ export function openCarrier({ url, onCall }: { url: string; onCall: (call: Finis
         const message = 'The carrier does not go there.'
         return { kind: 'declined', failure: { code: 'parcel_refused', message } }
       }),
-    find: (tracking: string) => read('find', `/parcels/${tracking}`),
+    find: (tracking: string) => read('find_parcel', `/parcels/${tracking}`),
     /** Finds a parcel by our own id in the carrier's complete list. */
-    search: (parcel_id: string) => read('search', `/parcels?parcel_id=${parcel_id}`),
+    search: (parcel_id: string) => read('search_parcel', `/parcels?parcel_id=${parcel_id}`),
     close: () => http.close(),
   }
 }
