@@ -2,7 +2,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
-import { countLimited } from '#core/limited.ts'
+import { countLimited } from '#core/metrics/requests.ts'
 import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import type { ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'

@@ -1,8 +1,10 @@
-// Metrics of requests and of the process.
+// Metrics of requests and of the process, and the count of requests that limits refused.
 import { Counter, Gauge, Histogram } from 'prom-client'
-import { LIMIT_NAMES } from '../errors.ts'
+import { AppError, LIMIT_NAMES, type ErrorCode } from '../errors.ts'
 import { COMMIT, VERSION } from '../version.ts'
 import { SHORT_BUCKETS, registers } from './registry.ts'
+
+const LIMIT_CODES: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'overloaded'])
 
 export const requestsMetrics = {
   request: new Histogram({
@@ -46,3 +48,9 @@ export const requestsMetrics = {
 }
 
 requestsMetrics.buildInfo.set({ version: VERSION, commit: COMMIT, node: process.version }, 1)
+
+/** Counts a refused request if a limit refused it. */
+export function countLimited(error: unknown): void {
+  if (error instanceof AppError && LIMIT_CODES.has(error.code))
+    requestsMetrics.requestsLimited.inc({ reason: error.limited_by ?? 'other' })
+}
