@@ -29,14 +29,14 @@ beforeAll(async () => {
   }
 })
 
-const observer = { findBlockers: () => Promise.resolve([]), report: () => {}, tries: TRIES }
+const wait = { findBlockingSessions: () => Promise.resolve([]), report: () => {}, tries: TRIES }
 
 /** The violations of each, applied one after the other. */
 async function violationsOfAll(migrations: Migration[]): Promise<string[]> {
   const violations: string[] = []
   for (const migration of migrations) {
     violations.push(...(await ruleViolations(sql, migration)).map((each) => `${migration.name}: ${each}`))
-    await applyMigration(sql, migration, observer)
+    await applyMigration(sql, migration, wait)
   }
   return violations
 }

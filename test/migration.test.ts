@@ -170,7 +170,7 @@ test('an index whose build was completed and not recorded is recorded', async ()
   expect(await sql`select 'payments_note'::regclass::oid as oid`).toEqual([built])
 })
 
-test('an index of a partitioned table is built on each partition, beside a session that writes, and is valid', async () => {
+test('an index of a partitioned table is built on each partition, even if a session writes, and is valid', async () => {
   const { url, sql } = await connectToNew({ empty: false })
   const writer = await connect(url).reserve()
   await writer`begin`
@@ -194,7 +194,7 @@ test('an index of a partitioned table is built on each partition, beside a sessi
   ])
 })
 
-test('a step outside a transaction waits for a session that writes, names it, and blocks nobody', async () => {
+test('a step outside a transaction waits for a session that writes, names it, and blocks no other session', async () => {
   const { url, sql } = await connectToNew({ empty: false })
   const writer = await connect(url, 'a writer').reserve()
   await writer`begin`
@@ -226,7 +226,7 @@ test('a run waits for another one, whose steps are in transactions of their own'
   expect(second.output()).toContain('The database is up to date.')
 })
 
-test('the rights are granted beside a session that sits idle in a transaction with rows of hot tables', async () => {
+test('the rights are granted while a session with rows of hot tables is idle in its transaction', async () => {
   const { url } = await connectToNew({ empty: false })
   const forgotten = await connect(url).reserve()
   await forgotten`begin`

@@ -1,11 +1,11 @@
-// The previous release is upgraded to this one under load, beside a session that forgot its `begin`.
+// The previous release is upgraded to this one under load, while a session that forgot its `begin` holds locks.
 import { expect, onTestFinished, test } from 'vitest'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { HOST } from '#test/environment.ts'
 import { expectNothingLost, startLoad } from '#test/load.ts'
-import { migrateBesideForgottenSession } from '#test/operator-migration.ts'
+import { migrateWithForgottenSession } from '#test/operator-migration.ts'
 import { nextRelease, NoHistoryError, previousRelease } from '#test/previous-release.ts'
 import { until } from '#test/process.ts'
 
@@ -44,7 +44,7 @@ test('both releases serve during an upgrade and after a rollback, no statement d
   const load = startLoad(both, { clients: CLIENTS })
   await load.untilPaid(CLIENTS)
 
-  const { output } = await migrateBesideForgottenSession(next, env['DATABASE_URL']!, { ...env }, 3)
+  const { output } = await migrateWithForgottenSession(next, env['DATABASE_URL']!, { ...env }, 3)
   expect(output).toMatch(/Applied .*0901_payment_tokens\.sql.*0907_job_notes\.concurrently\.sql\.$/)
   await load.untilPaid(CLIENTS)
 

@@ -35,7 +35,7 @@ while changes also happen at the providers. Event receivers accept deliveries, o
 --fault a,b       only these faults:
 ${FAULTS.map(({ name, about, minutes }) => `                    ${name.padEnd(26)} ${about}${minutes ? ` (in runs of ${minutes} minutes or more)` : ''}`).join('\n')}
 --mode upgrade    instead of faults: starts the previous release (test/previous-release) with much history, and upgrades it to this
-                  one under load, beside a session that forgot its begin. No request may take longer than 3 s
+                  one under load, while a session that forgot its begin holds locks. No request may take longer than 3 s
   --runs N        number of upgrades. Default: 1
   --rows N        rows of history. Default: 1500000
 --mutate NAME     removes a protection; succeeds if the run fails with the problem that the mutation names. One of:

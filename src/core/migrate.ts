@@ -5,7 +5,13 @@ import { ConfigError } from './config.ts'
 import { databaseCode, type Sql } from './db.ts'
 import { migrationNames, readMigrations, readRoles, type Migration } from './migrate/files.ts'
 import { applyMigration, runInTransaction } from './migrate/steps.ts'
-import { blockersOf, retryWhileLocked, TRIES, type Blocker, type LockObserver } from './migrate/tries.ts'
+import {
+  blockingSessionsOf,
+  retryWhileLocked,
+  TRIES,
+  type BlockingSession,
+  type LockWait,
+} from './migrate/tries.ts'
 import { createTarget, openSession } from './postgres/servers.ts'
 import { writeUserSettings } from './postgres/settings.ts'
 
@@ -57,18 +63,22 @@ export async function migrate(
   const problem = serverProblem(await versionOf(sql))
   if (problem !== undefined) throw new ConfigError(problem)
   await sql.unsafe(MIGRATIONS)
-  const [worker, holder] = [await pidOf(sql), await pidOf(guard)]
-  const waiting: LockObserver = { report, tries, findBlockers: () => sql.unsafe(blockersOf(holder)) }
-  await retryWhileLocked('migration_lock', waiting, (lock_timeout_ms) =>
+  const [step_pid, guard_pid] = [await pidOf(sql), await pidOf(guard)]
+  const guard_wait: LockWait = {
+    report,
+    tries,
+    findBlockingSessions: () => sql.unsafe(blockingSessionsOf(guard_pid)),
+  }
+  await retryWhileLocked('migration_lock', guard_wait, (lock_timeout_ms) =>
     excludeOthers(guard, lock_timeout_ms),
   )
-  const findBlockers = async () => {
+  const findBlockingSessions = async () => {
     // Within a transaction PostgreSQL shows the sessions as they were first read.
     await guard.unsafe('select pg_stat_clear_snapshot()')
-    return await guard.unsafe<Blocker[]>(blockersOf(worker))
+    return await guard.unsafe<BlockingSession[]>(blockingSessionsOf(step_pid))
   }
-  return await applyAll(sql, { report, tries, findBlockers }, async () => {
-    if ((await pidOf(guard)) !== holder)
+  return await applyAll(sql, { report, tries, findBlockingSessions }, async () => {
+    if ((await pidOf(guard)) !== guard_pid)
       throw new ConfigError('The connection to the database was lost. Run it again.')
   })
 }
@@ -93,18 +103,18 @@ async function excludeOthers(guard: postgres.Sql, lock_timeout_ms: number): Prom
 /** `assertExclusive` rejects if the session that excludes other runs was lost. */
 async function applyAll(
   sql: postgres.Sql,
-  observer: LockObserver,
+  wait: LockWait,
   assertExclusive: () => Promise<void>,
 ): Promise<string[]> {
   const newly_applied: string[] = []
   try {
     for (const migration of await findPending(sql)) {
       await assertExclusive()
-      await applyMigration(sql, migration, observer)
+      await applyMigration(sql, migration, wait)
       newly_applied.push(migration.name)
     }
     await assertExclusive()
-    await runInTransaction(sql, { name: 'roles.sql', text: await readRoles(), locks: [] }, observer)
+    await runInTransaction(sql, { name: 'roles.sql', text: await readRoles(), locks: [] }, wait)
     await sql.begin(writeUserSettings)
   } catch (error) {
     if (!(error instanceof ConfigError) || newly_applied.length === 0) throw error

@@ -121,7 +121,7 @@ export async function runService(
       log,
       addresses: { url: service.url, operations_url: operations.url },
       reread: () => reportReread(config, log, service.refuseSecret),
-      // A worker serves nobody: it claims no more jobs at once.
+      // A worker has no callers: it stops claiming jobs at once.
       ...(name !== 'worker' && { drain: () => drain(config, log) }),
       async close() {
         await service.close()

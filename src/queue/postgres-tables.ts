@@ -7,7 +7,13 @@ import {
 } from 'bullmq'
 import { Client } from 'pg'
 import { QUEUES } from '#core/config/queues.ts'
-import { blockersOf, retryWhileLocked, TRIES, type Blocker, type Tries } from '#core/migrate/tries.ts'
+import {
+  blockingSessionsOf,
+  retryWhileLocked,
+  TRIES,
+  type BlockingSession,
+  type Tries,
+} from '#core/migrate/tries.ts'
 import { clientOptions } from './postgres-stream.ts'
 import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
@@ -27,8 +33,10 @@ export async function migrateBullTables(
   try {
     const session = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
     const pid = session.rows[0]!.pid
-    const findBlockers = async () => (await observer.query<Blocker>(blockersOf(pid))).rows
-    await retryWhileLocked("BullMQ's tables", { findBlockers, report, tries }, async (lock_timeout_ms) => {
+    const findBlockingSessions = async () =>
+      (await observer.query<BlockingSession>(blockingSessionsOf(pid))).rows
+    const wait = { findBlockingSessions, report, tries }
+    await retryWhileLocked("BullMQ's tables", wait, async (lock_timeout_ms) => {
       await client.query(`set lock_timeout = ${lock_timeout_ms}`)
       if (!(await isMigrated(client, schema))) await runMigrations(client, schema)
       await client.query(allowOnlyOurQueues(schema))

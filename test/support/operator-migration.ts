@@ -1,4 +1,4 @@
-// An operator who migrates beside a session that forgot its `begin`.
+// An operator who migrates while a session that forgot its `begin` holds locks.
 import postgres from 'postgres'
 import { startProcess } from './process.ts'
 
@@ -10,7 +10,7 @@ export type OperatorMigration = { tries: number; duration_ms: number; output: st
  * transaction. When the command has reported `reports` tries, and this session, the operator ends it. Throws
  * if the command fails or does not name the session.
  */
-export async function migrateBesideForgottenSession(
+export async function migrateWithForgottenSession(
   release: { path: string },
   database_url: string,
   env: Record<string, string>,

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import type { Answer, Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
-import { migrateBesideForgottenSession, type OperatorMigration } from '#test/operator-migration.ts'
+import { migrateWithForgottenSession, type OperatorMigration } from '#test/operator-migration.ts'
 import { nextRelease, previousRelease } from '#test/previous-release.ts'
 import { startLoad } from '../load.ts'
 import { deploy } from '../member.ts'
@@ -122,7 +122,7 @@ async function upgradeSystem(
   await sleep(BEFORE_MS, undefined, { signal: stopped })
   const env = { DATABASE_URL: server.url, QUEUE: system.redis === null ? 'postgres' : 'redis' }
   const migrated_from = performance.now()
-  const migration = await migrateBesideForgottenSession({ path: next }, server.url, env, REPORTS)
+  const migration = await migrateWithForgottenSession({ path: next }, server.url, env, REPORTS)
   const [first, second] = [system.apis[0]!, system.apis[1]!]
   for (const member of [first, system.workers[0]!]) await deploy(member, next)
   await sleep(SIDE_BY_SIDE_MS, undefined, { signal: stopped })

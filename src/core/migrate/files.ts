@@ -36,7 +36,7 @@ export type Migration = {
   rebuilds: string | null
   /**
    * `transaction`: the file is one transaction. The others have one statement outside a transaction, which is either a
-   * `do` block that commits batches of rows, or a command that PostgreSQL runs beside reads and writes.
+   * `do` block that commits batches of rows, or a command during which PostgreSQL allows reads and writes.
    */
   kind: 'transaction' | 'batches' | 'concurrent'
 }

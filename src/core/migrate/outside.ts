@@ -1,30 +1,30 @@
 // Steps outside a transaction. A step that was interrupted is begun again, and drops what it left incomplete.
 import type postgres from 'postgres'
 import type { Migration, NewIndex } from './files.ts'
-import { retryWhileLocked, waitPatiently, type LockObserver } from './tries.ts'
+import { retryWhileLocked, waitPatiently, type LockWait } from './tries.ts'
 
 /** Runs the statement of the file. Errors: ConfigError if locks prevent it; those of the statement. */
 export async function runOutside(
   sql: postgres.Sql,
   { name, text, kind, index, rebuilds }: Migration,
-  observer: LockObserver,
+  wait: LockWait,
 ): Promise<void> {
-  observer.report(`${name}: runs outside a transaction, beside reads and writes.`)
-  if (kind === 'batches') return await retryBriefly(sql, name, observer, text)
-  if (rebuilds !== null) await dropIncomplete(sql, name, observer, rebuilds)
-  if (index === null) return await runPatiently(sql, name, observer, text)
-  if (await isPartitioned(sql, index.table)) await buildOnPartitions(sql, name, observer, index)
-  else await build(sql, name, observer, index)
+  wait.report(`${name}: runs outside a transaction: reads and writes go on.`)
+  if (kind === 'batches') return await retryBriefly(sql, name, wait, text)
+  if (rebuilds !== null) await dropIncomplete(sql, name, wait, rebuilds)
+  if (index === null) return await runPatiently(sql, name, wait, text)
+  if (await isPartitioned(sql, index.table)) await buildOnPartitions(sql, name, wait, index)
+  else await build(sql, name, wait, index)
 }
 
 /** Builds the index unless it is complete: the run that built it may have ended before it recorded the migration. */
 async function build(
   sql: postgres.Sql,
   name: string,
-  observer: LockObserver,
+  wait: LockWait,
   { unique, name: index, table, definition }: NewIndex,
 ): Promise<void> {
-  await dropIncomplete(sql, name, observer, index)
+  await dropIncomplete(sql, name, wait, index)
   const [complete] = await sql`select where to_regclass(${index}) is not null`
   if (complete === undefined)
     await runPatiently(
@@ -39,12 +39,12 @@ async function build(
 async function buildOnPartitions(
   sql: postgres.Sql,
   name: string,
-  observer: LockObserver,
+  wait: LockWait,
   index: NewIndex,
 ): Promise<void> {
   const { unique, name: parent, table, definition } = index
   const create = `create ${unique}index if not exists ${parent} on only ${table} ${definition}`
-  await retryBriefly(sql, name, observer, create)
+  await retryBriefly(sql, name, wait, create)
   const without = await sql<{ partition: string }[]>`
     select c.relname as partition from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = to_regclass(${table}) and not exists (
@@ -53,8 +53,8 @@ async function buildOnPartitions(
     order by c.relname`
   for (const { partition } of without) {
     const child = `${parent}${partition.slice(table.length)}`
-    await build(sql, name, observer, { ...index, name: child, table: partition })
-    await retryBriefly(sql, name, observer, `alter index ${parent} attach partition ${child}`)
+    await build(sql, name, wait, { ...index, name: child, table: partition })
+    await retryBriefly(sql, name, wait, `alter index ${parent} attach partition ${child}`)
   }
 }
 
@@ -67,7 +67,7 @@ async function isPartitioned(sql: postgres.Sql, table: string): Promise<boolean>
 async function dropIncomplete(
   sql: postgres.Sql,
   name: string,
-  observer: LockObserver,
+  wait: LockWait,
   of: string,
 ): Promise<void> {
   const incomplete = await sql<{ index: string }[]>`
@@ -76,25 +76,25 @@ async function dropIncomplete(
       and (c.relname = ${of} or c.relname ~ ('^' || ${of} || '_cc(new|old)[0-9]*$')
         or (i.indrelid = to_regclass(${of}) and c.relname ~ '_cc(new|old)[0-9]*$'))`
   for (const { index } of incomplete)
-    await runPatiently(sql, name, observer, `drop index concurrently if exists ${index}`)
+    await runPatiently(sql, name, wait, `drop index concurrently if exists ${index}`)
 }
 
 async function retryBriefly(
   sql: postgres.Sql,
   name: string,
-  observer: LockObserver,
+  wait: LockWait,
   text: string,
 ): Promise<void> {
-  await retryWhileLocked(name, observer, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
+  await retryWhileLocked(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
 }
 
 async function runPatiently(
   sql: postgres.Sql,
   name: string,
-  observer: LockObserver,
+  wait: LockWait,
   text: string,
 ): Promise<void> {
-  await waitPatiently(name, observer, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
+  await waitPatiently(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
 }
 
 async function runWithin(sql: postgres.Sql, lock_timeout_ms: number, text: string): Promise<void> {

@@ -4,7 +4,13 @@ import type postgres from 'postgres'
 import { databaseCode } from '../db.ts'
 import type { Migration, TableLock } from './files.ts'
 import { runOutside } from './outside.ts'
-import { HOLDERS, retryWhileLocked, TableLockedError, type Blocker, type LockObserver } from './tries.ts'
+import {
+  retryWhileLocked,
+  SESSIONS_BLOCKING_LOCK,
+  TableLockedError,
+  type BlockingSession,
+  type LockWait,
+} from './tries.ts'
 
 /** A session that holds a lock never waits longer than this for another one. */
 const WAIT_WITH_LOCKS_MS = 100
@@ -16,11 +22,11 @@ const POLL_EVERY_MS = 10
 export async function applyMigration(
   sql: postgres.Sql,
   migration: Migration,
-  observer: LockObserver,
+  wait: LockWait,
 ): Promise<void> {
   if (migration.kind === 'transaction')
-    return await runInTransaction(sql, migration, observer, (tx) => recordMigration(tx, migration))
-  await runOutside(sql, migration, observer)
+    return await runInTransaction(sql, migration, wait, (tx) => recordMigration(tx, migration))
+  await runOutside(sql, migration, wait)
   await recordMigration(sql, migration)
 }
 
@@ -28,10 +34,10 @@ export async function applyMigration(
 export async function runInTransaction(
   sql: postgres.Sql,
   { name, text, locks }: Pick<Migration, 'name' | 'text' | 'locks'>,
-  observer: LockObserver,
+  wait: LockWait,
   finish: (tx: postgres.TransactionSql) => Promise<void> = async () => {},
 ): Promise<void> {
-  await retryWhileLocked(name, observer, async (lock_timeout_ms) => {
+  await retryWhileLocked(name, wait, async (lock_timeout_ms) => {
     await sql.begin(async (tx) => {
       await tx.unsafe(`set local statement_timeout = 0; set local lock_timeout = ${lock_timeout_ms}`)
       await takeLocks(tx, await inOrder(tx, locks))
@@ -71,7 +77,9 @@ async function pollForLock(tx: postgres.TransactionSql, lock: TableLock): Promis
     } catch (error) {
       if (databaseCode(error) !== '55P03') throw error
       if (performance.now() > deadline)
-        throw new TableLockedError(await tx.unsafe<Blocker[]>(HOLDERS, [lock.table, lock.mode]))
+        throw new TableLockedError(
+          await tx.unsafe<BlockingSession[]>(SESSIONS_BLOCKING_LOCK, [lock.table, lock.mode]),
+        )
     }
     await sleep(POLL_EVERY_MS)
   }

@@ -9,13 +9,13 @@ export type Tries = { max_tries: number; first_wait_ms: number; max_wait_ms: num
 
 export const TRIES: Tries = { max_tries: 30, first_wait_ms: 250, max_wait_ms: 2_000 }
 
-/** The wait of a command that blocks nobody while it waits. */
+/** The wait of a command that blocks no other session while it waits. */
 const PATIENT_WAIT_MS = 600_000
-const OBSERVE_EVERY_MS = 200
+const POLL_SESSIONS_EVERY_MS = 200
 const REPORT_EVERY_MS = 10_000
 
-/** A session that another one waits for. Times in seconds; null if the user may not see it. */
-export type Blocker = {
+/** A session that blocks another one. Times in seconds; null if the user may not see it. */
+export type BlockingSession = {
   pid: number
   user: string | null
   application: string | null
@@ -25,8 +25,8 @@ export type Blocker = {
   tables: string | null
 }
 
-/** The statement that finds the sessions for which the session with this pid waits, the oldest transaction first. */
-export const blockersOf = (pid: number) => `
+/** The statement that finds the sessions that block the session with this pid, the oldest transaction first. */
+export const blockingSessionsOf = (pid: number) => `
   select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
     extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,
     (select string_agg(distinct l.relation::regclass::text, ', ') from pg_locks l
@@ -34,8 +34,8 @@ export const blockersOf = (pid: number) => `
   from unnest(pg_blocking_pids(${pid})) blocking join pg_stat_activity a on a.pid = blocking
   order by a.xact_start`
 
-/** The statement that finds the sessions that prevent a lock on the table `$1` in the mode `$2`, the oldest first. */
-export const HOLDERS = `
+/** The statement that finds the sessions that block a lock on the table `$1` in the mode `$2`, the oldest first. */
+export const SESSIONS_BLOCKING_LOCK = `
   select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
     extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s, $1::text as tables
   from pg_locks l join pg_stat_activity a on a.pid = l.pid
@@ -43,18 +43,19 @@ export const HOLDERS = `
     and (l.mode <> 'AccessShareLock' or $2::text = 'access exclusive')
   group by 1, 2, 3, 4, a.xact_start order by a.xact_start limit 3`
 
-/** Sessions prevent a lock that a step does not wait for. */
+/** Sessions block a lock that a step does not wait for. */
 export class TableLockedError extends Error {
-  readonly blockers: Blocker[]
-  constructor(blockers: Blocker[]) {
+  readonly sessions: BlockingSession[]
+  constructor(sessions: BlockingSession[]) {
     super('a table is locked')
-    this.blockers = blockers
+    this.sessions = sessions
   }
 }
 
-export type LockObserver = {
-  /** Finds the blockers of the session that runs the step, with `blockersOf`. */
-  findBlockers: () => Promise<Blocker[]>
+/** How a step waits for its locks. */
+export type LockWait = {
+  /** Finds the sessions that block the session of the step, with `blockingSessionsOf`. */
+  findBlockingSessions: () => Promise<BlockingSession[]>
   report: (text: string) => void
   tries: Tries
 }
@@ -65,25 +66,25 @@ export type LockObserver = {
  */
 export async function retryWhileLocked<T>(
   name: string,
-  { findBlockers, report, tries }: LockObserver,
+  { findBlockingSessions, report, tries }: LockWait,
   attempt: (lock_timeout_ms: number) => Promise<T>,
 ): Promise<T> {
   const { max_tries, first_wait_ms, max_wait_ms } = tries
   for (let nth = 1; ; nth++) {
     const wait_ms = Math.min(first_wait_ms * nth, max_wait_ms)
-    const observed = observe(findBlockers)
+    const polling = pollSessions(findBlockingSessions)
     try {
       return await attempt(wait_ms)
     } catch (error) {
       if (!isLockConflict(error)) throw error
-      const blockers = describe(error instanceof TableLockedError ? error.blockers : observed.last())
+      const sessions = describe(error instanceof TableLockedError ? error.sessions : polling.last())
       if (nth === max_tries)
         throw new ConfigError(
-          `${name}: not applied in ${nth} tries, because another session locks what must be changed: ${blockers}. Find the session in pg_stat_activity, end it (select pg_terminate_backend(pid)), and run the migration again.`,
+          `${name}: not applied in ${nth} tries, because another session locks what must be changed: ${sessions}. Find the session in pg_stat_activity, end it (select pg_terminate_backend(pid)), and run the migration again.`,
         )
-      report(`${name}: try ${nth} of ${max_tries}, locked by ${blockers}. Work goes on; trying again.`)
+      report(`${name}: try ${nth} of ${max_tries}, locked by ${sessions}. Work goes on; trying again.`)
     } finally {
-      observed.stop()
+      polling.stop()
     }
     // At least as long as the wait: requests that waited behind this session finish meanwhile.
     await sleep(first_wait_ms + wait_ms * (1 + Math.random()))
@@ -91,26 +92,26 @@ export async function retryWhileLocked<T>(
 }
 
 /**
- * Runs `attempt`, which blocks nobody while it waits, with a long lock timeout. Reports the sessions for which it
- * waits. Errors: ConfigError if a lock is not free within ten minutes; those of `attempt`.
+ * Runs `attempt`, which blocks no other session while it waits, with a long lock timeout. Reports the sessions that
+ * block it. Errors: ConfigError if a lock is not free within ten minutes; those of `attempt`.
  */
 export async function waitPatiently<T>(
   name: string,
-  { findBlockers, report }: LockObserver,
+  { findBlockingSessions, report }: LockWait,
   attempt: (lock_timeout_ms: number) => Promise<T>,
 ): Promise<T> {
-  const observed = observe(findBlockers, (blockers) =>
-    report(`${name}: waits for ${describe(blockers)}. Reads and writes go on.`),
+  const polling = pollSessions(findBlockingSessions, (sessions) =>
+    report(`${name}: waits for ${describe(sessions)}. Reads and writes go on.`),
   )
   try {
     return await attempt(PATIENT_WAIT_MS)
   } catch (error) {
     if (!isLockConflict(error)) throw error
     throw new ConfigError(
-      `${name}: not applied in ten minutes, because it waits for ${describe(observed.last())}. End that session, and run the migration again.`,
+      `${name}: not applied in ten minutes, because it waits for ${describe(polling.last())}. End that session, and run the migration again.`,
     )
   } finally {
-    observed.stop()
+    polling.stop()
   }
 }
 
@@ -124,21 +125,21 @@ function isLockConflict(error: unknown): boolean {
   )
 }
 
-/** Polls the blockers until it is stopped. `onBlocked` is called at first, and then every ten seconds. */
-function observe(
-  findBlockers: () => Promise<Blocker[]>,
-  onBlocked: (blockers: Blocker[]) => void = () => {},
+/** Polls the blocking sessions until it is stopped. `onBlocked` is called at first, and then every ten seconds. */
+function pollSessions(
+  findBlockingSessions: () => Promise<BlockingSession[]>,
+  onBlocked: (sessions: BlockingSession[]) => void = () => {},
 ) {
-  let last: Blocker[] = []
+  let last: BlockingSession[] = []
   let reported_at = -Infinity
   let busy = false
   const poll = async () => {
-    const blockers = await findBlockers()
-    if (blockers.length === 0) return
-    last = blockers
+    const sessions = await findBlockingSessions()
+    if (sessions.length === 0) return
+    last = sessions
     if (performance.now() - reported_at < REPORT_EVERY_MS) return
     reported_at = performance.now()
-    onBlocked(blockers)
+    onBlocked(sessions)
   }
   const timer = setInterval(() => {
     if (busy) return
@@ -146,16 +147,16 @@ function observe(
     void poll()
       .catch(() => {})
       .finally(() => (busy = false))
-  }, OBSERVE_EVERY_MS)
+  }, POLL_SESSIONS_EVERY_MS)
   return { last: () => last, stop: () => clearInterval(timer) }
 }
 
-function describe(blockers: Blocker[]): string {
-  if (blockers.length === 0) return 'sessions that have ended since'
-  const sessions = blockers.map(({ pid, user, application, state, transaction_s }) => {
+function describe(sessions: BlockingSession[]): string {
+  if (sessions.length === 0) return 'sessions that have ended since'
+  const texts = sessions.map(({ pid, user, application, state, transaction_s }) => {
     const facts = [user, application, state, transaction_s && `for ${Math.round(transaction_s)} s`]
     return `pid ${pid} (${facts.filter((fact) => fact !== null && fact !== 0).join(', ')})`
   })
-  const { tables } = blockers[0]!
-  return `${sessions.join(' and ')}${tables === null ? '' : `, on ${tables}`}`
+  const { tables } = sessions[0]!
+  return `${texts.join(' and ')}${tables === null ? '' : `, on ${tables}`}`
 }

@@ -73,7 +73,7 @@ async function secure(
 ): Promise<Socket> {
   socket.write(SSL_REQUEST)
   const [answer] = (await next(socket, 'data', limit)) as [Buffer]
-  // Whoever adds data to the answer could inject it into the protected connection.
+  // More data was not sent by the server over TLS: an attacker may inject it into the protected connection.
   if (answer.length !== 1 || (answer[0] !== YES && answer[0] !== NO)) throw new UnansweredRequestError()
   if (answer[0] === NO) {
     if (tls.mode === 'prefer') return socket
