@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
-import { databaseUrlProblem } from '#core/postgres/address.ts'
+import { problemOfDatabaseUrl } from '#core/postgres/address.ts'
 import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
@@ -145,7 +145,7 @@ function count(name: 'seconds' | 'rounds' | 'rows' | 'finished' | 'backlog'): nu
 
 function postgresUrl(): string | null {
   const { postgres = null } = values
-  const problem = postgres === null ? undefined : databaseUrlProblem(postgres)
+  const problem = postgres === null ? undefined : problemOfDatabaseUrl(postgres)
   if (problem !== undefined) throw new Error(`--postgres ${problem}`)
   return postgres
 }

@@ -12,24 +12,24 @@ const REFERENCE_HINT = 'The reference at /docs lists all types'
 /** A single event type. */
 export const eventType = z.enum(
   EVENTS.map(({ type }) => type as EventType),
-  { error: (issue) => patternProblem(issue) ?? unknownTypeProblem(issue) },
+  { error: (issue) => problemOfPattern(issue) ?? problemOfType(issue) },
 )
 
 /** A type, `<resource>.*` or `*`. */
-export const eventTypes = z.enum(EVENT_TYPE_PATTERNS, { error: unknownTypeProblem }).meta({
+export const eventTypes = z.enum(EVENT_TYPE_PATTERNS, { error: problemOfType }).meta({
   id: 'EventTypes',
   description: 'An event type, `<resource>.*` for all events of a resource, or `*` for all events.',
   example: 'payment.*',
 })
 
 /** The error for a pattern in place of a single type; undefined for any other input. */
-function patternProblem({ input }: z.core.$ZodRawIssue): string | undefined {
+function problemOfPattern({ input }: z.core.$ZodRawIssue): string | undefined {
   if (!EVENT_TYPE_PATTERNS.some((pattern) => pattern === input)) return undefined
   return `\`${String(input)}\` means several types; a test needs a single type. ${REFERENCE_HINT}`
 }
 
 /** The error for an unknown type; undefined if the input is no string. */
-function unknownTypeProblem({ input, path }: z.core.$ZodRawIssue): string | undefined {
+function problemOfType({ input, path }: z.core.$ZodRawIssue): string | undefined {
   if (typeof input !== 'string') return undefined
   const nth = path?.at(-1)
   if (typeof nth === 'number' && nth >= MAX_COMPARED_TYPES) return 'is not an event type'

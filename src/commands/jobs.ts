@@ -8,7 +8,7 @@ import { errorText } from '#core/startup.ts'
 import { JOB_ACTIONS, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/job-acts/act.ts'
 import { findCall, findJob } from '#domain/job-acts/find.ts'
 import { JOB_FILTERS } from '#domain/job-acts/matching.ts'
-import { referenceProblem, resolveJob, UNREADABLE_REQUEST } from '#domain/job-acts/resolve.ts'
+import { problemOfReference, resolveJob, UNREADABLE_REQUEST } from '#domain/job-acts/resolve.ts'
 import { searchJobs } from '#domain/job-acts/search.ts'
 import { systemUserName } from '#domain/people/operator-here.ts'
 import { refusalReason } from '#domain/job-acts/why-not.ts'
@@ -161,7 +161,7 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   }
   const call = await findCall(sql, request.job_id)
   if (call === undefined) return await refuseToResolve(sql, request, UNRECOGNIZED_CALL)
-  const problem = referenceProblem(call, reference)
+  const problem = problemOfReference(call, reference)
   if (problem !== undefined) throw new ConfigError(`--reference ${problem}`)
   if (!call.readable) throw new ConfigError(`Not possible: ${UNREADABLE_REQUEST} See --help.`)
   const done = await actWithAuditEntry(sql, 'resolve', request, (tx) => resolveAsDone(tx, request, reference))

@@ -60,7 +60,7 @@ export async function migrate(
   const [sql, guard] = [open(), open()]
   cleanup.defer(() => sql.end())
   cleanup.defer(() => guard.end())
-  const problem = serverProblem(await versionOf(sql))
+  const problem = problemOfServer(await versionOf(sql))
   if (problem !== undefined) throw new ConfigError(problem)
   await sql.unsafe(MIGRATIONS)
   const [step_pid, guard_pid] = [await pidOf(sql), await pidOf(guard)]
@@ -147,8 +147,8 @@ async function versionOf(sql: Sql | postgres.Sql): Promise<number> {
   return server!.version_num
 }
 
-// The problem of a server with this `server_version_num`, or undefined.
-function serverProblem(version_num: number): string | undefined {
+/** The problem of a server with this `server_version_num`, or undefined. */
+function problemOfServer(version_num: number): string | undefined {
   const major = Math.floor(version_num / 10_000)
   if (major >= MIN_POSTGRES_VERSION) return undefined
   return `DATABASE_URL: PostgreSQL ${MIN_POSTGRES_VERSION} or newer is needed, and the server is ${major}.${version_num % 10_000}.`
@@ -159,11 +159,11 @@ function serverProblem(version_num: number): string | undefined {
  * `allow_newer`) a newer version has migrated it. Undefined if this version can use the database. Errors: those of
  * the connection.
  */
-export async function migrationProblem(
+export async function problemOfDatabase(
   sql: Sql,
   { allow_newer }: { allow_newer: boolean },
 ): Promise<string | undefined> {
-  const too_old = serverProblem(await versionOf(sql))
+  const too_old = problemOfServer(await versionOf(sql))
   if (too_old !== undefined) return too_old
   let applied: Set<string>
   try {
@@ -195,6 +195,6 @@ export async function migrationProblem(
  * accepted: that is normal during a deployment.
  */
 export async function assertMigrated(sql: Sql): Promise<void> {
-  const problem = await migrationProblem(sql, { allow_newer: true })
+  const problem = await problemOfDatabase(sql, { allow_newer: true })
   if (problem !== undefined) throw new ConfigError(problem)
 }

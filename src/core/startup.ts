@@ -6,9 +6,9 @@ import { ConfigError, requireVariable, type Config } from './config.ts'
 import { METRICS_PORTS } from './config/variables.ts'
 import { connectDatabase } from './pool.ts'
 import { databaseCode, databaseError, isUnavailable } from './db.ts'
-import { migrationProblem } from './migrate.ts'
+import { problemOfDatabase } from './migrate.ts'
 import { parseDatabaseUrl } from './postgres/address.ts'
-import { settingsProblem } from './postgres/settings.ts'
+import { problemOfSettings } from './postgres/settings.ts'
 
 /** The listening address of a process, and the variables that set it. */
 export type ListenAddress = {
@@ -121,9 +121,9 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
   const url = requireVariable(config, 'DATABASE_URL')
   const sql = connectDatabase(url, { max: 1, application_name: 'sluice-start' })
   try {
-    const problem = await migrationProblem(sql, { allow_newer: config.ALLOW_NEWER_DATABASE })
+    const problem = await problemOfDatabase(sql, { allow_newer: config.ALLOW_NEWER_DATABASE })
     if (problem !== undefined) throw new ConfigError(problem)
-    const settings_problem = parseDatabaseUrl(url).pgbouncer ? await settingsProblem(sql) : undefined
+    const settings_problem = parseDatabaseUrl(url).pgbouncer ? await problemOfSettings(sql) : undefined
     if (settings_problem !== undefined) throw new ConfigError(settings_problem)
   } catch (error) {
     const explained = databaseError(error, url)
@@ -143,7 +143,7 @@ export function errorText(error: unknown): string {
   if (error instanceof postgres.PostgresError) return `PostgreSQL refused: ${error.message} (${error.code}).`
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
     return `There is no option ${/'(-[^' ]*)/.exec(error.message)?.[1] ?? ''}. See --help.`
-  if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return `${valueProblem(error.message)} See --help.`
+  if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return `${problemOfValue(error.message)} See --help.`
   if (code?.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('\n')[0]}. See --help.`
   if (code !== undefined && path !== undefined) return error.message
   // Some libraries set an empty stack.
@@ -151,7 +151,7 @@ export function errorText(error: unknown): string {
 }
 
 /** Describes the problem of an option's value. `parser_message`: the error message of `parseArgs`. */
-function valueProblem(parser_message: string): string {
+function problemOfValue(parser_message: string): string {
   const option = /'(?:-\w, )?(-[^' ]+)/.exec(parser_message)?.[1] ?? 'An option'
   if (parser_message.includes('does not take')) return `${option} takes no value.`
   const hint = parser_message.includes('ambiguous')

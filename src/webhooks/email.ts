@@ -56,14 +56,14 @@ function emailRoute(
     const { data: { type } = {}, error: type_error } = anyEvent.safeParse(body, { error: describeIssue })
     const { data: event, error: event_error } = recognizedEvent.safeParse(body, { error: describeIssue })
     if (type === undefined || (RECOGNIZED_TYPES.has(type) && event === undefined))
-      return await refuse.content(request, reply, contentProblem(type_error ?? event_error))
+      return await refuse.content(request, reply, problemOfContent(type_error ?? event_error))
     const is_new = await storeNotification(toArrival(context, id, event), request)
     return { received: true, ...(!is_new && { duplicate: true }) }
   })
 }
 
 /** The problem of the first invalid field, without its value. */
-function contentProblem(error: z.ZodError | undefined): string | undefined {
+function problemOfContent(error: z.ZodError | undefined): string | undefined {
   const [issue] = error?.issues ?? []
   return issue && `${issue.path.join('.') || 'the body'} ${issue.message}`
 }

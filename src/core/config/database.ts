@@ -1,13 +1,13 @@
 // The variables of the database and of the queue's server.
 import { z } from 'zod'
-import { databaseUrlProblem } from '../postgres/address.ts'
+import { problemOfDatabaseUrl } from '../postgres/address.ts'
 import { parseRedisUrl } from '../redis-url.ts'
 import { count, SECRETS, SERVICES, type VariableRow } from './row.ts'
 
 const databaseUrl = z
   .string()
   .superRefine((text, context) => {
-    const problem = databaseUrlProblem(text)
+    const problem = problemOfDatabaseUrl(text)
     if (problem !== undefined) context.addIssue({ code: 'custom', message: problem })
   })
   .optional()

@@ -39,7 +39,7 @@ const DEFAULT_PORT = 5432
 const DEFAULT_TIMEOUT_S = { one: 5, several: 2 }
 const MAX_TIMEOUT_S = 60
 
-/** Parses a URL that `databaseUrlProblem` has no problem with. Throws for other URLs. */
+/** Parses a URL that `problemOfDatabaseUrl` has no problem with. Throws for other URLs. */
 export function parseDatabaseUrl(url: string): DatabaseAddress {
   const address = parse(url)
   if (typeof address === 'string') throw new Error(`The address of the database ${address}`)
@@ -47,13 +47,13 @@ export function parseDatabaseUrl(url: string): DatabaseAddress {
 }
 
 /** What is wrong with the URL of a database, or undefined. The text contains no part of the URL that may be secret. */
-export function databaseUrlProblem(url: string): string | undefined {
+export function problemOfDatabaseUrl(url: string): string | undefined {
   const address = parse(url)
   if (typeof address === 'string') return address
   const { sslrootcert, sslcert, sslkey } = address.tls
   for (const [name, file] of Object.entries({ sslrootcert, sslcert, sslkey })) {
     if (file === undefined || (name === 'sslrootcert' && file === 'system')) continue
-    const problem = fileProblem(file)
+    const problem = problemOfFile(file)
     if (problem !== undefined) return `names a file that cannot be read: ${name}=${file} (${problem})`
   }
   return undefined
@@ -154,7 +154,7 @@ function parseServers(hosts: string, port: string | undefined): DatabaseAddress[
   return [first!, ...rest]
 }
 
-function fileProblem(file: string): string | undefined {
+function problemOfFile(file: string): string | undefined {
   try {
     accessSync(file, constants.R_OK)
     return undefined

@@ -49,7 +49,7 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<vo
 }
 
 /** What is missing in the settings of a session behind PgBouncer and what to do, or undefined. */
-export async function settingsProblem(sql: Sql): Promise<string | undefined> {
+export async function problemOfSettings(sql: Sql): Promise<string | undefined> {
   const found = await sql<{ name: string; setting: string; of_user: string; of_database: string }[]>`
     select name, setting, current_user as of_user, current_database() as of_database
     from pg_settings where name in ${sql(NAMES)}`

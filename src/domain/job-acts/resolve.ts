@@ -26,14 +26,14 @@ export async function resolveJob(
   }
   const call = await findCall(tx, act.job_id)
   if (call === undefined) return undefined
-  const problem = referenceProblem(call, reference)
+  const problem = problemOfReference(call, reference)
   if (problem !== undefined) return { refused: `The reference ${problem}.` }
   if (!call.readable) return { refused: UNREADABLE_REQUEST }
   return await resolveAsDone(tx, act, reference)
 }
 
 /** Why this reference is not valid for a call that took effect, as the end of a sentence; undefined if it is valid. */
-export function referenceProblem(
+export function problemOfReference(
   { makes }: Pick<ResolvableCall, 'makes'>,
   reference: string | null,
 ): string | undefined {
