@@ -30,8 +30,8 @@ export default defineConfig({
     pool: 'forks',
     // Two for each core: tests also wait, for leases to lapse and for processes to start.
     maxWorkers: 4,
-    // The files in a process share imported modules: importing them again for each file took a sixth of the whole run. Each
-    // file has its own database and ends what it starts.
+    // The files in a process share imported modules: importing them again for each file took a sixth of the whole run.
+    // Each file has its own database and ends what it starts.
     isolate: false,
     sequence: { sequencer: LongestFirst },
     // Only a test that hangs exceeds these limits, even on a machine that is several times slower.

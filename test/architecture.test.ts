@@ -1,4 +1,4 @@
-// The layout of the code: allowed imports between layers, no import cycles, bounded files and SQL lines, unique names.
+// The layout of the code: allowed imports between layers, no import cycles, bounded files and lines, unique names.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
@@ -211,8 +211,8 @@ test('no file outside the tests is longer than 300 lines', async () => {
   expect(long.map(([file]) => file)).toEqual([])
 })
 
-/** The formatter does not wrap the lines of template literals. */
-const MAX_SQL_COLUMNS = 120
+/** The formatter wraps neither comments nor the lines of template literals. */
+const MAX_COLUMNS = 120
 const SQL_TEMPLATE = /(?<![`.\w])(?:sql|tx)(?:<[^`]*?>)?\s*`/g
 
 /** The lines of template literals with the tag `sql` or `tx`, nested ones included. */
@@ -233,17 +233,34 @@ function sqlLines(text: string): string[] {
   })
 }
 
+const COMMENT_LINE = /^\s*(?:\/[/*]|\*)/
+
+/** The lines of comments, without the directives of the linter, which must be one line. */
+function commentLines(text: string): string[] {
+  return text.split('\n').filter((line) => COMMENT_LINE.test(line) && !line.includes('oxlint-disable'))
+}
+
+test('no line of a comment is longer than 120 columns', async () => {
+  const folders = ['src', 'sdk/src', 'sdk/generate', 'test', 'bench', 'deploy', 'fuzz', 'torture']
+  const sources = await readSources(folders)
+  const lines = [...sources]
+    .filter(([file]) => !file.includes('/generated/'))
+    .flatMap(([file, text]) => commentLines(text).map((line) => ({ file, line })))
+  expect(lines.length).toBeGreaterThan(5000)
+  expect(lines.filter(({ line }) => line.length > MAX_COLUMNS)).toEqual([])
+})
+
 test('no line of SQL is longer than 120 columns', async () => {
   const files = [...(await readSources(['src']))]
   const lines = files.flatMap(([file, text]) => sqlLines(text).map((line) => ({ file, line })))
   expect(lines.length).toBeGreaterThan(1000)
-  expect(lines.filter(({ line }) => line.length > MAX_SQL_COLUMNS)).toEqual([])
+  expect(lines.filter(({ line }) => line.length > MAX_COLUMNS)).toEqual([])
 })
 
 test('the search for long SQL lines finds a long line, and ignores a long comment after the template literal', () => {
   const inner = 'x'.repeat(130)
   const text = `sql<{ a: string; b: 1 }[]>\`select \${a({ b: sql\`c\` })}\n${inner}\`\n// ${inner}\n`
-  expect(sqlLines(text).filter((line) => line.length > MAX_SQL_COLUMNS)).toEqual([`${inner}\``])
+  expect(sqlLines(text).filter((line) => line.length > MAX_COLUMNS)).toEqual([`${inner}\``])
 })
 
 /** An unanchored regular expression with a repetition of fifty or more: its run time is quadratic. */

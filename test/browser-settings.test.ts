@@ -1,4 +1,5 @@
-// Tests the settings pages in a browser: members, roles, sessions, two-factor, the audit log, templates and disabled areas.
+// Tests the settings pages in a browser: members, roles, sessions, two-factor, the audit log, templates and disabled
+// areas.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fetchInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'

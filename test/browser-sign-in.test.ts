@@ -1,4 +1,5 @@
-// Sign-in with a browser (invitations, passwords, one-time codes, passkeys), API keys on the dashboard, and requests of other sites.
+// Sign-in with a browser (invitations, passwords, one-time codes, passkeys), API keys on the dashboard, and requests of
+// other sites.
 import { createServer } from 'node:http'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import {

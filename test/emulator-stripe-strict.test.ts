@@ -1,4 +1,5 @@
-// Tests that the Stripe emulator refuses the requests that Stripe refuses: unknown, out-of-range and contradictory parameters.
+// Tests that the Stripe emulator refuses the requests that Stripe refuses: unknown, out-of-range and contradictory
+// parameters.
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Stripe } from 'stripe'

@@ -23,8 +23,8 @@ test('an owner with CREATEROLE migrates without a warning', { timeout: 120_000 }
     select rolname from pg_roles where rolname = any(${SERVICES}) order by rolname`
   expect(roles.map(({ rolname }) => rolname)).toEqual(SERVICES)
 
-  // The next migration leaves the provider's tables alone, also one that the owner may not read, and writes the settings
-  // of a new user.
+  // The next migration leaves the provider's tables alone, also one that the owner may not read, and writes the
+  // settings of a new user.
   await admin.unsafe(
     'create table provider_settings (tenant_id uuid); create table spatial_ref_sys (srid integer)',
   )

@@ -1,6 +1,6 @@
-// Concurrent payouts, refunds, captures and cancellations never use a balance twice. Random operations on one balance match
-// a model of its available amount, its reserved amount and the status of each payout. `PAYOUT_MODEL_STEPS` sets the operations
-// per scenario, `PAYOUT_MODEL_STORIES` the number of scenarios.
+// Concurrent payouts, refunds, captures and cancellations never use a balance twice. Random operations on one balance
+// match a model of its available amount, its reserved amount and the status of each payout. `PAYOUT_MODEL_STEPS` sets
+// the operations per scenario, `PAYOUT_MODEL_STORIES` the number of scenarios.
 import { equal } from 'node:assert/strict'
 import {
   array,

@@ -1,5 +1,5 @@
-// Tests that each fault of postgres.js that `core/postgres` works around exists in the bare driver. If a test fails after an
-// update, the driver was fixed: delete the fault's file, its patch and its entry here.
+// Tests that each fault of postgres.js that `core/postgres` works around exists in the bare driver. If a test fails
+// after an update, the driver was fixed: delete the fault's file, its patch and its entry here.
 import { once } from 'node:events'
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'

@@ -212,7 +212,9 @@ test('a gap in the feed, a wrong order, and a missed or repeated event are probl
   expect(problemsOfFollower(late, complete)).toEqual([wrong_order])
 })
 
-/** The problems of these consecutive arrivals at one endpoint. A negative number is an event that the endpoint rejects. */
+/**
+ * The problems of these consecutive arrivals at one endpoint. A negative number is an event that the endpoint rejects.
+ */
 function problemsOfArrivals(
   numbers: number[],
   { statuses = ['delivered', 'delivered', 'delivered'], ordered = true } = {},

@@ -10,8 +10,8 @@ import type { createLauncher, Member } from './member.ts'
 type StartMember = ReturnType<typeof createLauncher>['startMember']
 
 /**
- * Starts members whose metrics keep their address after a restart. `writeTargets` writes the addresses into a folder, in
- * a file for each part, such as `api.yaml`, from which Prometheus reads them (deploy/prometheus/prometheus.yaml).
+ * Starts members whose metrics keep their address after a restart. `writeTargets` writes the addresses into a folder,
+ * in a file for each part, such as `api.yaml`, from which Prometheus reads them (deploy/prometheus/prometheus.yaml).
  */
 export function onMetricsPorts(startMember: StartMember): {
   start: StartMember

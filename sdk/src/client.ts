@@ -38,9 +38,9 @@ export type RequestOptions = {
 type Filter = string | number | boolean | null | undefined
 export type Query = Readonly<Record<string, Filter | Readonly<Record<string, string>>>>
 /**
- * Query, body, and how a POST is made safe to retry. `key`: an idempotency key in the header or the body (`header`), a key
- * in each of the body's `messages` (`messages`), or no key because the POST changes nothing (`needless`). A POST without
- * `key` is not retried.
+ * Query, body, and how a POST is made safe to retry. `key`: an idempotency key in the header or the body (`header`), a
+ * key in each of the body's `messages` (`messages`), or no key because the POST changes nothing (`needless`). A POST
+ * without `key` is not retried.
  */
 export type Content = {
   query?: object | undefined

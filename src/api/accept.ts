@@ -73,8 +73,8 @@ export type WorkRequest<T> = {
    */
   isDropped?: (resource: T) => Promise<boolean>
   /**
-   * Lets the resource decide the answer instead of the job. Until this function returns true, the wait continues, and the
-   * answer is 202. After that, the answer is the resource if it `isFulfilled`, else the error of `explainRefusal`.
+   * Lets the resource decide the answer instead of the job. Until this function returns true, the wait continues, and
+   * the answer is 202. After that, the answer is the resource if it `isFulfilled`, else the error of `explainRefusal`.
    */
   waitUntil?: (resource: T) => boolean
   /**
@@ -162,8 +162,8 @@ export async function accept<T extends { status: string }>(
 }
 
 /**
- * Accepts one item of a batch, without a wait. Returns the resource, and the status that a request for this item alone would
- * get.
+ * Accepts one item of a batch, without a wait. Returns the resource, and the status that a request for this item alone
+ * would get.
  */
 export async function acceptBatchItem<T extends { status: string }>(
   context: ApiContext,
@@ -235,9 +235,9 @@ function hasFinished<T extends { status: string }>(
 }
 
 /**
- * Accepts a request that needs no job. Returns the resource that `step` created or changed. For a repeated request, returns
- * the resource of the earlier request with the same key, which `find` reads. Throws the error of `explainRefusal`,
- * `idempotency_key_reused`, and the errors of `step` and `find`.
+ * Accepts a request that needs no job. Returns the resource that `step` created or changed. For a repeated request,
+ * returns the resource of the earlier request with the same key, which `find` reads. Throws the error of
+ * `explainRefusal`, `idempotency_key_reused`, and the errors of `step` and `find`.
  */
 export async function acceptWithoutJob<T extends object>(
   context: ApiContext,

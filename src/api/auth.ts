@@ -34,9 +34,9 @@ const UNKNOWN_KEY_LIMITS = {
 }
 
 /**
- * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, `overloaded`, or `rate_limited`
- * if too many invalid keys came from the same address. A valid key from such an address is still accepted: if it is not
- * cached, it is looked up in the slow lane (`slow-lane.ts`).
+ * Finds the credentials of a request by its `Authorization` header. Throws `unauthorized`, `overloaded`, or
+ * `rate_limited` if too many invalid keys came from the same address. A valid key from such an address is still
+ * accepted: if it is not cached, it is looked up in the slow lane (`slow-lane.ts`).
  */
 export type Authenticate = (request: FastifyRequest, reply: FastifyReply) => Promise<Credentials>
 

@@ -193,8 +193,8 @@ export const idempotencyKey = z
   })
 
 /**
- * Throws `amount_too_large` above `limit`, the processor's limit, and `payment_invalid` if the processor cannot settle the
- * amount exactly.
+ * Throws `amount_too_large` above `limit`, the processor's limit, and `payment_invalid` if the processor cannot settle
+ * the amount exactly.
  */
 export function checkAmount(
   { amount_minor, currency }: { amount_minor: number; currency: string },

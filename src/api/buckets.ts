@@ -35,8 +35,8 @@ export function writeRateLimitHeaders(reply: FastifyReply, ...limits: RateLimitH
 }
 
 /**
- * A bucket for each id, in this process: `burst` requests at once, refilled at `rps` a second. Beyond `max_buckets`, the
- * least recently used buckets are evicted. The maintained plug-ins of Fastify count in fixed windows and cannot
+ * A bucket for each id, in this process: `burst` requests at once, refilled at `rps` a second. Beyond `max_buckets`,
+ * the least recently used buckets are evicted. The maintained plug-ins of Fastify count in fixed windows and cannot
  * express "500 a second with bursts of 2,000".
  */
 export function createBuckets({

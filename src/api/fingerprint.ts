@@ -1,10 +1,10 @@
-// The fingerprint of a request. A request repeats an earlier request with the same idempotency key if their fingerprints
-// are equal.
+// The fingerprint of a request. A request repeats an earlier request with the same idempotency key if their
+// fingerprints are equal.
 import { hash } from 'node:crypto'
 
 /**
- * A hash of a validated body without its idempotency key. The order of fields does not matter, and a null field equals an
- * absent one.
+ * A hash of a validated body without its idempotency key. The order of fields does not matter, and a null field equals
+ * an absent one.
  */
 export function fingerprint(body: object): string {
   const content = canonical(body, (value) => value != null)

@@ -1,5 +1,5 @@
-// Accepts a request once for each idempotency key. The key is stored with the resource that its request created or changed,
-// and a repeated request is a replay.
+// Accepts a request once for each idempotency key. The key is stored with the resource that its request created or
+// changed, and a repeated request is a replay.
 import type { FastifyError, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
@@ -20,8 +20,8 @@ export type RequestKey = {
 }
 
 /**
- * `accepted`: the step ran now. `replayed`: it ran for an earlier request with this key. `refused`: its guard refused, and
- * nothing was written.
+ * `accepted`: the step ran now. `replayed`: it ran for an earlier request with this key. `refused`: its guard refused,
+ * and nothing was written.
  */
 type AcceptOutcome<T, R> =
   | { kind: 'accepted'; value: T }
@@ -104,8 +104,8 @@ export function withKeyProblem(error: FastifyError, request: FastifyRequest): Er
 }
 
 /**
- * The key of a request, from its body or its `Idempotency-Key` header. If both are sent, they must be equal. Null if none is
- * sent and none is required.
+ * The key of a request, from its body or its `Idempotency-Key` header. If both are sent, they must be equal. Null if
+ * none is sent and none is required.
  */
 function keyOf({ headers, routeOptions }: FastifyRequest, from_body: string | undefined): string | null {
   const header = headers['idempotency-key']

@@ -17,7 +17,9 @@ export type KeylessLimits = {
   limit(request: FastifyRequest, reply: FastifyReply): void
   /** Counts the bytes of an answer. */
   charge(request: FastifyRequest, bytes: number): void
-  /** Counts an answer until it is sent. Disconnects a caller with too many unread answers, and throws `rate_limited`. */
+  /**
+   * Counts an answer until it is sent. Disconnects a caller with too many unread answers, and throws `rate_limited`.
+   */
   countUnread(request: FastifyRequest, reply: FastifyReply): void
 }
 

@@ -30,7 +30,8 @@ export function createLimit(budget: Budget): Limit {
 }
 
 /**
- * Limits each key (or dashboard user) and each tenant with a bucket. A request is admitted only if both buckets have room.
+ * Limits each key (or dashboard user) and each tenant with a bucket. A request is admitted only if both buckets have
+ * room.
  */
 export function createCallerLimit({
   RATE_LIMIT_RPS: rps,

@@ -69,8 +69,8 @@ export type ListRequest = Pick<FastifyRequest, 'raw'> & {
 const SINGLE_READ = { is_repeat: false, willRepeat: () => false }
 
 /**
- * The connections of lists, in two lanes: quick statements share connections, and each long statement has a connection of
- * its own.
+ * The connections of lists, in two lanes: quick statements share connections, and each long statement has a connection
+ * of its own.
  */
 type ListLanes = { quick: Sql; long: Sql }
 

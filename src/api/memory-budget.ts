@@ -1,5 +1,5 @@
-// Limits the memory that large parts of requests in progress occupy: for all tenants together, and for each tenant, so that
-// no tenant uses all of it.
+// Limits the memory that large parts of requests in progress occupy: for all tenants together, and for each tenant, so
+// that no tenant uses all of it.
 
 export type MemoryBudget = {
   /** Reserves bytes for a tenant. False, with nothing reserved, if they exceed a limit. */

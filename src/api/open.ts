@@ -21,8 +21,8 @@ import { createFeedWaiters, createJobWaiters } from './wait.ts'
 const MIN_RECENT_KEYS = 10_000
 
 /**
- * Opens the context of a process. `name`: the application name in PostgreSQL. `ends`: the stack to which the closing of all
- * connections is added.
+ * Opens the context of a process. `name`: the application name in PostgreSQL. `ends`: the stack to which the closing of
+ * all connections is added.
  */
 export async function openApiContext(
   config: Config,
@@ -72,7 +72,9 @@ export async function openApiContext(
   }
 }
 
-/** Ends all waits for jobs and events, so that their requests are answered. Call it before the application is closed. */
+/**
+ * Ends all waits for jobs and events, so that their requests are answered. Call it before the application is closed.
+ */
 export function endWaits({ waiters, feed_waiters }: ApiContext): void {
   waiters.close()
   feed_waiters.close()

@@ -3,8 +3,8 @@ import { AppError } from '#core/errors.ts'
 import { checkStorable } from './body.ts'
 
 /**
- * The parameters of a query string. A repeated parameter becomes an array, which no schema accepts. Never throws: the router
- * does not catch errors here.
+ * The parameters of a query string. A repeated parameter becomes an array, which no schema accepts. Never throws: the
+ * router does not catch errors here.
  */
 export function parseQuery(querystring: string): Record<string, unknown> {
   const query: Record<string, unknown> = Object.create(null)
@@ -25,7 +25,8 @@ export function checkPath(url: string): void {
 }
 
 /**
- * Throws `invalid_request` if a query string is not UTF-8, or has control characters or text that PostgreSQL cannot store.
+ * Throws `invalid_request` if a query string is not UTF-8, or has control characters or text that PostgreSQL cannot
+ * store.
  */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')

@@ -1,5 +1,5 @@
-// Looks up keys from addresses that have exhausted their budget of invalid keys: few statements, each with many keys, round
-// robin over the addresses.
+// Looks up keys from addresses that have exhausted their budget of invalid keys: few statements, each with many keys,
+// round robin over the addresses.
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The pause between two statements. */

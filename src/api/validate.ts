@@ -21,7 +21,9 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
     return { error: refusal(faultsOf(issues, unsupportedFields.get(schema)), httpPart ?? 'request') }
   }
 
-/** Parses one message of a batch. Throws `invalid_request`; its parameters are named as if the message were the body. */
+/**
+ * Parses one message of a batch. Throws `invalid_request`; its parameters are named as if the message were the body.
+ */
 export function parseBatchItem<T>(schema: z.ZodType<T>, part: unknown): T {
   const { data, error } = schema.safeParse(part, { error: describeIssue })
   if (error !== undefined) throw refusal(faultsOf(error.issues), 'message')
@@ -64,8 +66,8 @@ function faultsOf(issues: z.core.$ZodIssue[], instead: Record<string, string> = 
 }
 
 /**
- * The problems that every option of a union reports. If the options accept different values, the message lists the values
- * of all options.
+ * The problems that every option of a union reports. If the options accept different values, the message lists the
+ * values of all options.
  */
 function commonFaults([first = [], ...others]: Fault[][]): Fault[] {
   const same = (a: Fault) => (b: Fault) => isDeepStrictEqual(a.path, b.path)
@@ -87,8 +89,8 @@ function nameOf(path: PropertyKey[], part: string): string {
 }
 
 /**
- * Describes a problem of a query string. Unlike in `describeIssue`, an array means a repeated parameter: the query parser
- * creates no other arrays.
+ * Describes a problem of a query string. Unlike in `describeIssue`, an array means a repeated parameter: the query
+ * parser creates no other arrays.
  */
 function describeParameter(issue: z.core.$ZodRawIssue): string {
   return Array.isArray(issue.input) ? 'comes more than once' : describeIssue(issue)

@@ -26,7 +26,8 @@ const CLOSE_TIMEOUT_MS = 5_000
 /** Hints about one id since `listen`. */
 export type Hints = Disposable & {
   /**
-   * Resolves to true if there was a hint since the last call, or at the next hint; resolves to false when the wait ends.
+   * Resolves to true if there was a hint since the last call, or at the next hint; resolves to false when the wait
+   * ends.
    */
   next(): Promise<boolean>
 }
@@ -35,8 +36,8 @@ const NO_HINTS: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: 
 
 export type Waiters = {
   /**
-   * Listens for hints about an id for at most `wait_ms`. The wait ends immediately if the id is null, or if there are too
-   * many waits: the request is then answered with the current state.
+   * Listens for hints about an id for at most `wait_ms`. The wait ends immediately if the id is null, or if there are
+   * too many waits: the request is then answered with the current state.
    */
   listen(id: string | null, wait_ms: number): Hints
   /** Sends hints to the waits for these ids. The published state is ignored: any client of the queue can publish. */

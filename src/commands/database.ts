@@ -15,7 +15,9 @@ export function databaseUrl(config: Config): string {
   return url
 }
 
-/** Runs `work` on the database. Errors: ConfigError if the database does not answer or is not migrated to this version. */
+/**
+ * Runs `work` on the database. Errors: ConfigError if the database does not answer or is not migrated to this version.
+ */
 export async function withDatabase<T>(
   config: Config,
   options: { max: number; application_name: string },

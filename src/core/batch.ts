@@ -38,8 +38,8 @@ export type BatchOptions<I> = ItemOptions<I> & { gather_ms?: number }
  * If the database refuses a batch because of one item (an integrity violation, a deadlock, a row-level policy), both
  * halves are retried, down to single items, so that no caller fails because of another caller's item. `step` names
  * the run in the metrics and in traces. A traced item shares a run only with items of its span, so everything that the
- * statement writes belongs to that trace: see `currentSpan`. Errors: those of `run`; `overloaded` if too many items wait or the item waits too long;
- * `timeout` if the database does not answer in time.
+ * statement writes belongs to that trace: see `currentSpan`. Errors: those of `run`; `overloaded` if too many items
+ * wait or the item waits too long; `timeout` if the database does not answer in time.
  */
 export function createBatcher<I, O>(
   step: string,

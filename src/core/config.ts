@@ -16,8 +16,8 @@ import { problemOfAllowedNetwork } from './public-addresses.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
 /**
- * `log_sample_rate`: LOG_REQUESTS, or its default, which depends on NODE_ENV. `secret_files`: the secrets that came from
- * files. The values of some change after SIGHUP (`rereadSecrets`), so they are read where they are used.
+ * `log_sample_rate`: LOG_REQUESTS, or its default, which depends on NODE_ENV. `secret_files`: the secrets that came
+ * from files. The values of some change after SIGHUP (`rereadSecrets`), so they are read where they are used.
  */
 export type Config = Variables & { log_sample_rate: number; secret_files: SecretFiles }
 
@@ -112,7 +112,10 @@ export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
   return QUEUE === 'redis' || (QUEUE === undefined && (NODE_ENV === 'production' || REDIS_URL !== undefined))
 }
 
-/** The backend of BullMQ. Throws ConfigError if it is not configured, or if PostgreSQL is only reached through PgBouncer. */
+/**
+ * The backend of BullMQ. Throws ConfigError if it is not configured, or if PostgreSQL is only reached through
+ * PgBouncer.
+ */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
   const database_url = config.QUEUE_DATABASE_URL ?? requireVariable(config, 'DATABASE_URL')
   if (usesRedis(config)) return { redis_url: requireVariable(config, 'REDIS_URL'), database_url }

@@ -11,8 +11,8 @@ import { isSupervised, onSupervisorExit, reportStart, type Addresses } from './s
 export type Stoppable = { close(): Promise<void> }
 
 /**
- * A started process. `addresses`: reported to its supervisor. `drain`: after SIGTERM, resolves when callers have had the
- * time to go elsewhere; until then the process goes on serving. `reread`: reads its secrets again after SIGHUP.
+ * A started process. `addresses`: reported to its supervisor. `drain`: after SIGTERM, resolves when callers have had
+ * the time to go elsewhere; until then the process goes on serving. `reread`: reads its secrets again after SIGHUP.
  */
 export type StartedProcess = Stoppable & {
   log?: Log
@@ -46,8 +46,8 @@ export async function run(help: string, start: () => Promise<StartedProcess>): P
 
 /**
  * Starts a process, and stops it on SIGINT, SIGTERM or the end of its supervisor. A process that cannot start reports
- * the reason to its supervisor, or on standard error. A second signal ends the process at once. SIGHUP makes the process
- * read its secrets again; from a terminal, which sends it when it is closed, it stops the process.
+ * the reason to its supervisor, or on standard error. A second signal ends the process at once. SIGHUP makes the
+ * process read its secrets again; from a terminal, which sends it when it is closed, it stops the process.
  */
 export async function runUntilStopped(start: () => Promise<StartedProcess>): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})

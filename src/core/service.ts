@@ -32,8 +32,8 @@ export type Service = Stoppable & { ready: ReadinessCheck; url?: string; refuseS
 const SHUTDOWN_DELAY_S = 5
 
 /**
- * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. `/readyz` is 503 while the process stops. Default of `readMetrics`: the metrics of this
- * process. Throws ConfigError if the address cannot be used.
+ * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. `/readyz` is 503 while the process stops. Default
+ * of `readMetrics`: the metrics of this process. Throws ConfigError if the address cannot be used.
  */
 export async function serveOperations(
   address: ListenAddress,
@@ -186,7 +186,10 @@ export function createService(
   }
 }
 
-/** The text of `--help`: the purpose of the process, where its configuration comes from, and every variable that it reads. */
+/**
+ * The text of `--help`: the purpose of the process, where its configuration comes from, and every variable that it
+ * reads.
+ */
 export function helpOf(about: string, name: ProcessName): string {
   const source = `Configuration is the environment and a file .env in this folder.\n${describeSecretFiles(name)}`
   return `${about}\n\n${source}\n\n${describeVariables(name)}`

@@ -25,7 +25,9 @@ const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 /** Path prefix of the API's routes. The API has its own limits. */
 export const V1_PREFIX = '/api/v1/'
 const LIMITED_PATHS = /^\/(?:api|ops\/bull-board)(?:\/|$)/
-/** Matches paths that are not canonical: an absolute URL, an empty or dot segment, or a needlessly encoded character. */
+/**
+ * Matches paths that are not canonical: an absolute URL, an empty or dot segment, or a needlessly encoded character.
+ */
 const NOT_CANONICAL = /^[^/]|\/\/|\/\.\.?(?:\/|$)|%(?:2[de]|3\d|[46][1-9a-f]|[57][\da]|5f|7e)/i
 
 /** Sets the headers. Throws `AppError` if the request is refused. */

@@ -89,8 +89,8 @@ export function subjectOfPath(path: string): { subject?: AuditSubject } {
 }
 
 /**
- * Whether a field is the reason of a decision about a verification, in a person's words. Such a reason is erased with the
- * customer, but the audit log is kept. All other reasons are about payments, payouts or acts of operators.
+ * Whether a field is the reason of a decision about a verification, in a person's words. Such a reason is erased with
+ * the customer, but the audit log is kept. All other reasons are about payments, payouts or acts of operators.
  */
 function isPersonalReason(url: string, name: string, value: unknown): boolean {
   return name === 'reason' && /\/compliance\/kyc\b/.test(url) && !/^[a-z_]{1,64}$/.test(String(value))

@@ -87,8 +87,9 @@ export function requireOperator(request: FastifyRequest): SignedIn {
 }
 
 /**
- * Whether invitations are emailed; otherwise the inviter passes on a link. Without DASHBOARD_URL the host of a link would
- * come from the request, which can be forged, so invitations are emailed only if the dashboard listens on loopback.
+ * Whether invitations are emailed; otherwise the inviter passes on a link. Without DASHBOARD_URL the host of a link
+ * would come from the request, which can be forged, so invitations are emailed only if the dashboard listens on
+ * loopback.
  */
 export function canEmailInvitations({ config, areas }: ApiContext): boolean {
   const { DASHBOARD_URL, HOST, EMAIL_FROM } = config

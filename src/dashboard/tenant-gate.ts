@@ -36,8 +36,9 @@ export function createTenantGate(
 }
 
 /**
- * Throws `conflict` if the page shows another tenant than the session has selected, for example after a switch in another
- * tab. Throws `invalid_request` for a mutating request without the header, if the user has access to several tenants.
+ * Throws `conflict` if the page shows another tenant than the session has selected, for example after a switch in
+ * another tab. Throws `invalid_request` for a mutating request without the header, if the user has access to several
+ * tenants.
  */
 export async function checkTenant(
   sql: Sql,

@@ -13,8 +13,8 @@ import { auditedParameters } from './audited-parameters.ts'
 const ALL_SCOPES = new Set(SCOPES)
 
 /**
- * Builds the API with session authentication. Also returns the names of its operations that change something. It does not
- * listen: the dashboard forwards requests to it.
+ * Builds the API with session authentication. Also returns the names of its operations that change something. It does
+ * not listen: the dashboard forwards requests to it.
  */
 export async function buildApiForSessions(
   context: ApiContext,

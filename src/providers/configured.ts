@@ -137,7 +137,8 @@ const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
 /**
- * The credentials of calls, by provider name. `fingerprint`: of the present credentials. Contains only providers whose credentials are recorded with their calls.
+ * The credentials of calls, by provider name. `fingerprint`: of the present credentials. Contains only providers whose
+ * credentials are recorded with their calls.
  */
 export type ProviderCredentials = Readonly<
   Record<string, { readonly fingerprint: string; findAccount: () => Promise<Outcome<string>> }>

@@ -1,7 +1,10 @@
 // The interface of a payout processor.
 import type { Outcome } from '#core/outcome.ts'
 
-/** The processor's record of a payout or transfer. Amounts are in the currency's smallest unit, `currency` in lower case. */
+/**
+ * The processor's record of a payout or transfer. Amounts are in the currency's smallest unit, `currency` in lower
+ * case.
+ */
 export type ProcessorPayout = {
   reference: string
   status: 'processing' | 'paid' | 'failed' | 'canceled'

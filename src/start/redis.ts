@@ -55,9 +55,9 @@ const STOP_TIMEOUT_MS = 10_000
 const START_TIMEOUT_MS = 60_000
 
 /**
- * Starts `redis-server` or `valkey-server`, the first that is on the PATH and executable, never as root; null if there is
- * none. First stops a server that a killed run left in `data_dir`. Throws ConfigError if the port is in use, if a running
- * process uses the folder, or, with the end of the server's log, if the server is not ready within 60 s.
+ * Starts `redis-server` or `valkey-server`, the first that is on the PATH and executable, never as root; null if there
+ * is none. First stops a server that a killed run left in `data_dir`. Throws ConfigError if the port is in use, if a
+ * running process uses the folder, or, with the end of the server's log, if the server is not ready within 60 s.
  */
 export async function startRedis(options: RedisOptions): Promise<EmbeddedRedis | null> {
   const { port: requested_port = 0, port_variable = 'REDIS_PORT', log = () => {} } = options

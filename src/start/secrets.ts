@@ -19,9 +19,9 @@ const secretsSchema = z.looseObject({
 export type Secrets = z.output<typeof secretsSchema>
 
 /**
- * Loads the secrets, or generates them if there are none. `database`: the folder of an existing embedded database, whose
- * sealed data needs the stored key. Throws ConfigError if the secrets cannot be read, if another user may have changed
- * them, or if they are missing although the database exists.
+ * Loads the secrets, or generates them if there are none. `database`: the folder of an existing embedded database,
+ * whose sealed data needs the stored key. Throws ConfigError if the secrets cannot be read, if another user may have
+ * changed them, or if they are missing although the database exists.
  */
 export function loadSecrets(data_dir: string, database: string | null): Secrets {
   const path = join(data_dir, 'secrets.json')

@@ -104,8 +104,8 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Ends the attempt, so that the job is claimed again, after `delay_ms`. The attempt does not count. `unsent: false`: this
- * attempt may have sent a call that took effect.
+ * Ends the attempt, so that the job is claimed again, after `delay_ms`. The attempt does not count. `unsent: false`:
+ * this attempt may have sent a call that took effect.
  */
 export const giveBack = (reason: string, { unsent = true, delay_ms = 0 } = {}): Decision => ({
   kind: 'give_back',

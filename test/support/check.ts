@@ -1,4 +1,5 @@
-// `npm run check`: format, lint, types, dead code, the generated SDK, and the tests nearest to the change. Prints each step and its time.
+// `npm run check`: format, lint, types, dead code, the generated SDK, and the tests nearest to the change. Prints each
+// step and its time.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { changedFiles, nearestTests } from './nearest-tests.ts'

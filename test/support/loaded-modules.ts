@@ -1,5 +1,5 @@
-// Loaded with `--import` before a process starts: when the process ends, the URLs of the files that it loaded are in the
-// file that LOADED_MODULES names, as JSON.
+// Loaded with `--import` before a process starts: when the process ends, the URLs of the files that it loaded are in
+// the file that LOADED_MODULES names, as JSON.
 import { registerHooks } from 'node:module'
 import { writeFileSync } from 'node:fs'
 

@@ -31,7 +31,10 @@ export type Section = {
 
 type SectionContent = Omit<Section, 'search_text'>
 
-/** The searched text, in lower case. `all` also has the keywords of the section, and the title and keywords of the guide. */
+/**
+ * The searched text, in lower case. `all` also has the keywords of the section, and the title and keywords of the
+ * guide.
+ */
 type SearchText = { title: string; text: string; all: string }
 
 export type Guide = {
@@ -94,8 +97,8 @@ function singularOf(word: string): string {
 }
 
 /**
- * The pattern that finds a word: at the beginning of words, or also within words if `anywhere`. The singular of the word is
- * found only as a complete word.
+ * The pattern that finds a word: at the beginning of words, or also within words if `anywhere`. The singular of the
+ * word is found only as a complete word.
  */
 function patternOf(word: string, anywhere: boolean): string {
   const singular = singularOf(word)

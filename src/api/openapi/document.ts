@@ -22,8 +22,8 @@ export const DOCUMENT_INFO = {
 }
 
 /**
- * The document of `/v1`. `server`: the URL for requests; `/` means the host that served the document. `origin`: the origin of
- * links. `guides`: all guides.
+ * The document of `/v1`. `server`: the URL for requests; `/` means the host that served the document. `origin`: the
+ * origin of links. `guides`: all guides.
  */
 export function apiDocument(
   routes: DocumentedRoute[],

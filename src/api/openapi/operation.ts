@@ -27,8 +27,9 @@ export type RouteDefinition = {
   sends?: Channel
   response: Record<number, z.ZodType>
   /**
-   * Set if a single answer may be as large as a list. `expected`: memory is reserved before the answer is read. `counted`:
-   * the answer is about as large as its request, and memory is reserved when the size of the answer is known.
+   * Set if a single answer may be as large as a list. `expected`: memory is reserved before the answer is read.
+   * `counted`: the answer is about as large as its request, and memory is reserved when the size of the answer is
+   * known.
    */
   large?: 'expected' | 'counted'
   /** Example requests, and the fields in which an example answer differs from the examples of its schema. */

@@ -7,8 +7,8 @@ import type { DocumentedRoute } from './operation.ts'
 import { webhooksDocument } from './webhooks-host.ts'
 
 /**
- * Collects all routes with a definition that are registered after this call, and serves their document. `origin`: the origin
- * of links.
+ * Collects all routes with a definition that are registered after this call, and serves their document. `origin`: the
+ * origin of links.
  */
 export function openapiRoutes(app: FastifyInstance, config: Config, origin: () => string): void {
   const routes: DocumentedRoute[] = []

@@ -1,7 +1,7 @@
-// Fault of postgres.js (3.0.0 to 3.4.9): a server that ends a connection says why and closes it. While a statement runs,
-// the driver drops this message, and the statement fails with CONNECTION_CLOSED. PgBouncer refuses statements like that.
-// Workaround: at the end of a connection, the socket fails with the server's last message. Patch for upstream:
-// upstream/last-errors.patch.
+// Fault of postgres.js (3.0.0 to 3.4.9): a server that ends a connection says why and closes it. While a statement
+// runs, the driver drops this message, and the statement fails with CONNECTION_CLOSED. PgBouncer refuses statements
+// like that. Workaround: at the end of a connection, the socket fails with the server's last message. Patch for
+// upstream: upstream/last-errors.patch.
 import type { Socket } from 'node:net'
 import postgres from 'postgres'
 

@@ -16,7 +16,9 @@ import { openSocket, UnusableServerError } from './socket.ts'
 
 export type DatabaseTarget = {
   address: DatabaseAddress
-  /** Opens a connection to a server that meets `target_session_attrs`. Errors: those of `openSocket` and postgres.js. */
+  /**
+   * Opens a connection to a server that meets `target_session_attrs`. Errors: those of `openSocket` and postgres.js.
+   */
   open: () => Promise<Socket>
   /** The time limit of `open`. */
   open_limit_ms: number

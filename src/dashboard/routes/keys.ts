@@ -77,7 +77,8 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
       const key = await sql.begin(async (tx) => {
         const rotated = await rotateApiKey(tx, tenant, id, grace_s, actorOf(request, tenant.id))
         if (rotated === undefined) throw keyNotFound()
-        // The caller reads the new secret, so they must be allowed to grant its scopes. A throw rolls the rotation back.
+        // The caller reads the new secret, so they must be allowed to grant its scopes. A throw rolls the rotation
+        // back.
         assertGrantable(role, rotated.scopes)
         return rotated
       })

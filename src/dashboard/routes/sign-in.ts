@@ -91,8 +91,8 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
 }
 
 /**
- * Marks a correct code as used. Throws `unauthorized` if it was used before. `current_user`: the user who was already signed
- * in. `new_user`: the user that the code signs in.
+ * Marks a correct code as used. Throws `unauthorized` if it was used before. `current_user`: the user who was already
+ * signed in. `new_user`: the user that the code signs in.
  */
 async function consumeCode(
   context: DashboardContext,

@@ -102,7 +102,7 @@ const deliveryOfJob = z.object({
   next_attempt_at: timestamp.nullable(),
 })
 
-/** The call of a job. `makes`: an example id of the created object, or null. `under_way`: the row waits for the call. */
+/** The call of a job. `makes`: an example of the created object's id, or null. `under_way`: its row waits for it. */
 const callOfJob = z.object({ makes: z.string().nullable(), under_way: z.boolean() })
 
 /**

@@ -1,5 +1,5 @@
-// The sessions, prepared transactions and replication slots that hold a snapshot or have written in an open transaction.
-// Vacuum removes no row that the oldest snapshot may read.
+// The sessions, prepared transactions and replication slots that hold a snapshot or have written in an open
+// transaction. Vacuum removes no row that the oldest snapshot may read.
 import type { Sql } from '#core/db.ts'
 
 export type DatabaseHolder = {

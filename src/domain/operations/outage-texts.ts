@@ -32,8 +32,8 @@ export function variablesToCheck(provider: string, outcome: CallFailure): readon
 const LISTED = new Intl.ListFormat('en', { type: 'conjunction' })
 
 /**
- * "The email server does not answer", "The provider does not answer SMS", "The provider refuses our credentials for SMS".
- * `operations`: the operations without answers; empty: all. `ended`: "The provider answers SMS again".
+ * "The email server does not answer", "The provider does not answer SMS", "The provider refuses our credentials for
+ * SMS". `operations`: the operations without answers; empty: all. `ended`: "The provider answers SMS again".
  */
 export function outageText(
   provider: string,

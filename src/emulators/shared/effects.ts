@@ -1,4 +1,5 @@
-// The independent record of money movements: one line per hold, capture, release, refund, payout, transfer, top-up and reversal.
+// The independent record of money movements: one line per hold, capture, release, refund, payout, transfer, top-up and
+// reversal.
 import type { AppendFile } from './append-file.ts'
 import type { Call } from './call.ts'
 

@@ -72,10 +72,10 @@ export function emptyFaults(): Faults {
 type ScriptRules = { id: string; refuse: (message: string, param: string) => Error }
 
 /**
- * `{ match?: { method?, path? (regular expression), contains? (in path and body), nth? }, times?, probability?, seed?, fault }`.
- * `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503: 'after' }`.
- * A fault applies once by default, or `times` times. With a `probability` (0..1) and without `times`, it applies at
- * random until it is deleted.
+ * `{ match?: { method?, path? (regular expression), contains? (in path and body), nth? }, times?, probability?, seed?,
+ * fault }`. `fault` is a name or an object: `{ drop_after: true }`, `{ hold: 'after' }`, `{ delay_ms: 50, html_503:
+ * 'after' }`. A fault applies once by default, or `times` times. With a `probability` (0..1) and without `times`, it
+ * applies at random until it is deleted.
  */
 export function scriptFault(faults: Faults, script: unknown, { id, refuse }: ScriptRules): Fault {
   const { match, times, probability, seed, fault } = objectOf(script, 'fault script', refuse)

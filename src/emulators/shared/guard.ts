@@ -4,9 +4,9 @@ import { isIP } from 'node:net'
 import { header } from './http.ts'
 
 /**
- * The reason why a request for a page or a control is refused, or null. Another site can make a browser post here and, with
- * a host name that resolves to this machine, read the answers. So the host must be an IP address or localhost, and a post
- * must come from the emulator's own page.
+ * The reason why a request for a page or a control is refused, or null. Another site can make a browser post here and,
+ * with a host name that resolves to this machine, read the answers. So the host must be an IP address or localhost, and
+ * a post must come from the emulator's own page.
  */
 export function accessProblemOf(request: IncomingMessage, host: string): string | null {
   const authority = header(request, 'host') ?? ''

@@ -1,5 +1,5 @@
-// The rules of a strict server: size limits of RFC 5321 (section 4.5.3.1), the message format of RFC 5322, and extensions
-// that a client must announce before it uses them (RFC 6152, RFC 6531).
+// The rules of a strict server: size limits of RFC 5321 (section 4.5.3.1), the message format of RFC 5322, and
+// extensions that a client must announce before it uses them (RFC 6152, RFC 6531).
 
 /** An error of smtp-server. */
 type SmtpRefusal = Error & { responseCode: number }

@@ -1,4 +1,5 @@
-// Stripe's currencies (docs: "Supported currencies"; the table is in core/money.ts), minimum amounts, and money in messages.
+// Stripe's currencies (docs: "Supported currencies"; the table is in core/money.ts), minimum amounts, and money in
+// messages.
 import {
   decimalsOf,
   isSupportedCurrency,

@@ -1,5 +1,5 @@
-// Readers of single parameters. Parameters of the API are already checked by the rules; invalid parameters of controls are
-// refused here.
+// Readers of single parameters. Parameters of the API are already checked by the rules; invalid parameters of controls
+// are refused here.
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 

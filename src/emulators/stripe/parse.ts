@@ -1,4 +1,5 @@
-// Parses form-encoded parameters with brackets, as Stripe's SDKs send them: `metadata[k]=v`, `expand[0]=...`, `types[]=...`.
+// Parses form-encoded parameters with brackets, as Stripe's SDKs send them: `metadata[k]=v`, `expand[0]=...`,
+// `types[]=...`.
 import { parameterRefused } from './errors.ts'
 
 export type Value = string | Value[] | Params

@@ -81,7 +81,10 @@ export function createIntent(emulator: Emulator, call: Call, params: Params): In
   return confirm ? confirmIntent(emulator, call, intent, params) : intent
 }
 
-/** Updates `metadata`, `description`, `receipt_email`, and, before confirmation, `amount`, `currency` and `payment_method`. */
+/**
+ * Updates `metadata`, `description`, `receipt_email`, and, before confirmation, `amount`, `currency` and
+ * `payment_method`.
+ */
 export function updateIntent(emulator: Emulator, intent: Intent, params: Params): Intent {
   const unconfirmed = CONFIRMABLE.includes(intent.status)
   for (const name of ['amount', 'currency', 'payment_method', 'capture_method']) {

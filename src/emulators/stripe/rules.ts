@@ -1,5 +1,5 @@
-// Rules for the parameters of Stripe's API by name. Sources: the `*Params` types of stripe-node 23.1 (kinds, enumerations,
-// exclusions) and Stripe's OpenAPI description of 2026-10 (`maxLength`, which the types omit).
+// Rules for the parameters of Stripe's API by name. Sources: the `*Params` types of stripe-node 23.1 (kinds,
+// enumerations, exclusions) and Stripe's OpenAPI description of 2026-10 (`maxLength`, which the types omit).
 import { isCurrency, supportedCurrencies } from './currencies.ts'
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'

@@ -1,5 +1,5 @@
-// Validates data against a tenant's JSON Schema in a worker thread with limits of time and memory: neither a backtracking
-// pattern nor a schema that expands exponentially can block this process.
+// Validates data against a tenant's JSON Schema in a worker thread with limits of time and memory: neither a
+// backtracking pattern nor a schema that expands exponentially can block this process.
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { createFairGate } from '#core/gate.ts'

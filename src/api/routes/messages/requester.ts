@@ -35,8 +35,8 @@ type WithMemory = <T>(
 export type Requester = {
   tenant_id: string
   /**
-   * Runs `work` with the template of this name or id. The calls of one request run one at a time, so that a batch occupies
-   * only one place in the queue of its tenant. Rejects if the caller disconnects.
+   * Runs `work` with the template of this name or id. The calls of one request run one at a time, so that a batch
+   * occupies only one place in the queue of its tenant. Rejects if the caller disconnects.
    */
   withTemplate: <T>(
     name_or_id: string,

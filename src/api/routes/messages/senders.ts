@@ -34,8 +34,8 @@ const REFUSALS = {
 } as const
 
 /**
- * The sender of an SMS. A tenant with its own senders may use no other sender, because replies go to the sender. Throws if
- * the tenant may not use the requested sender.
+ * The sender of an SMS. A tenant with its own senders may use no other sender, because replies go to the sender. Throws
+ * if the tenant may not use the requested sender.
  */
 export async function smsSenderOf(
   requester: Requester,

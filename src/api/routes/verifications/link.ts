@@ -26,8 +26,8 @@ export function linkVerificationRoute(
   reader: VerificationReader,
 ): void {
   const { sql } = context
-  // Requests are serialized, so that links are counted correctly within this process. Each further API process may allow
-  // one more link.
+  // Requests are serialized, so that links are counted correctly within this process. Each further API process may
+  // allow one more link.
   const serialized = createGates({
     running: 1,
     queue: {

@@ -11,8 +11,8 @@ import type { RouteContext } from '../../context.ts'
 const { queue: QUEUE } = replayDelivery
 
 /**
- * Requests an attempt at a delivery. `step` writes the job; it returns undefined if its guard refused or the key was used
- * before. `find` reads the delivery of an earlier request with the same key.
+ * Requests an attempt at a delivery. `step` writes the job; it returns undefined if its guard refused or the key was
+ * used before. `find` reads the delivery of an earlier request with the same key.
  */
 export async function requestAttempt(
   context: RouteContext,
