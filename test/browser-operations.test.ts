@@ -593,7 +593,7 @@ test("an outage of a provider is the first entry that needs attention, and the o
   await sql`
     insert into provider_outages (provider, worker, since, outcome, seen_at)
     values ('stripe', 'elsewhere/1', now() - interval '4 minutes', 'retry', now() + interval '1 hour')`
-  // Every operation fails there. Otherwise the answers in this test would make it an outage of single operations.
+  // Every operation fails there. Otherwise the answers in this test would make it the outage of some operations.
   await sql`
     insert into operation_outages (provider, operation, worker, since, failed_at, outcome, is_partial, seen_at)
     select 'stripe', operation, 'elsewhere/1', now() - interval '4 minutes', now(), 'retry', false, now() + interval '1 hour'

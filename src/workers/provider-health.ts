@@ -53,7 +53,7 @@ export type CallHealth = {
   forget(): void
 }
 
-/** With an `operation`, an outage is logged only while it is partial: otherwise the provider's own outage is logged. */
+/** The outage of an operation is logged only while it is partial: otherwise the outage of the provider is logged. */
 export function createProviderHealth(provider: string, operation: string | null, log: Log): CallHealth {
   const fields = { provider, ...(operation !== null && { operation }) }
   const operations = operation === null ? [] : [operation]

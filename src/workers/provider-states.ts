@@ -2,17 +2,17 @@
 import type { Log } from '#core/log.ts'
 import { createProviderHealth, type CallHealth } from './provider-health.ts'
 
-/** A provider's health, and the health of each of its operations. */
-type ProviderState = { whole: CallHealth; operations: Map<string, CallHealth> }
-/** `operation` null: the whole provider. */
-type ProviderTarget = { provider: string; operation: string | null; health: CallHealth }
+/** The health of a provider's calls together, and of those of each operation. */
+type ProviderState = { health: CallHealth; operations: Map<string, CallHealth> }
+/** `operation` null: all calls of the provider. */
+type NamedHealth = { provider: string; operation: string | null; health: CallHealth }
 
 export type ProviderStates = {
-  whole(provider: string): CallHealth
-  operation(provider: string, operation: string): CallHealth
+  ofProvider(provider: string): CallHealth
+  ofOperation(provider: string, operation: string): CallHealth
   /** Records that the provider answered this operation. */
   answer(provider: string, operation: string): void
-  all(): ProviderTarget[]
+  all(): NamedHealth[]
 }
 
 export function createProviderStates(log: Log): ProviderStates {
@@ -20,7 +20,7 @@ export function createProviderStates(log: Log): ProviderStates {
 
   function stateOf(provider: string): ProviderState {
     const state = providers.get(provider) ?? {
-      whole: createProviderHealth(provider, null, log),
+      health: createProviderHealth(provider, null, log),
       operations: new Map<string, CallHealth>(),
     }
     providers.set(provider, state)
@@ -28,24 +28,28 @@ export function createProviderStates(log: Log): ProviderStates {
   }
 
   return {
-    whole: (provider) => stateOf(provider).whole,
-    operation(provider, operation) {
+    ofProvider: (provider) => stateOf(provider).health,
+    ofOperation(provider, operation) {
       const { operations } = stateOf(provider)
       const health = operations.get(operation) ?? createProviderHealth(provider, operation, log)
       operations.set(operation, health)
       return health
     },
     answer(provider, operation) {
-      const { whole, operations } = stateOf(provider)
-      whole.answer()
-      for (const [name, health] of operations)
-        if (name === operation) health.answer()
-        else health.answerOther()
+      const { health, operations } = stateOf(provider)
+      health.answer()
+      for (const [name, of_operation] of operations)
+        if (name === operation) of_operation.answer()
+        else of_operation.answerOther()
     },
     all: () =>
-      [...providers].flatMap(([provider, { whole, operations }]) => [
-        { provider, operation: null, health: whole },
-        ...Array.from(operations, ([operation, health]) => ({ provider, operation, health })),
+      [...providers].flatMap(([provider, { health, operations }]) => [
+        { provider, operation: null, health },
+        ...Array.from(operations, ([operation, of_operation]) => ({
+          provider,
+          operation,
+          health: of_operation,
+        })),
       ]),
   }
 }

@@ -1,4 +1,4 @@
-// Watches the calls to providers: counts failed calls, detects outages of providers and of single operations, and logs
+// Watches the calls to providers: counts failed calls, detects outages of providers and of their operations, and logs
 // one line a minute for each outage while calls fail, with the variables to check. Answered calls are not stored.
 import { clientOperation } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
@@ -40,15 +40,11 @@ export function watchProviders(log: Log): ProviderWatch {
       return [
         {
           provider,
+          operation,
           outcome: outage.outcome,
           lasts_ms: Math.round(now - outage.since),
-          ...(operation !== null && {
-            part: {
-              operation,
-              is_partial: health.isPartial(),
-              failed_ms: Math.round(now - outage.failed_at),
-            },
-          }),
+          failed_ms: Math.round(now - outage.failed_at),
+          is_partial: health.isPartial(),
         },
       ]
     })
@@ -61,9 +57,9 @@ export function watchProviders(log: Log): ProviderWatch {
 
   /** Ends the outages that no job waits for any more. */
   async function endUnneeded(sql: Sql): Promise<void> {
-    const quiet = providers.all().flatMap((target) => {
-      const { failed_at = Infinity } = target.health.outage() ?? {}
-      return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ ...target, failed_at }]
+    const quiet = providers.all().flatMap((each) => {
+      const { failed_at = Infinity } = each.health.outage() ?? {}
+      return Date.now() - failed_at < UNNEEDED_OUTAGE_EXPIRY_MS ? [] : [{ ...each, failed_at }]
     })
     if (quiet.length === 0) return
     const outages = await findOutages(sql)
@@ -85,21 +81,22 @@ export function watchProviders(log: Log): ProviderWatch {
       if (failure === undefined || shown === 'answers') return providers.answer(provider, operation)
       failed.add(provider, failure)
       const began_at = Date.now() - duration_ms
-      const part = providers.operation(provider, operation)
+      const of_operation = providers.ofOperation(provider, operation)
       const count = (health: CallHealth) => {
         if (health.wasAnsweredSince(began_at)) return
         health.count()
         health.fail(shown === 'late' ? 'late' : failure, began_at)
       }
-      count(part)
-      // While other operations are answered, the failures of this one are no outage of the whole provider.
-      if (!part.isPartial()) count(providers.whole(provider))
+      count(of_operation)
+      // The failures of an operation with a partial outage are no outage of the provider.
+      if (!of_operation.isPartial()) count(providers.ofProvider(provider))
     },
     sent(provider, deadline_ms, operation) {
-      const part = operation === undefined ? null : providers.operation(provider, clientOperation(operation))
+      const of_operation =
+        operation === undefined ? null : providers.ofOperation(provider, clientOperation(operation))
       const ends = [
-        ...(part === null ? [] : [part.sent(deadline_ms)]),
-        ...(part?.isPartial() === true ? [] : [providers.whole(provider).sent(deadline_ms)]),
+        ...(of_operation === null ? [] : [of_operation.sent(deadline_ms)]),
+        ...(of_operation?.isPartial() === true ? [] : [providers.ofProvider(provider).sent(deadline_ms)]),
       ]
       return () => ends.forEach((end) => end())
     },

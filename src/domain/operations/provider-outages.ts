@@ -13,14 +13,17 @@ import {
 
 export type FailedCalls = { provider: string; at: string; outcome: CallFailure; count: number }
 /**
- * `lasts_ms`: for how long the worker has had no answer. `part`: the outage of a single operation. `is_partial`: the
- * provider answers other operations. `failed_ms`: the time since the last failed call.
+ * The outage of a provider (`operation` null) or of one of its operations, as a worker sees it. `lasts_ms`: for how
+ * long the worker has had no answer. `failed_ms`: the time since the last failed call. `is_partial`: the provider
+ * answers other operations.
  */
 export type WorkerOutage = {
   provider: string
+  operation: string | null
   outcome: CallFailure
   lasts_ms: number
-  part?: { operation: string; is_partial: boolean; failed_ms: number }
+  failed_ms: number
+  is_partial: boolean
 }
 
 /** A worker that has not confirmed its outage for this long has ended, or hangs. */
@@ -40,8 +43,8 @@ export async function writeOutages(
   worker: string,
   { failed, outages }: { failed: FailedCalls[]; outages: WorkerOutage[] },
 ): Promise<void> {
-  const whole = outages.filter(({ part }) => part === undefined)
-  const parts = outages.flatMap(({ part, ...outage }) => (part === undefined ? [] : [{ ...outage, ...part }]))
+  const of_providers = outages.filter(({ operation }) => operation === null)
+  const of_operations = outages.filter(({ operation }) => operation !== null)
   await sql`
     with counted as (
       insert into provider_failures as f (provider, at, outcome, count)
@@ -51,24 +54,24 @@ export async function writeOutages(
       on conflict (provider, at, outcome) do update set count = f.count + excluded.count
     ), ended as (
       delete from provider_outages o
-      where o.worker = ${worker} and o.provider <> all(${whole.map(({ provider }) => provider)}::text[])
-    ), ended_parts as (
+      where o.worker = ${worker} and o.provider <> all(${of_providers.map(({ provider }) => provider)}::text[])
+    ), ended_of_operations as (
       delete from operation_outages o
       where o.worker = ${worker}
         and (o.provider || ' ' || o.operation)
-          <> all(${parts.map(({ provider, operation }) => `${provider} ${operation}`)}::text[])
-    ), part as (
+          <> all(${of_operations.map(({ provider, operation }) => `${provider} ${operation}`)}::text[])
+    ), of_operations as (
       insert into operation_outages (provider, operation, worker, since, failed_at, outcome, is_partial, seen_at)
       select provider, operation, ${worker}, now() - lasts_ms * interval '1 millisecond',
         now() - failed_ms * interval '1 millisecond', outcome, is_partial, now()
-      from jsonb_to_recordset(${sql.json(parts)})
+      from jsonb_to_recordset(${sql.json(of_operations)})
         as o(provider text, operation text, outcome text, is_partial boolean, lasts_ms float8, failed_ms float8)
       on conflict (provider, operation, worker) do update set since = excluded.since, failed_at = excluded.failed_at,
         outcome = excluded.outcome, is_partial = excluded.is_partial, seen_at = excluded.seen_at
     )
     insert into provider_outages (provider, worker, since, outcome, seen_at)
     select provider, ${worker}, now() - lasts_ms * interval '1 millisecond', outcome, now()
-    from jsonb_to_recordset(${sql.json(whole)}) as o(provider text, outcome text, lasts_ms float8)
+    from jsonb_to_recordset(${sql.json(of_providers)}) as o(provider text, outcome text, lasts_ms float8)
     on conflict (provider, worker) do update
       set since = excluded.since, outcome = excluded.outcome, seen_at = excluded.seen_at`
 }
@@ -155,7 +158,7 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
         o.is_partial or ${wasAnotherAnswered(sql)}
       from operation_outages o
     ), outage as (
-      -- A whole provider is out if it answers no operation; an operation if the provider answers another one.
+      -- A provider has an outage if it answers no operation, and an operation if its provider answers another one.
       select o.* from reported o
       where o.seen_at > now() - ${CONFIRMATION_TIMEOUT_S} * interval '1 second'
         and o.since < now() - ${MIN_OUTAGE_S} * interval '1 second'
@@ -166,7 +169,7 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
       extract(epoch from now() - min(o.since))::float8 as lasts_s
     from outage o
     where o.operation is null
-      or not exists (select from outage w where w.provider = o.provider and w.operation is null)
+      or not exists (select from outage p where p.provider = o.provider and p.operation is null)
     group by o.provider, o.operation order by o.provider, o.operation`
   const groups = Map.groupBy(rows, ({ provider, outcome }) => `${provider} ${problemOf(outcome)}`)
   return [...groups.values()].flatMap((group) => {
