@@ -33,6 +33,18 @@ function connect(url: string, application_name = 'test'): postgres.Sql {
   return sql
 }
 
+/** A session that has locked these tables, as writers do, and is idle in its transaction. */
+async function lockTables(
+  url: string,
+  tables: string[],
+  application_name?: string,
+): Promise<postgres.ReservedSql> {
+  const session = await connect(url, application_name).reserve()
+  await session`begin`
+  for (const table of tables) await session.unsafe(`lock table ${table} in row exclusive mode`)
+  return session
+}
+
 /** A copy of the sources with these migrations in addition. */
 async function copyWith(migrations: Record<string, string>): Promise<string> {
   const { path, remove } = await patchedCopy(ROOT, [])
@@ -97,9 +109,7 @@ test('a migration that a forgotten transaction prevents names the session, and l
   const root = await copyWith({
     '0801_note.sql': '-- locks: pauses, payments\nalter table payments add column note text',
   })
-  const forgotten = await connect(url, 'a report').reserve()
-  await forgotten`begin`
-  await forgotten`lock table payments in row exclusive mode`
+  const forgotten = await lockTables(url, ['payments'], 'a report')
   const [session] = await forgotten<{ pid: number }[]>`select pg_backend_pid() as pid`
   const migration = await startMigrate(root, url)
   const line = await migration.waitForLine('try 2 of 30')
@@ -121,9 +131,7 @@ test('a session that locked the tables of a migration in another order is not en
     '0801_note.sql':
       '-- locks: payments, jobs\nalter table payments add column note text; alter table jobs add column note text',
   })
-  const worker = await connect(url).reserve()
-  await worker`begin`
-  await worker`lock table payments in row exclusive mode`
+  const worker = await lockTables(url, ['payments'])
   const migration = await startMigrate(root, url)
   await migration.waitForLine('try 1 of 30')
   // Reads during the next try too, in which the migration has locked `jobs` and wants `payments`.
@@ -143,9 +151,7 @@ const INDEX = {
 test('an index that an interrupted build left invalid is built again', async () => {
   const { url, sql } = await connectToNew({ empty: false })
   const root = await copyWith(INDEX)
-  const writer = await connect(url).reserve()
-  await writer`begin`
-  await writer`lock table payments in row exclusive mode`
+  const writer = await lockTables(url, ['payments'])
   const interrupted = await startMigrate(root, url)
   await waitingForLocks(sql as never, 1)
   await interrupted.end()
@@ -172,9 +178,7 @@ test('an index whose build was completed and not recorded is recorded', async ()
 
 test('an index of a partitioned table is built on each partition, even if a session writes, and is valid', async () => {
   const { url, sql } = await connectToNew({ empty: false })
-  const writer = await connect(url).reserve()
-  await writer`begin`
-  await writer`lock table job_history_default in row exclusive mode`
+  const writer = await lockTables(url, ['job_history_default'])
   const root = await copyWith({
     '0801_note.concurrently.sql':
       "-- locks: job_history share\ncreate index concurrently job_history_note on job_history (name) where state = 'failed'",
@@ -196,9 +200,7 @@ test('an index of a partitioned table is built on each partition, even if a sess
 
 test('a step outside a transaction waits for a session that writes, names it, and blocks no other session', async () => {
   const { url, sql } = await connectToNew({ empty: false })
-  const writer = await connect(url, 'a writer').reserve()
-  await writer`begin`
-  await writer`lock table payments in row exclusive mode`
+  const writer = await lockTables(url, ['payments'], 'a writer')
   const migration = await startMigrate(await copyWith(INDEX), url)
   expect(await migration.waitForLine('waits for')).toMatch(
     /^0801_note\.concurrently\.sql: waits for pid \d+ \(\w+, a writer, /,
@@ -211,9 +213,7 @@ test('a step outside a transaction waits for a session that writes, names it, an
 test('a run waits for another one, whose steps are in transactions of their own', async () => {
   const { url } = await connectToNew({ empty: false })
   const root = await copyWith(INDEX)
-  const writer = await connect(url).reserve()
-  await writer`begin`
-  await writer`lock table payments in row exclusive mode`
+  const writer = await lockTables(url, ['payments'])
   const first = await startMigrate(root, url)
   await first.waitForLine('waits for')
   const second = await startMigrate(root, url)
@@ -228,10 +228,7 @@ test('a run waits for another one, whose steps are in transactions of their own'
 
 test('the rights are granted while a session with rows of hot tables is idle in its transaction', async () => {
   const { url } = await connectToNew({ empty: false })
-  const forgotten = await connect(url).reserve()
-  await forgotten`begin`
-  for (const table of ['pauses', 'jobs', 'payments', 'notifications', 'job_history', 'schema_migrations'])
-    await forgotten.unsafe(`lock table ${table} in row exclusive mode`)
+  await lockTables(url, ['pauses', 'jobs', 'payments', 'notifications', 'job_history', 'schema_migrations'])
   const reports: string[] = []
   expect(await migrate(url, (text) => reports.push(text))).toEqual([])
   expect(reports).toEqual([])

@@ -3,49 +3,38 @@ import type postgres from 'postgres'
 import type { Migration, NewIndex } from './files.ts'
 import { retryWhileLocked, waitPatiently, type LockWait } from './tries.ts'
 
+/** `name`: the name of the file. */
+type OutsideStep = { sql: postgres.Sql; name: string; wait: LockWait }
+
 /** Runs the statement of the file. Errors: ConfigError if locks prevent it; those of the statement. */
 export async function runOutside(
   sql: postgres.Sql,
   { name, text, kind, index, rebuilds }: Migration,
   wait: LockWait,
 ): Promise<void> {
+  const step = { sql, name, wait }
   wait.report(`${name}: runs outside a transaction: reads and writes go on.`)
-  if (kind === 'batches') return await retryBriefly(sql, name, wait, text)
-  if (rebuilds !== null) await dropIncomplete(sql, name, wait, rebuilds)
-  if (index === null) return await runPatiently(sql, name, wait, text)
-  if (await isPartitioned(sql, index.table)) await buildOnPartitions(sql, name, wait, index)
-  else await build(sql, name, wait, index)
+  if (kind === 'batches') return await retryBriefly(step, text)
+  if (rebuilds !== null) await dropIncomplete(step, rebuilds)
+  if (index === null) return await runPatiently(step, text)
+  if (await isPartitioned(sql, index.table)) await buildOnPartitions(step, index)
+  else await build(step, index)
 }
 
 /** Builds the index unless it is complete: the run that built it may have ended before it recorded the migration. */
-async function build(
-  sql: postgres.Sql,
-  name: string,
-  wait: LockWait,
-  { unique, name: index, table, definition }: NewIndex,
-): Promise<void> {
-  await dropIncomplete(sql, name, wait, index)
-  const [complete] = await sql`select where to_regclass(${index}) is not null`
+async function build(step: OutsideStep, { unique, name: index, table, definition }: NewIndex): Promise<void> {
+  await dropIncomplete(step, index)
+  const [complete] = await step.sql`select where to_regclass(${index}) is not null`
   if (complete === undefined)
-    await runPatiently(
-      sql,
-      name,
-      observer,
-      `create ${unique}index concurrently ${index} on ${table} ${definition}`,
-    )
+    await runPatiently(step, `create ${unique}index concurrently ${index} on ${table} ${definition}`)
 }
 
 /** PostgreSQL has no command for this: the index of the table is valid when each partition has attached its own. */
-async function buildOnPartitions(
-  sql: postgres.Sql,
-  name: string,
-  wait: LockWait,
-  index: NewIndex,
-): Promise<void> {
+async function buildOnPartitions(step: OutsideStep, index: NewIndex): Promise<void> {
   const { unique, name: parent, table, definition } = index
   const create = `create ${unique}index if not exists ${parent} on only ${table} ${definition}`
-  await retryBriefly(sql, name, wait, create)
-  const without = await sql<{ partition: string }[]>`
+  await retryBriefly(step, create)
+  const without = await step.sql<{ partition: string }[]>`
     select c.relname as partition from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = to_regclass(${table}) and not exists (
       select from pg_inherits attached join pg_index x on x.indexrelid = attached.inhrelid
@@ -53,8 +42,8 @@ async function buildOnPartitions(
     order by c.relname`
   for (const { partition } of without) {
     const child = `${parent}${partition.slice(table.length)}`
-    await build(sql, name, wait, { ...index, name: child, table: partition })
-    await retryBriefly(sql, name, wait, `alter index ${parent} attach partition ${child}`)
+    await build(step, { ...index, name: child, table: partition })
+    await retryBriefly(step, `alter index ${parent} attach partition ${child}`)
   }
 }
 
@@ -64,36 +53,20 @@ async function isPartitioned(sql: postgres.Sql, table: string): Promise<boolean>
 }
 
 /** Drops an invalid index of this name, and incomplete copies of this index or of the indexes of this table. */
-async function dropIncomplete(
-  sql: postgres.Sql,
-  name: string,
-  wait: LockWait,
-  of: string,
-): Promise<void> {
-  const incomplete = await sql<{ index: string }[]>`
+async function dropIncomplete(step: OutsideStep, of: string): Promise<void> {
+  const incomplete = await step.sql<{ index: string }[]>`
     select format('%I', c.relname) as index from pg_index i join pg_class c on c.oid = i.indexrelid
     where not i.indisvalid and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace
       and (c.relname = ${of} or c.relname ~ ('^' || ${of} || '_cc(new|old)[0-9]*$')
         or (i.indrelid = to_regclass(${of}) and c.relname ~ '_cc(new|old)[0-9]*$'))`
-  for (const { index } of incomplete)
-    await runPatiently(sql, name, wait, `drop index concurrently if exists ${index}`)
+  for (const { index } of incomplete) await runPatiently(step, `drop index concurrently if exists ${index}`)
 }
 
-async function retryBriefly(
-  sql: postgres.Sql,
-  name: string,
-  wait: LockWait,
-  text: string,
-): Promise<void> {
+async function retryBriefly({ sql, name, wait }: OutsideStep, text: string): Promise<void> {
   await retryWhileLocked(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
 }
 
-async function runPatiently(
-  sql: postgres.Sql,
-  name: string,
-  wait: LockWait,
-  text: string,
-): Promise<void> {
+async function runPatiently({ sql, name, wait }: OutsideStep, text: string): Promise<void> {
   await waitPatiently(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
 }
 

@@ -65,30 +65,26 @@ function timeseries({ title, unit, about, queries }: Panel): PanelBuilder {
 
 /** Events a second of a counter, by these labels. 0 while the counter has had no event. */
 export function perSecond(counter: string, ...labels: string[]): Query {
-  const rate = `(rate(${counter}[$__rate_interval]))`
-  return labels.length === 0
-    ? [`sum${rate} or vector(0)`, 'all']
-    : [`sum by (${labels.join(', ')}) ${rate} or vector(0)`, labels.map((label) => `{{${label}}}`).join(' ')]
+  return [`sum${by(labels)}(rate(${counter}[$__rate_interval])) or vector(0)`, legendOf(labels)]
 }
 
 /** A gauge that each worker reports: the maximum, by these labels. 0 while no worker reports it. */
 export function maximum(gauge: string, ...labels: string[]): Query {
-  return labels.length === 0
-    ? [`max(${gauge}) or vector(0)`, 'all']
-    : [
-        `max by (${labels.join(', ')}) (${gauge}) or vector(0)`,
-        labels.map((label) => `{{${label}}}`).join(' '),
-      ]
+  return [`max${by(labels)}(${gauge}) or vector(0)`, legendOf(labels)]
 }
 
 /** The 99th percentile of a histogram, by these labels. `selector`: labels in braces, or nothing. */
 export function p99(histogram: string, labels: string[], selector = ''): Query {
-  const rates = `sum by (${[...labels, 'le'].join(', ')}) (rate(${histogram}_bucket${selector}[$__rate_interval]))`
-  return [`histogram_quantile(0.99, ${rates})`, `${labels.map((label) => `{{${label}}}`).join(' ')} p99`]
+  const rates = `sum${by([...labels, 'le'])}(rate(${histogram}_bucket${selector}[$__rate_interval]))`
+  return [`histogram_quantile(0.99, ${rates})`, `${legendOf(labels)} p99`]
 }
 
 /** The mean of a histogram, by this label. */
 export function mean(histogram: string, label: string): Query {
-  const sum = (part: string) => `sum by (${label}) (rate(${histogram}_${part}[$__rate_interval]))`
-  return [`${sum('sum')} / ${sum('count')}`, `{{${label}}}`]
+  const sum = (part: string) => `sum${by([label])}(rate(${histogram}_${part}[$__rate_interval]))`
+  return [`${sum('sum')} / ${sum('count')}`, legendOf([label])]
 }
+
+const by = (labels: string[]) => (labels.length === 0 ? '' : ` by (${labels.join(', ')}) `)
+const legendOf = (labels: string[]) =>
+  labels.length === 0 ? 'all' : labels.map((label) => `{{${label}}}`).join(' ')
