@@ -10,7 +10,7 @@ export type CreateDatabase = (content: 'migrated' | 'empty') => Promise<string>
 
 /**
  * Opens the server of a run. `server_url`: the operator's own server, or null to start one in `folder`. `cleanup` drops
- * the databases and stops the server. The roles that the migrations create remain on an own server.
+ * the databases and stops the server. The roles that the migrations create remain on the operator's server.
  */
 export async function openDatabaseServer(
   cleanup: AsyncDisposableStack,

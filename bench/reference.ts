@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { REFERENCE_FILE } from '#core/metrics/database.ts'
 import { readSamples } from '#test/served-metrics.ts'
 
-/** Steps with fewer runs are left out: their mean would be a matter of chance. */
+/** Steps with fewer runs are omitted: their mean is not reliable. */
 const MIN_RUNS = 20
 
 export type Reference = {

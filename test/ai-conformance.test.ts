@@ -1,4 +1,4 @@
-// Our requests to AI servers, and what we read of their answers, conform to the types of OpenAI's own package.
+// Our requests to AI servers, and the fields that we read of their answers, conform to the types of OpenAI's package.
 import type { OpenAI } from 'openai'
 import { expect, test } from 'vitest'
 import { toAnswer } from '#providers/ai/answers.ts'

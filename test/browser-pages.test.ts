@@ -133,7 +133,7 @@ test('the link of a row has an accessible name even before the name of its custo
   await checkAccessible(page, { only: 'link-name' })
 })
 
-/** Records every line that any chart draws from now on, in `drawn_lines`. */
+/** Records every line that a chart draws after this call, in `drawn_lines`. */
 const RECORD_LINES = `
   window.drawn_lines = new Set()
   const record = () => {

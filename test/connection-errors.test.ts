@@ -1,4 +1,4 @@
-// An error of the connection says nothing about the statement: it costs no attempt, and callers get 503.
+// An error of the connection is no error of the statement: it uses up no attempt, and callers get 503.
 import { expect } from 'vitest'
 import { BY_CARD, freshKey } from '#test/client.ts'
 import { authorizedPayment } from '#test/payments.ts'
@@ -59,7 +59,7 @@ test('an error of the connection uses up no attempt of a job, and an error of th
     // The attempt that is under way is not settled yet.
     expect(job.max_attempts - job.attempt).toBeGreaterThanOrEqual(left - 1)
   }
-  // A statement that always takes too long, or finds the disk full, must end some day.
+  // The attempts at a statement that always takes too long, or finds the disk full, must end.
   for (const code of ['57014', '53100']) {
     const { attempt, max_attempts } = (await attempts())!
     await sql`update refusals set code = ${code}`

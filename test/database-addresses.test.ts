@@ -1,4 +1,4 @@
-// The addresses of databases: several hosts, TLS, and what is refused.
+// The addresses of databases: several hosts, TLS, and addresses that are refused.
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'

@@ -23,7 +23,7 @@ test('an owner with CREATEROLE migrates without a warning', { timeout: 120_000 }
     select rolname from pg_roles where rolname = any(${SERVICES}) order by rolname`
   expect(roles.map(({ rolname }) => rolname)).toEqual(SERVICES)
 
-  // The next migration leaves the provider's tables alone, also one that the owner may not read, and writes the
+  // The next migration does not change the provider's tables, even one that the owner may not read, and writes the
   // settings of a new user.
   await admin.unsafe(
     'create table provider_settings (tenant_id uuid); create table spatial_ref_sys (srid integer)',
@@ -53,7 +53,7 @@ test(
     const statements = /```sql\n(create role sluice_service.*?)```/s.exec(await readFile(GUIDE, 'utf8'))![1]!
     await admin.unsafe(statements)
     await admin`create role acme_api login password 'secret' in role sluice_api`
-    // The owner may not alter the user. Only processes behind PgBouncer need that, and they say so.
+    // The owner may not alter the user. Only processes behind PgBouncer need that, and they report it at their start.
     expect(await migrate()).toEqual({ code: 0, stdout: 'The database is up to date.\n', stderr: '' })
     const [rights] = await admin`
     select has_table_privilege('acme_api', 'payments', 'select') as may_read, has_table_privilege('acme_api', 'payments', 'delete') as may_delete`

@@ -1,4 +1,4 @@
-// New migrations keep the rules for authors: they stop no work, and say which tables they lock.
+// New migrations keep the rules for authors: they stop no work, and name the tables that they lock.
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
@@ -41,7 +41,7 @@ async function violationsOfAll(migrations: Migration[]): Promise<string[]> {
   return violations
 }
 
-test('each migration since the first release, and those of the test of upgrades, keep the rules', async () => {
+test('each migration since the first release, and each one of the test of upgrades, keeps the rules', async () => {
   const names = (await readdir(OF_THE_UPGRADE)).toSorted()
   const of_the_upgrade = await Promise.all(
     names.map(async (name) => parseMigration(name, await readFile(join(OF_THE_UPGRADE, name), 'utf8'))),

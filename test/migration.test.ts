@@ -134,7 +134,7 @@ test('a session that locked the tables of a migration in another order is not en
   const worker = await lockTables(url, ['payments'])
   const migration = await startMigrate(root, url)
   await migration.waitForLine('try 1 of 30')
-  // Reads during the next try too, in which the migration has locked `jobs` and wants `payments`.
+  // Reads also during the next try, in which the migration has locked `jobs` and polls for `payments`.
   while (!migration.output().includes('try 2 of 30')) await worker`select from jobs`
   await worker`commit`
   expect(await migration.ended).toMatchObject({ code: 0 })
@@ -210,7 +210,7 @@ test('a step outside a transaction waits for a session that writes, names it, an
   expect(await migration.ended).toMatchObject({ code: 0 })
 })
 
-test('a run waits for another one, whose steps are in transactions of their own', async () => {
+test('a run waits until another run has applied its steps', async () => {
   const { url } = await connectToNew({ empty: false })
   const root = await copyWith(INDEX)
   const writer = await lockTables(url, ['payments'])

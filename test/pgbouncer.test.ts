@@ -94,7 +94,7 @@ test('a statement that is too slow for its pool is canceled behind PgBouncer', a
   expect(await sql`select 1 as one`).toEqual([{ one: 1 }])
 })
 
-test('without pgbouncer=true, the error says so', async () => {
+test('without pgbouncer=true, the error names the parameter', async () => {
   const url = new URL(pooled.DATABASE_URL)
   url.searchParams.delete('pgbouncer')
   const { stderr } = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'acme'], {

@@ -133,7 +133,7 @@ describe('with a collector', () => {
     })
     for (const { started_at, ended_at } of spans) expect(ended_at).toBeGreaterThanOrEqual(started_at)
 
-    // The receiver continues the trace; the provider does not know of it.
+    // The receiver continues the trace; the provider gets no `traceparent`.
     const sent = hook.arrived.find(({ body }) => body.type === 'payment.captured')!
     expect(sent.headers['traceparent']).toBe(`00-${caller.trace_id}-${only(spans, 'POST').span_id}-01`)
     expect(stripe_headers.length).toBeGreaterThan(1)

@@ -91,7 +91,7 @@ export function createLauncher(
   return { launch, startMember }
 }
 
-/** Stops the process orderly and starts it from the sources in `root`. */
+/** Stops the process with SIGTERM, and starts it from the sources in `root`. */
 export async function deploy(member: Member, root: string): Promise<void> {
   await member.kill('SIGTERM')
   await member.start({ root })

@@ -1,4 +1,4 @@
-// Reads metrics of a process, and tells Prometheus where they are.
+// Reads the metrics of processes, and writes their addresses for Prometheus.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '#start/ports.ts'

@@ -68,7 +68,7 @@ export function isUnavailable(error: unknown): boolean {
   return isConnectionCode(code) || isStatementTimeout(error)
 }
 
-/** Errors of a server without room for the statement: another connection does not help. */
+/** Errors of a server without the resources for the statement: another connection does not help. */
 const STATEMENT_ERRORS = /^(53[124]00|58)/
 
 /** Whether the connection failed and not the statement, which may succeed on another connection. */

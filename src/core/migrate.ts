@@ -22,8 +22,8 @@ import { writeUserSettings } from './postgres/settings.ts'
 const MIN_POSTGRES_VERSION = 18
 
 /**
- * The view is what a run locks to exclude others: of all that can be locked, migrations lock only tables. Several
- * processes may create both at once: one succeeds, and the others ignore their error.
+ * A run locks the view to exclude other runs. Migrations lock only tables, so none of them waits for the view. Several
+ * processes may create the table and the view at once: one succeeds, and the others ignore their error.
  */
 const MIGRATIONS = `
   do $$ begin
@@ -33,13 +33,13 @@ const MIGRATIONS = `
   exception when unique_violation or duplicate_table then null;
   end $$`
 
-/** What the session that excludes other runs needs: nothing may end it while it waits for the steps. */
+/** No timeout may end the session that excludes other runs while it waits for the steps. */
 const WITHOUT_TIMEOUTS = `
   set local idle_in_transaction_session_timeout = 0; set local transaction_timeout = 0; set local statement_timeout = 0`
 
 /**
- * Applies all new migrations and returns their names. Several processes may call it at once: one of them works.
- * `report` is called for each try that a lock prevented, with the session that holds it, and for optional parts that
+ * Applies all new migrations and returns their names. Several processes may call it at once: one of them applies
+ * them. `report` is called for each try that a lock prevented, with the blocking session, and for optional parts that
  * could not be set up. Throws ConfigError if an applied file was changed, if the server is too old, and if a lock is
  * not free in about two and a half minutes; the steps before it stay applied.
  */

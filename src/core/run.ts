@@ -12,7 +12,8 @@ export type Stoppable = { close(): Promise<void> }
 
 /**
  * A started process. `addresses`: reported to its supervisor. `drain`: after SIGTERM, resolves when callers have had
- * the time to go elsewhere; until then the process goes on serving. `reread`: reads its secrets again after SIGHUP.
+ * the time to choose another process; until then the process serves them. `reread`: reads its secrets again after
+ * SIGHUP.
  */
 export type StartedProcess = Stoppable & {
   log?: Log

@@ -19,7 +19,7 @@ export function clientOptions(database_url: string) {
   } satisfies ClientConfig
 }
 
-/** A stream that opens its connection when `connect` is called. Node-postgres needs the stream before. */
+/** A stream that opens its connection when `connect` is called. Node-postgres needs the stream earlier. */
 export class DatabaseStream extends Duplex {
   readonly #target: DatabaseTarget
   #socket: Socket | undefined
@@ -51,7 +51,7 @@ export class DatabaseStream extends Duplex {
 
   override _write(data: Buffer, encoding: NodeJS.BufferEncoding, done: (error?: Error | null) => void): void {
     if (this.#socket !== undefined) this.#socket.write(data, encoding, done)
-    // Node-postgres says good-bye also before it is connected.
+    // Node-postgres may end its session before it is connected.
     else this.once('connect', () => this.#socket!.write(data, encoding, done))
   }
 

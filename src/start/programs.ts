@@ -119,7 +119,7 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
     // The metrics of a part are local only: `npm start` serves the metrics of all parts at one address.
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
-    // The supervisor waits for callers to go elsewhere before it stops its parts.
+    // The supervisor has its own shutdown delay before it stops its parts.
     SHUTDOWN_DELAY_S: '0',
   }
 }

@@ -41,7 +41,7 @@ export function startJobSpan({ job, requested_at, claimed_at }: JobClaim): Trace
   return span
 }
 
-/** Adds the span of a finished call to a provider, which never sees our trace. */
+/** Adds the span of a finished call to a provider. No call contains our trace. */
 export function traceCall(provider: string, { operation, outcome, duration_ms }: FinishedCall): void {
   startChildSpan(`${provider} ${operation}`, {
     kind: 'client',

@@ -6,8 +6,8 @@ import type { WorkerContext } from './context.ts'
 
 /**
  * Why this worker cannot use a new value of a secret; null if it can. A secret key must belong to the account of the
- * present one: a claim records the credentials of its call, which may be sent a moment later with the new key, and
- * lists of another account prove nothing about it.
+ * present one: a claim records the credentials of its call, but the call may be sent a moment later with the new key,
+ * and lists of another account do not show it.
  */
 export async function problemOfNewSecret(
   { config, sql, credentials }: Pick<WorkerContext, 'config' | 'sql' | 'credentials'>,

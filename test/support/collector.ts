@@ -24,7 +24,7 @@ export type Collector = {
   spans: CollectedSpan[]
   /** The headers of the requests so far. */
   requests: IncomingHttpHeaders[]
-  /** From now on no request is answered, as by a machine that hangs. */
+  /** After this call no request is answered, as by a machine that hangs. */
   hang(): void
   close(): Promise<void>
 }

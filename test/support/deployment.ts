@@ -102,7 +102,7 @@ export async function createDeployment({
   }
 }
 
-/** Creates a key with all scopes by the command of a release, which knows its own tables. */
+/** Creates a key with all scopes with the command of a release, because the tables of releases differ. */
 async function createKeyIn(
   release: { path: string },
   database_url: string,

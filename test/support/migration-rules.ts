@@ -1,4 +1,4 @@
-// What a migration does that the rules for authors forbid. PostgreSQL itself says so: the migration runs in a
+// Finds what a migration does against the rules for authors. PostgreSQL reports it: the migration runs in a
 // transaction that is rolled back, and its locks and the changes of the catalog are read.
 import type postgres from 'postgres'
 import { LOCK_MODES, type LockMode, type Migration } from '#core/migrate/files.ts'
@@ -53,7 +53,7 @@ async function violationsOfTransaction(sql: postgres.Sql, migration: Migration):
   return violations
 }
 
-/** What reads or writes all rows of an existing table while others wait. */
+/** The changes that read or write all rows of an existing table while other sessions wait. */
 async function changesOfTables(tx: postgres.TransactionSql): Promise<Fact[]> {
   return await tx<Fact[]>`
     select 'rewrites' as fact, relname as name from tables_before

@@ -6,9 +6,9 @@ import { startProcess } from './process.ts'
 export type OperatorMigration = { tries: number; duration_ms: number; output: string }
 
 /**
- * Runs `migrate` of a release while a session has locked rows of `payments` and `jobs` and sits idle in its
- * transaction. When the command has reported `reports` tries, and this session, the operator ends it. Throws
- * if the command fails or does not name the session.
+ * Runs `migrate` of a release while a session has locked rows of `payments` and `jobs` and is idle in its transaction.
+ * When the command has reported `reports` tries and this session, the operator ends the session. Throws if the command
+ * fails or does not name the session.
  */
 export async function migrateWithForgottenSession(
   release: { path: string },

@@ -10,12 +10,12 @@ import { createTemporaryFolder } from './folders.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** Its first line is the commit of the previous release. */
 const PREVIOUS_RELEASE = join(ROOT, 'test/previous-release')
-/** Change, fill and index the largest tables, as the rules for authors say. */
+/** Migrations that change, fill and index the largest tables, as the rules for authors demand. */
 const TEST_MIGRATIONS = fileURLToPath(new URL('upgrade/', import.meta.url))
 
 export type Release = { path: string; remove: () => Promise<void> }
 
-/** This checkout is shallow, or no git repository. */
+/** Thrown if this checkout is shallow or is not a git repository. */
 export class NoHistoryError extends Error {
   override name = 'NoHistoryError'
 }

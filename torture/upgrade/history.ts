@@ -1,10 +1,10 @@
-// Rows of the past: canceled payments and finished jobs of a tenant without requests.
+// Old rows: canceled payments and finished jobs of a tenant that sends no requests.
 import type postgres from 'postgres'
 
 const TENANT = '00000000-0000-7000-8000-000000000001'
 const BATCH = 50_000
 
-/** Inserts so many rows, a third of them payments and the others jobs in the history, and analyzes the tables. */
+/** Inserts this number of rows, a third of them payments, the others finished jobs, and analyzes the tables. */
 export async function insertHistory(sql: postgres.Sql, rows: number): Promise<void> {
   await sql`insert into tenants (id, slug, name) values (${TENANT}, 'history', 'History')`
   // Workers create partitions ahead. The jobs are in these, because each new partition would search the default one.

@@ -20,7 +20,7 @@ const MAX_REQUEST_MS = 3_000
 const BEFORE_MS = 5_000
 /** Both releases serve side by side for this time. */
 const SIDE_BY_SIDE_MS = 5_000
-/** The operator ends the session in the way after so many reports. */
+/** The operator ends the blocking session after this number of reports. */
 const REPORTS = 4
 const SCENARIOS_LIMIT_MS = 120_000
 const SETTLE_LIMIT_MS = 120_000
@@ -163,7 +163,7 @@ async function upgradeSystem(
   }
 }
 
-/** A 202 has waited as long as the client asked for, and a message for a provider that is slow on purpose. */
+/** Not judged: a 202 waits as long as the client asks for, and a message for a provider that is slow on purpose. */
 const isJudged = ({ path, status }: Request) => status !== 202 && !path.startsWith('/v1/messages/')
 
 /** The same client, which records its answered requests. */

@@ -50,7 +50,7 @@ export function readSecretFiles(given: Record<string, string | undefined>): {
 
 /**
  * The value of a secret in a file, without one line break at its end. `problem`: why the file cannot be used; it names
- * the variable, the file and the remedy, and contains nothing of the file.
+ * the variable, the file and the remedy, and contains no part of the file's content.
  */
 export function readSecretFile(name: VariableName, path: string): { value: string } | { problem: string } {
   const problem = (what: string, remedy: string) => ({

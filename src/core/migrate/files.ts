@@ -1,4 +1,4 @@
-// The files of `migrations/`, and what each says about itself.
+// The files of `migrations/`, each with its kind, its locks and the index that it builds.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { ConfigError } from '../config.ts'
@@ -7,7 +7,7 @@ const FOLDER = new URL('../../../migrations/', import.meta.url)
 const NUMBERED = /^\d{4}_.+\.sql$/
 const ROLES = 'roles.sql'
 
-/** The lock modes that a migration may name, each with what other sessions cannot do meanwhile. */
+/** The lock modes that a migration may name, each with its effect on other sessions. */
 export const LOCK_MODES = {
   'row exclusive': 'changes rows; reads and writes of others go on',
   'share update exclusive': 'reads and writes go on',
@@ -64,7 +64,7 @@ export async function readRoles(): Promise<string> {
   return await readFile(new URL(ROLES, FOLDER), 'utf8')
 }
 
-/** Reads what a migration says about itself. Errors: ConfigError if its locks cannot be read. */
+/** Reads the kind, the locks and the index of a migration. Errors: ConfigError if its locks cannot be read. */
 export function parseMigration(name: string, text: string): Migration {
   const statement = text.replace(COMMENTS, '').replace(/\s+/g, ' ').trim()
   const [, unique = '', index, table, definition] = INDEX.exec(statement) ?? []

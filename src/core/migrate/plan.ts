@@ -1,4 +1,4 @@
-// What `migrate` would do: the new files, their locks, and how long they take on the rows that are there. Only reads.
+// The plan of `migrate`: the new files, their locks, and how long they take with the present rows. Changes nothing.
 import type postgres from 'postgres'
 import { databaseCode } from '../db.ts'
 import { findPending } from '../migrate.ts'

@@ -1,10 +1,10 @@
-// Repeats what other sessions' locks prevent, and reports these sessions. A statement that waits for a table lock
-// blocks all later users of the table: so each wait is short, and others work during the pauses.
+// Repeats steps that other sessions block, and reports these sessions. A statement that waits for the lock of a table
+// blocks all later statements on the table: so each wait is short, and other sessions work during the pauses.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigError } from '../config.ts'
 import { databaseCode, isRolledBack } from '../db.ts'
 
-/** How often a step is tried: `first_wait_ms` grows by itself with each try, up to `max_wait_ms`. */
+/** How often a step is tried. Each try waits `first_wait_ms` longer than the previous one, up to `max_wait_ms`. */
 export type Tries = { max_tries: number; first_wait_ms: number; max_wait_ms: number }
 
 export const TRIES: Tries = { max_tries: 30, first_wait_ms: 250, max_wait_ms: 2_000 }
@@ -21,7 +21,7 @@ export type BlockingSession = {
   application: string | null
   state: string | null
   transaction_s: number | null
-  /** The tables that are waited for. */
+  /** The tables that the blocked session waits for. */
   tables: string | null
 }
 

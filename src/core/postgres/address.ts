@@ -39,7 +39,7 @@ const DEFAULT_PORT = 5432
 const DEFAULT_TIMEOUT_S = { one: 5, several: 2 }
 const MAX_TIMEOUT_S = 60
 
-/** Parses a URL that `problemOfDatabaseUrl` has no problem with. Throws for other URLs. */
+/** Parses the URL of a database. Throws if `problemOfDatabaseUrl` finds a problem in it. */
 export function parseDatabaseUrl(url: string): DatabaseAddress {
   const address = parse(url)
   if (typeof address === 'string') throw new Error(`The address of the database ${address}`)

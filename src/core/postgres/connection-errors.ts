@@ -1,4 +1,4 @@
-// Errors that say something about the connection and nothing about the statement, with what to do about them.
+// The errors of connections, as opposed to those of statements, and the remedy for each.
 import postgres from 'postgres'
 
 /**
@@ -20,7 +20,7 @@ export function isReadOnlyServer(error: unknown): boolean {
   return error instanceof postgres.PostgresError && error.code === '25006'
 }
 
-/** What to do about a refusal; the first that matches its code and message. */
+/** The remedies for refusals. The first one that matches the code and the message applies. */
 const REMEDIES: readonly (readonly [refusal: RegExp, remedy: string])[] = [
   [/unsupported startup parameter/, 'This is PgBouncer: add pgbouncer=true to the address.'],
   [/^(26000|42P05)/, 'A pooler such as PgBouncer shares its sessions: add pgbouncer=true to the address.'],
@@ -41,12 +41,12 @@ const REMEDIES: readonly (readonly [refusal: RegExp, remedy: string])[] = [
 
 type RefusedConnection = { message: string; code: string }
 
-/** The server's message and code, and what to do about it if that is known. */
+/** The server's message and code, and the remedy if there is one. */
 export function refusalText(refusal: RefusedConnection): string {
   return `${refusal.message} (${refusal.code}).${remedyOf(refusal)}`
 }
 
-/** What to do about a refusal, after a space; empty if that is not known. */
+/** The remedy for a refusal, after a space; empty if there is none. */
 export function remedyOf({ message, code }: RefusedConnection): string {
   const remedy = REMEDIES.find(([refusal]) => refusal.test(`${code} ${message}`))?.[1]
   return remedy === undefined ? '' : ` ${remedy}`

@@ -159,7 +159,7 @@ function failedSocket(error: unknown): Duplex {
     write: (_chunk, _encoding, done) => done(error as Error),
     destroy(cause, done) {
       done(cause)
-      // Like a socket, it says whether an error closed it.
+      // The argument of a socket's `close`: whether an error closed it.
       process.nextTick(() => socket.emit('close', true))
     },
   })

@@ -73,7 +73,7 @@ async function secure(
 ): Promise<Socket> {
   socket.write(SSL_REQUEST)
   const [answer] = (await next(socket, 'data', limit)) as [Buffer]
-  // More data was not sent by the server over TLS: an attacker may inject it into the protected connection.
+  // The answer is one byte: an attacker could inject further bytes into the protected connection.
   if (answer.length !== 1 || (answer[0] !== YES && answer[0] !== NO)) throw new UnansweredRequestError()
   if (answer[0] === NO) {
     if (tls.mode === 'prefer') return socket
@@ -87,7 +87,7 @@ async function secure(
     await next(protectedSocket, 'secureConnect', limit)
     return protectedSocket
   } catch (error) {
-    // The end of the socket below is another error.
+    // The underlying socket then closes with another error.
     protectedSocket.on('error', () => {}).destroy()
     throw explain(error, server, tls)
   }

@@ -2,7 +2,7 @@
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 
-/** An older count is not current: no worker counts. */
+/** A count older than this is outdated: no worker counts jobs. */
 const MAX_AGE_MIN = 10
 
 /** `waiting`: due or scheduled. `parked`: waiting for an operator. */

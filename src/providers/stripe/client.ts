@@ -41,7 +41,7 @@ export function openStripe(options: StripeOptions): StripeClient {
   const deadline_ms = options.deadline_ms ?? 15_000
   const api_base = options.api_base ?? 'https://api.stripe.com'
   const client = guardClient(api_base)
-  // Without a key of its own, the SDK has each request authenticated.
+  // The SDK has no key of its own: it calls this function to authenticate each request.
   const stripe = new Stripe('', {
     authenticator: async ({ headers }) => {
       headers['Authorization'] = `Bearer ${options.secret_key}`

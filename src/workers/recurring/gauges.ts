@@ -32,7 +32,7 @@ export function startGauges({ sql, log }: WorkerContext): Loop {
   const interval_ms = () => Math.min(MAX_INTERVAL_MS, Math.max(INTERVAL_MS, TIME_SHARE * took_ms))
   return repeat(log, 'gauges', interval_ms, async () => {
     const began_at = performance.now()
-    // A failed group does not keep the others from being set.
+    // The gauges of the other groups are set even if one group fails.
     const failures: unknown[] = []
     for (const setGauges of [setJobGauges, setEventGauges, setDatabaseGauges, setPartitionGauges])
       await setGauges(sql).catch((error: unknown) => failures.push(error))

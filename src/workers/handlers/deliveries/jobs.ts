@@ -141,7 +141,7 @@ async function post(
   }
 }
 
-/** The span of the request to a receiver. Its URL is the tenant's secret; only the host is shown. */
+/** The span of the request to a receiver. Its URL is the tenant's secret, so the span has only the host. */
 function startRequestSpan(url: string): TraceSpan | undefined {
   const { hostname, port, protocol } = new URL(url)
   return startChildSpan('POST', {
@@ -154,7 +154,7 @@ function startRequestSpan(url: string): TraceSpan | undefined {
   })
 }
 
-/** Tells the receiver the trace of the request. A tenant's own header `traceparent` stays. */
+/** The header with the trace of the request. A tenant's own header `traceparent` takes precedence. */
 function traceHeader(span: TraceSpan | undefined, headers: Record<string, string>): Record<string, string> {
   const is_set = Object.keys(headers).some((name) => name.toLowerCase() === 'traceparent')
   return span === undefined || is_set ? {} : { traceparent: span.traceparent }
