@@ -79,7 +79,7 @@ export async function migrate(
   }
   return await applyAll(sql, { report, tries, findBlockingSessions }, async () => {
     if ((await pidOf(guard)) !== guard_pid)
-      throw new ConfigError('The connection to the database was lost. Run it again.')
+      throw new ConfigError('The connection to the database was lost. Run the migration again.')
   })
 }
 
