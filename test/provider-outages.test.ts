@@ -297,9 +297,14 @@ test('an outage ends if no job waits for its provider, and is logged only while 
   const watch = watchProviders(
     pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) }),
   )
-  const failInPast = (provider: string, outcome: 'ambiguous' | 'misconfigured', seconds: number) => {
+  const failInPast = (
+    provider: 'smtp' | 'twilio',
+    outcome: 'ambiguous' | 'misconfigured',
+    seconds: number,
+  ) => {
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() - seconds * 1000)
-    watch.ended(provider, { operation: 'any', outcome, duration_ms: 10 })
+    const operation = provider === 'smtp' ? 'send_email' : 'send_sms'
+    watch.ended(provider, { operation, outcome, duration_ms: 10 })
     clock.mockRestore()
   }
   failInPast('smtp', 'ambiguous', 120)
@@ -361,9 +366,10 @@ test('a message whose outcome becomes unknown during an outage shows the outage,
     return answer
   })
   await world.drain()
+  const of_provider = { operation: null, failed_ms: 0, is_partial: false }
   await writeOutages(world.sql, 'a worker', {
     failed: [],
-    outages: [{ provider: 'twilio', outcome: 'ambiguous', lasts_ms: A_MINUTE_MS }],
+    outages: [{ ...of_provider, provider: 'twilio', outcome: 'ambiguous', lasts_ms: A_MINUTE_MS }],
   })
   const unknownSince = async (interval: string) => {
     await world.sql`

@@ -19,11 +19,7 @@ const POLL_LIMIT_MS = 300
 const POLL_EVERY_MS = 10
 
 /** Applies the migration and records it. Errors: ConfigError if locks prevent it; those of its statements. */
-export async function applyMigration(
-  sql: postgres.Sql,
-  migration: Migration,
-  wait: LockWait,
-): Promise<void> {
+export async function applyMigration(sql: postgres.Sql, migration: Migration, wait: LockWait): Promise<void> {
   if (migration.kind === 'transaction')
     return await runInTransaction(sql, migration, wait, (tx) => recordMigration(tx, migration))
   await runOutside(sql, migration, wait)

@@ -12,10 +12,7 @@ export type ShippedParcel = { reference: string; parcel_id: string; address: str
 export function openCarrier({ url, onCall }: { url: string; onCall: (call: FinishedCall) => void }) {
   const http = openHttp(url)
 
-  async function call<T>(
-    operation: ProviderOperation,
-    ask: () => Promise<Outcome<T>>,
-  ): Promise<Outcome<T>> {
+  async function call<T>(operation: ProviderOperation, ask: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
     const started = performance.now()
     const outcome = await ask().catch((error: unknown) => {
       if (error instanceof NoAnswer) return error.outcome
