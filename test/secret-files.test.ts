@@ -1,8 +1,11 @@
 // Secrets in files: `<NAME>_FILE` names a file, and SIGHUP makes running processes read it again.
+import { randomBytes } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { ConfigError, loadConfig } from '#core/config.ts'
+import { rereadSecrets } from '#core/config/reread.ts'
+import type { VariableName } from '#core/config/variables.ts'
 import { createVault } from '#core/secrets.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { clientSecretContext } from '#domain/payments/sealed.ts'
@@ -83,6 +86,65 @@ test('a file that cannot be used is refused with its variable, its path and the 
   expect(refusalOf({ STRIPE_SECRET_KEY: KEY, STRIPE_SECRET_KEY_FILE: join(folder, 'wrong') })).toContain(
     'STRIPE_SECRET_KEY and STRIPE_SECRET_KEY_FILE are both set. Unset one of them.',
   )
+})
+
+test('a list of keys without the key that encrypts now is refused, and texts can still be decrypted', async () => {
+  const file = join(await createFolder(), 'keys')
+  const [present, next, older] = Array.from({ length: 3 }, () => randomBytes(32).toString('base64'))
+  await writeFile(file, `${present},${older}`)
+  const config = loadConfig({ ENCRYPTION_KEY_FILE: file })
+  const reread = async (keys: string) => {
+    await writeFile(file, keys)
+    return await rereadSecrets(config, async () => null)
+  }
+  for (const keys of [next!, `${next},${older}`])
+    expect(await reread(keys)).toEqual({
+      changed: [],
+      need_restart: [],
+      problems: [expect.stringMatching(/^ENCRYPTION_KEY_FILE: the new list lacks the key that is first now/)],
+    })
+  expect(config.ENCRYPTION_KEY).toBe(`${present},${older}`)
+  for (const keys of [`${next}, ${present}`, `${next}`])
+    expect(await reread(keys)).toMatchObject({ changed: ['ENCRYPTION_KEY'], problems: [] })
+})
+
+test('an error of the check of one secret is reported without its value, and the other secrets are read', async () => {
+  const folder = await createFolder()
+  const files = { STRIPE_SECRET_KEY_FILE: join(folder, 'stripe'), AI_API_KEY_FILE: join(folder, 'ai') }
+  await writeFile(files.STRIPE_SECRET_KEY_FILE, KEY)
+  await writeFile(files.AI_API_KEY_FILE, 'sk-first')
+  const config = loadConfig(files)
+  await writeFile(files.STRIPE_SECRET_KEY_FILE, 'sk_test_second')
+  await writeFile(files.AI_API_KEY_FILE, 'sk-second')
+  const report = await rereadSecrets(config, async (name, value) => {
+    if (name === 'STRIPE_SECRET_KEY') throw new Error(`no connection for ${value}`)
+    return null
+  })
+  expect(report).toEqual({
+    changed: ['AI_API_KEY'],
+    need_restart: [],
+    problems: [
+      'STRIPE_SECRET_KEY_FILE: the new value could not be checked (no connection for ...). Send SIGHUP again when the cause is removed.',
+    ],
+  })
+  expect([config.STRIPE_SECRET_KEY, config.AI_API_KEY]).toEqual([KEY, 'sk-second'])
+})
+
+test('no secret has changed if its file has the same values', async () => {
+  const folder = await createFolder()
+  const contents: Partial<Record<VariableName, string>> = {
+    STRIPE_WEBHOOK_SECRET: 'whsec_first, whsec_second',
+    EMAIL_WEBHOOK_SECRET: `whsec_${randomBytes(24).toString('base64')}`,
+    DATABASE_URL: 'postgres://127.0.0.1/sluice',
+    OTEL_EXPORTER_OTLP_HEADERS: 'authorization=first,tenant=acme',
+  }
+  const env: Record<string, string> = {}
+  for (const [name, content] of Object.entries(contents)) {
+    env[`${name}_FILE`] = join(folder, name)
+    await writeFile(join(folder, name), content)
+  }
+  const report = await rereadSecrets(loadConfig(env), async () => null)
+  expect(report).toEqual({ changed: [], need_restart: [], problems: [] })
 })
 
 test('npm start gives each part the names of the files that the part reads, and the values of none', async () => {

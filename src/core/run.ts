@@ -12,18 +12,19 @@ export type Stoppable = { close(): Promise<void> }
 
 /**
  * A started process. `addresses`: reported to its supervisor. `drain`: after SIGTERM, resolves when callers have had
- * the time to choose another process; until then the process serves them. `reread`: reads its secrets again after
- * SIGHUP.
+ * the time to choose another process; until then the process serves them. `shutdown_timeout_ms`: the limit of `close`,
+ * by default `SHUTDOWN_TIMEOUT_MS`. `reread`: reads its secrets again after SIGHUP.
  */
 export type StartedProcess = Stoppable & {
   log?: Log
   addresses?: Addresses
   drain?: () => Promise<void>
+  shutdown_timeout_ms?: number | undefined
   reread?: () => Promise<void>
 }
 
 /** The time in which a process closes, after it was drained. */
-const SHUTDOWN_TIMEOUT_MS = 25_000
+export const SHUTDOWN_TIMEOUT_MS = 25_000
 /** Equal signals within this time count as one: Ctrl-C arrives from the terminal, and again from npm. */
 const DUPLICATE_SIGNAL_MS = 1_000
 /** The maximum number of buffered characters for a console that does not read. */
@@ -61,13 +62,13 @@ export async function runUntilStopped(start: () => Promise<StartedProcess>): Pro
     if (stopped_at !== undefined) process.exit(130)
     stopped_at = performance.now()
     markStopping()
-    const limitTime = () => setTimeout(() => process.exit(1), SHUTDOWN_TIMEOUT_MS).unref()
-    const start_limit = limitTime()
+    const limitTime = (limit_ms: number) => setTimeout(() => process.exit(1), limit_ms).unref()
+    const start_limit = limitTime(SHUTDOWN_TIMEOUT_MS)
     void starting
       .then(async (started) => {
         clearTimeout(start_limit)
         if (reason === 'SIGTERM') await started.drain?.()
-        limitTime()
+        limitTime(started.shutdown_timeout_ms ?? SHUTDOWN_TIMEOUT_MS)
         started.log?.info({ signal: reason }, 'stopping: finishing the work in progress')
         await started.close()
         process.exit(0)

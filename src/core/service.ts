@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { AddressInfo } from 'node:net'
 import { loadConfig, requireVariables, queueConfig, type Config } from './config.ts'
 import { describeSecretFiles, describeVariables } from './config/help.ts'
-import { rereadSecrets, type RefuseSecret } from './config/reread.ts'
+import { rereadSecrets, type CheckNewSecret } from './config/reread.ts'
 import type { ProcessName } from './config/row.ts'
 import { unavailability, type Sql } from './db.ts'
 import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
@@ -23,13 +23,18 @@ import { startTracing } from './tracing.ts'
 export type ReadinessCheck = () => Promise<Record<string, unknown>>
 
 /**
- * A part that runs as its own process. `url`: its listening address. `refuseSecret`: the rules of this service for new
- * values of secrets.
+ * A part that runs as its own process. `url`: its listening address. `checkNewSecret`: the rules of this service for
+ * new values of secrets. `shutdown_timeout_ms`: the time in which it closes, by default `SHUTDOWN_TIMEOUT_MS`.
  */
-export type Service = Stoppable & { ready: ReadinessCheck; url?: string; refuseSecret?: RefuseSecret }
+export type Service = Stoppable & {
+  ready: ReadinessCheck
+  url?: string
+  checkNewSecret?: CheckNewSecret
+  shutdown_timeout_ms?: number
+}
 
 /** The shutdown delay in production. */
-const SHUTDOWN_DELAY_S = 5
+export const SHUTDOWN_DELAY_S = 5
 
 /**
  * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. `/readyz` is 503 while the process stops. Default
@@ -120,7 +125,8 @@ export async function runService(
     return {
       log,
       addresses: { url: service.url, operations_url: operations.url },
-      reread: () => reportReread(config, log, service.refuseSecret),
+      reread: () => reportReread(config, log, service.checkNewSecret),
+      shutdown_timeout_ms: service.shutdown_timeout_ms,
       // A worker has no callers: it stops claiming jobs at once.
       ...(name !== 'worker' && { drain: () => drain(config, log) }),
       async close() {
@@ -148,11 +154,11 @@ export async function drain(
 async function reportReread(
   config: Config,
   log: Log,
-  refuse: RefuseSecret = async () => null,
+  check: CheckNewSecret = async () => null,
 ): Promise<void> {
   if (Object.keys(config.secret_files).length === 0)
     return log.warn('SIGHUP: no secret is in a file, so there is nothing to read again')
-  const { changed, need_restart, problems } = await rereadSecrets(config, refuse)
+  const { changed, need_restart, problems } = await rereadSecrets(config, check)
   for (const problem of problems) log.error(`${problem} The previous value stays in use.`)
   if (need_restart.length > 0)
     log.warn(

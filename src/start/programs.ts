@@ -24,8 +24,8 @@ const FILES = {
   dashboard: 'src/dashboard/main.ts',
 } as const
 
-/** Placeholders for secrets: the API needs to know only whether they are set. */
-const API_PLACEHOLDERS = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
+/** Placeholders for secrets: the API and the dashboard need to know only whether they are set. */
+export const PLACEHOLDERS = { AI_API_KEY: 'set', TWILIO_AUTH_TOKEN: 'set', SMTP_URL: 'smtp://set' }
 
 /** Whether this command line runs one of the programs, of any checkout. */
 export function isProgram(command: string): boolean {
@@ -62,11 +62,11 @@ export function programsOf(config: Config, addresses: PartAddresses, data_dir: s
       ...own,
     },
   })
-  const placeholders = Object.entries(API_PLACEHOLDERS)
+  const placeholders = Object.entries(PLACEHOLDERS)
     .filter(([variable]) => env[variable] !== '')
     .flatMap(([variable, value]) => [
       [variable, value],
-      [fileVariableOf(variable as keyof typeof API_PLACEHOLDERS), ''],
+      [fileVariableOf(variable as keyof typeof PLACEHOLDERS), ''],
     ])
   return [
     [
@@ -121,6 +121,8 @@ function environmentOf(config: Config, addresses: PartAddresses): Record<string,
     METRICS_PORT: '0',
     // The supervisor has its own shutdown delay before it stops its parts.
     SHUTDOWN_DELAY_S: '0',
+    // Less than the time in which the supervisor itself closes.
+    SHUTDOWN_TIMEOUT_S: '10',
   }
 }
 

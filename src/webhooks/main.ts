@@ -48,9 +48,9 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
-  const refuseSecret = async (name: VariableName, value: string) =>
+  const checkNewSecret = async (name: VariableName, value: string) =>
     name === 'TWILIO_AUTH_TOKEN' ? problemOfTwilioToken(value) : null
-  return { url, ...createService(ends.move(), sql, { name: 'webhooks' }), refuseSecret }
+  return { url, ...createService(ends.move(), sql, { name: 'webhooks' }), checkNewSecret }
 }
 
 if (import.meta.main) {

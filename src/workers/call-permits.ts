@@ -6,6 +6,7 @@ import { findStartable } from '#domain/jobs/claimable.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import type { JobClaim } from './claims.ts'
 import { handlerOf } from './handlers/index.ts'
+import type { Lease } from './leases.ts'
 import type { ProviderWatch } from './provider-watch.ts'
 
 /**
@@ -26,7 +27,7 @@ export type CallPermits = {
    */
   run<T>(
     claimed: JobClaim,
-    signal: AbortSignal,
+    lease: Lease,
     attempt: () => Promise<T>,
     undecided: (error: Error, unsent: boolean) => Promise<T>,
   ): Promise<T>
@@ -49,7 +50,7 @@ export function createCallPermits(
   void findStartable(urgent_sql, []).catch(() => {})
 
   return {
-    async run({ job, requested_at }, signal, attempt, undecided) {
+    async run({ job, requested_at }, { signal, callSent }, attempt, undecided) {
       const calls = { requested_at, answered_at: -Infinity, sent: false }
       const { call } = handlerOf(job.name).definition
       let callEnded = () => {}
@@ -70,6 +71,7 @@ export function createCallPermits(
           if (!calls.sent && call !== null)
             callEnded = provider_watch.sent(call.provider, call.deadline_ms, call.operation)
           calls.sent = true
+          callSent()
         },
       }
       try {

@@ -6,29 +6,34 @@ import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 const RENEW_INTERVAL_MS = 1000
 /** The maximum number of concurrent renewals, for a slow database. */
 const MAX_CONCURRENT_RENEWALS = 4
-/**
- * How long provider calls may run after the worker was stopped. Then they are aborted, and the worker that claims the
- * job sends them again.
- */
-const STOP_TIMEOUT_MS = 10_000
 
 export type Leases = {
   /** Starts to renew the lease of a job that was just claimed. */
   track(job: ClaimedJob): Lease
-  /** Stops the worker: running jobs are aborted after `STOP_TIMEOUT_MS`. */
-  stop(): void
+  /**
+   * Stops the worker: jobs whose call was not sent yet are aborted at once, and the others after `call_timeout_ms`. The
+   * worker that claims an aborted job sends its call again.
+   */
+  stop(call_timeout_ms: number): void
   close(): void
 }
 
-type Lease = {
-  /** Aborts when the lease has expired or the stop timeout has passed. */
+export type Lease = {
+  /** Aborts when the lease has expired or the worker stops. */
   signal: AbortSignal
+  /** Records that a call of the job was sent. */
+  callSent(): void
   release(): void
 }
 
 /** `sql` is a separate connection, so that renewals do not wait for the statements of jobs. */
 export function createLeases(sql: Sql, log: Log): Leases {
-  type TrackedLease = { lease_token: string; confirmed_at: number; controller: AbortController }
+  type TrackedLease = {
+    lease_token: string
+    confirmed_at: number
+    sent: boolean
+    controller: AbortController
+  }
   const leases = new Map<string, TrackedLease>()
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
@@ -62,13 +67,21 @@ export function createLeases(sql: Sql, log: Log): Leases {
   return {
     track({ id, lease_token }) {
       const controller = new AbortController()
-      leases.set(id, { lease_token, confirmed_at: performance.now(), controller })
-      return { signal: controller.signal, release: () => void leases.delete(id) }
+      const lease = { lease_token, confirmed_at: performance.now(), sent: false, controller }
+      leases.set(id, lease)
+      return {
+        signal: controller.signal,
+        callSent: () => void (lease.sent = true),
+        release: () => void leases.delete(id),
+      }
     },
-    stop() {
-      stop ??= setTimeout(() => {
-        for (const { controller } of leases.values()) controller.abort(new Error('the worker is stopping'))
-      }, STOP_TIMEOUT_MS)
+    stop(call_timeout_ms) {
+      if (stop !== undefined) return
+      const abort = (stopped: TrackedLease[]) => {
+        for (const { controller } of stopped) controller.abort(new Error('the worker is stopping'))
+      }
+      abort(Array.from(leases.values()).filter(({ sent }) => !sent))
+      stop = setTimeout(() => abort([...leases.values()]), call_timeout_ms)
     },
     close() {
       clearInterval(renewal)

@@ -36,8 +36,9 @@ import { startRollups } from './recurring/rollups.ts'
 import { startVerificationExpiry } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { traceCall } from './job-span.ts'
-import { problemOfNewSecret } from './new-secrets.ts'
+import { checkNewSecret } from './new-secrets.ts'
 import { watchProviders } from './provider-watch.ts'
+import { callTimeoutOf, shutdownTimeoutOf } from './shutdown.ts'
 import { deliverEvents } from './deliveries.ts'
 import { compareWaitingNotifications } from './recurring/waiting.ts'
 import { startSweep, startWatchdog } from './sweep.ts'
@@ -65,7 +66,14 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   const concurrencyOf = (name: string) =>
     name === sendDelivery.queue ? config.DELIVERY_CONCURRENCY : config.WORKER_CONCURRENCY
   const worker = PROCESS_NAME
-  const performer = createPerformer(context, queue, { worker, queues, concurrencyOf, urgent_sql })
+  const call_timeout_ms = callTimeoutOf(config, queues)
+  const performer = createPerformer(context, queue, {
+    worker,
+    queues,
+    concurrencyOf,
+    urgent_sql,
+    call_timeout_ms,
+  })
   const consumers = new Map<string, Consumer>(
     queues.map((name) => [
       name,
@@ -106,7 +114,8 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   return {
     ...createService(cleanup.move(), sql, { name: 'worker', queues }),
-    refuseSecret: (name, value) => problemOfNewSecret(context, name, value),
+    shutdown_timeout_ms: shutdownTimeoutOf(config, queues),
+    checkNewSecret: (name, value) => checkNewSecret(context, name, value),
   }
 }
 

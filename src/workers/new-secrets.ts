@@ -9,7 +9,7 @@ import type { WorkerContext } from './context.ts'
  * present one: a claim records the credentials of its call, but the call may be sent a moment later with the new key,
  * and lists of another account do not show it.
  */
-export async function problemOfNewSecret(
+export async function checkNewSecret(
   { config, sql, credentials }: Pick<WorkerContext, 'config' | 'sql' | 'credentials'>,
   name: VariableName,
   value: string,

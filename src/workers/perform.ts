@@ -15,7 +15,7 @@ import { giveBack, settlementOf, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { endJobSpan, startJobSpan } from './job-span.ts'
 import { factsOf } from './job-log.ts'
-import { createLeases } from './leases.ts'
+import { createLeases, type Lease } from './leases.ts'
 import { createRunningJobs } from './running-jobs.ts'
 import { JOB_ONLY } from './settle.ts'
 import { createShares, type Shares } from './shares.ts'
@@ -42,7 +42,7 @@ export type Performer = {
   idleFor(): number
   /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob(called: () => void): void
-  /** Stops claiming. Resolves when the running jobs are settled. */
+  /** Stops claiming, and gives jobs whose call was not sent yet back. Resolves when the others are settled. */
   close(): Promise<void>
 }
 
@@ -53,12 +53,14 @@ export type PerformerOptions = {
   concurrencyOf: (queue: string) => number
   /** A connection for leases and permits, so that they do not wait for the statements of jobs. */
   urgent_sql: Sql
+  /** How long calls that were sent may go on after `close`. */
+  call_timeout_ms: number
 }
 
 export function createPerformer(
   context: WorkerContext,
   queue: Queue,
-  { worker, queues, concurrencyOf, urgent_sql }: PerformerOptions,
+  { worker, queues, concurrencyOf, urgent_sql, call_timeout_ms }: PerformerOptions,
 ): Performer {
   const { log } = context
   const leases = createLeases(urgent_sql, log)
@@ -76,15 +78,15 @@ export function createPerformer(
     if (closing) return
     const claimed = await claim(job)
     if (claimed !== undefined)
-      await withLease(claimed.job, (signal) => runClaimed(run_context, claimed, signal))
+      await withLease(claimed.job, (lease) => runClaimed(run_context, claimed, lease))
   }
 
   /** Renews the job's lease and counts the job for its tenant until `work` ends. */
-  async function withLease(job: ClaimedJob, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  async function withLease(job: ClaimedJob, work: (lease: Lease) => Promise<void>): Promise<void> {
     const release = shares.acquire(job)
     const lease = leases.track(job)
     try {
-      await work(lease.signal)
+      await work(lease)
     } finally {
       lease.release()
       release()
@@ -100,12 +102,12 @@ export function createPerformer(
     async performClaimed(job, requested_at, begins_in_ms = 0) {
       const claimed_at = performance.now()
       // The lease is also renewed while the job waits for a slot or for its start time.
-      await withLease(job, async (signal) => {
+      await withLease(job, async (lease) => {
         const begins_at = performance.now() + begins_in_ms
         if (closing) return
         await running.run(job, 'scan', async () => {
           if (begins_in_ms > 0) await sleep(Math.max(0, begins_at - performance.now()))
-          await runClaimed(run_context, { job: applyCallRule(job), requested_at, claimed_at }, signal)
+          await runClaimed(run_context, { job: applyCallRule(job), requested_at, claimed_at }, lease)
         })
       })
     },
@@ -116,7 +118,7 @@ export function createPerformer(
     idleFor: running.idleFor,
     async close() {
       closing = true
-      leases.stop()
+      leases.stop(call_timeout_ms)
       await running.allEnded()
       leases.close()
     },
@@ -130,9 +132,9 @@ const UNAVAILABLE_RETRY_MS = 250
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
 /** Makes an attempt at a leased job, within a span if its trace is sampled. Never rejects. */
-async function runClaimed(run: RunContext, claimed: JobClaim, signal: AbortSignal): Promise<void> {
+async function runClaimed(run: RunContext, claimed: JobClaim, lease: Lease): Promise<void> {
   const span = startJobSpan(claimed)
-  const settlement = await withSpan(span, () => runAttempt(run, claimed, signal))
+  const settlement = await withSpan(span, () => runAttempt(run, claimed, lease))
   if (span !== undefined) await endJobSpan(run.context, span, claimed.job, settlement)
 }
 
@@ -140,9 +142,10 @@ async function runClaimed(run: RunContext, claimed: JobClaim, signal: AbortSigna
 async function runAttempt(
   { context, queue, permits, isClosing }: RunContext,
   claimed: JobClaim,
-  signal: AbortSignal,
+  lease: Lease,
 ): Promise<Settlement | undefined> {
   const { job } = claimed
+  const { signal } = lease
   const began_at = performance.now()
   metrics.jobWait.observe({
     labels: { queue: job.queue, job: job.name },
@@ -154,7 +157,7 @@ async function runAttempt(
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
   return await context.job_log.of(job, async () => {
     try {
-      const settlement = await permits.run(claimed, signal, attemptUnlessClosing, (error, unsent) =>
+      const settlement = await permits.run(claimed, lease, attemptUnlessClosing, (error, unsent) =>
         // `unsent` is false if an earlier call of this attempt may have had an effect that is not written.
         isConnectionError(error)
           ? giveBackWhenPossible(

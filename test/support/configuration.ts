@@ -38,6 +38,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'TRUSTED_PROXIES',
       'REQUEST_TIMEOUT_MS',
       'SHUTDOWN_DELAY_S',
+      'SHUTDOWN_TIMEOUT_S',
     ],
   ],
   [
@@ -130,6 +131,7 @@ const IN_PRODUCTION: Partial<Record<VariableName, string>> = {
   DASHBOARD_URL: 'set it, with `https:`',
   HOST: '`0.0.0.0` in a container',
   SHUTDOWN_DELAY_S: 'longer than your load balancer needs to notice',
+  SHUTDOWN_TIMEOUT_S: 'less than the time after which your supervisor kills a worker, by 15 seconds',
   METRICS_HOST: '`0.0.0.0` in a container; never public',
   TRUSTED_PROXIES: 'the networks of your proxies',
   SMTP_URL: 'set it to send email; TLS is required',

@@ -50,6 +50,8 @@ export const SMALL_SYSTEM = {
   WEBHOOKS_PORT: '0',
   DASHBOARD_PORT: '0',
   METRICS_PORT: '0',
+  // Tests leave calls behind that are never answered.
+  SHUTDOWN_TIMEOUT_S: '10',
 }
 
 /** Creates an API key of the tenant with this name, and the tenant if it does not exist. Default: all scopes. */

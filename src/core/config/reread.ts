@@ -1,11 +1,13 @@
 // Reads the files of secrets again while the process runs.
+import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../config.ts'
 import { describeIssue } from '../describe.ts'
+import { list } from './list.ts'
 import { fileVariableOf, invalidSecret, isReread, readSecretFile, SECRET_NAMES } from './secret-files.ts'
 import { VARIABLES, type VariableName } from './variables.ts'
 
 /** Returns why this process cannot use a new value of a secret, without the value; null if it can. */
-export type RefuseSecret = (name: VariableName, value: string) => Promise<string | null>
+export type CheckNewSecret = (name: VariableName, value: string) => Promise<string | null>
 
 export type RereadReport = {
   /** The secrets whose new value is in use. */
@@ -17,10 +19,10 @@ export type RereadReport = {
 }
 
 /**
- * Reads the files of secrets again and puts their new values into `config`. A value that cannot be used, or that
- * `refuse` refuses, leaves the previous one. The report contains no values.
+ * Reads the files of secrets again and puts their new values into `config`. A value that cannot be used, or in which
+ * `check` finds a problem, leaves the previous one; so does a check that throws. The report contains no values.
  */
-export async function rereadSecrets(config: Config, refuse: RefuseSecret): Promise<RereadReport> {
+export async function rereadSecrets(config: Config, check: CheckNewSecret): Promise<RereadReport> {
   const report: RereadReport = { changed: [], need_restart: [], problems: [] }
   const values: Record<string, unknown> = config
   for (const name of SECRET_NAMES) {
@@ -33,11 +35,14 @@ export async function rereadSecrets(config: Config, refuse: RefuseSecret): Promi
     }
     const { data, error } = VARIABLES[name][0].safeParse(read.value, { error: describeIssue })
     if (error !== undefined) report.problems.push(invalidSecret(name, file, error.issues[0]!.message))
-    else if (data === values[name]) continue
+    else if (isDeepStrictEqual(data, values[name])) continue
     else if (!isReread(name)) report.need_restart.push(name)
     else {
-      const refusal = await refuse(name, read.value)
-      if (refusal !== null) report.problems.push(`${fileVariableOf(name)}: ${refusal}`)
+      const problem =
+        name === 'ENCRYPTION_KEY'
+          ? problemOfNewKeys(config.ENCRYPTION_KEY ?? '', read.value)
+          : await problemOfNewValue(check, name, read.value)
+      if (problem !== null) report.problems.push(`${fileVariableOf(name)}: ${problem}`)
       else {
         values[name] = data
         report.changed.push(name)
@@ -45,4 +50,26 @@ export async function rereadSecrets(config: Config, refuse: RefuseSecret): Promi
     }
   }
   return report
+}
+
+/** A list without the key that encrypts now would leave stored texts that this process cannot decrypt. */
+function problemOfNewKeys(present: string, next: string): string | null {
+  const [encrypting = ''] = list(present)
+  return list(next).includes(encrypting)
+    ? null
+    : 'the new list lacks the key that is first now, so what it encrypted could not be decrypted. List the new key and the present one, separated by a comma.'
+}
+
+/** The problem that `check` finds. An error of one check must not keep the other secrets from being read. */
+async function problemOfNewValue(
+  check: CheckNewSecret,
+  name: VariableName,
+  value: string,
+): Promise<string | null> {
+  try {
+    return await check(name, value)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    return `the new value could not be checked (${reason.replaceAll(value, '...')}). Send SIGHUP again when the cause is removed.`
+  }
 }

@@ -185,6 +185,12 @@ export const VARIABLES = {
     'seconds that a process goes on serving after SIGTERM, with `/readyz` at 503, before it closes. Unset: 5 in production, otherwise 0, as with `npm start`',
     LISTENERS,
   ],
+  SHUTDOWN_TIMEOUT_S: [
+    z.coerce.number().int().min(0).max(600).optional(),
+    '30',
+    'seconds for which provider calls in progress go on after a worker got SIGTERM. Then they are aborted, and another worker sends them again. Unset: the longest limit of a call of its queues, which is 120 with `ai`, 60 with `messages`, otherwise 15. With `npm start`, 10',
+    ['worker'],
+  ],
   QUEUES: [
     commaList,
     'payments,payouts',
