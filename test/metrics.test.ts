@@ -10,7 +10,9 @@ import { sequenceAllEvents } from '#test/feed.ts'
 import { startMeasuredPart, type Measured } from '#test/metrics.ts'
 import { metricNames, metricsPage } from '#test/metrics-page.ts'
 import { ASYNC, createPayment } from '#test/payments.ts'
+import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
+import { createHolderLabels } from '#workers/recurring/database-gauges.ts'
 
 const test = testIn({ parts: ['api'], env: LOOPBACK })
 
@@ -146,30 +148,40 @@ describe('a worker', () => {
     expect(hook.arrived).toEqual([])
   })
 
-  test('names the holders of the oldest snapshot and of the oldest writing transaction', async ({
+  test('names our connections that hold the oldest snapshot or writing transaction, and the roles of other sessions', async ({
     world,
   }) => {
     const [snapshot, writing] = [
       'sluice_database_oldest_snapshot_seconds',
       'sluice_database_oldest_writing_transaction_seconds',
     ]
-    const open = (application_name: string) => {
-      const sql = connectDatabase(world.env['DATABASE_URL']!, { max: 1, application_name })
+    const open = (url: string, application_name: string) => {
+      const sql = connectDatabase(url, { max: 1, application_name })
       onTestFinished(() => sql.end())
       return sql
     }
+    const [ours, reader] = ['sluice-audit', 'sluice_test_reader']
+    const owner_url = world.env['DATABASE_URL']!
     // The worker may not see the times of the sessions of another user.
-    await open('forgotten report').begin('isolation level repeatable read', async (tx) => {
+    await open(owner_url, ours).begin('isolation level repeatable read', async (tx) => {
       await tx`select from customers limit 1`
-      await open('forgotten import').begin(async (writer) => {
+      // Every user may choose the name of a connection of ours.
+      await open(urlAs('reader', owner_url), 'sluice-worker').begin(async (writer) => {
         await writer`select pg_current_xact_id()`
-        await worker.until(snapshot, { holder: 'forgotten report' }, (value) => (value ?? 0) > 5)
-        await worker.until(writing, { holder: 'forgotten import' }, (value) => (value ?? 0) > 5)
-        expect(await worker.read(writing, { holder: 'forgotten report' })).toBeUndefined()
+        await worker.until(snapshot, { holder: ours }, (value) => (value ?? 0) > 5)
+        await worker.until(writing, { holder: reader }, (value) => (value ?? 0) > 5)
+        expect(await worker.read(writing, { holder: ours })).toBeUndefined()
       })
     })
-    await worker.until(snapshot, { holder: 'forgotten report' }, (value) => value === undefined)
-    await worker.until(writing, { holder: 'forgotten import' }, (value) => value === undefined)
+    await worker.until(snapshot, { holder: ours }, (value) => value === undefined)
+    await worker.until(writing, { holder: reader }, (value) => value === undefined)
+  })
+
+  test('gives a label of their own to 30 holders, and one label to all others', () => {
+    const labelOf = createHolderLabels()
+    const names = Array.from({ length: 1000 }, (_, nth) => `role ${nth}`)
+    expect(new Set(names.map(labelOf)).size).toBe(31)
+    expect([labelOf('role 29'), labelOf('role 30')]).toEqual(['role 29', 'other'])
   })
 
   test('reports its pools by name', async () => {

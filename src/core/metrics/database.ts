@@ -43,13 +43,13 @@ export const databaseMetrics = {
   }),
   oldestSnapshot: new Gauge({
     name: 'sluice_database_oldest_snapshot_seconds',
-    help: `Age of the oldest snapshots, by holder: the application_name, user, prepared transaction or replication slot. Vacuum removes no row that such a snapshot may read. The five oldest; none: no other session has a snapshot. ${SAME_IN_WORKERS}`,
+    help: `Age of the oldest snapshots, by holder: a connection of Sluice by its name, any other session by its role, a prepared transaction, or a replication slot. Vacuum removes no row that such a snapshot may read. The five oldest; other: a holder beyond the first 30 that the worker saw; none: no other session has a snapshot. ${SAME_IN_WORKERS}`,
     labelNames: ['holder'],
     registers,
   }),
   oldestWriting: new Gauge({
     name: 'sluice_database_oldest_writing_transaction_seconds',
-    help: `Age of the oldest open transactions that have written, by holder. The five oldest; none: there is no other. ${SAME_IN_WORKERS}`,
+    help: `Age of the oldest open transactions that have written, by holder. The five oldest; other: a holder beyond the first 30 that the worker saw; none: there is no other. ${SAME_IN_WORKERS}`,
     labelNames: ['holder'],
     registers,
   }),

@@ -5,7 +5,7 @@ import type { Sql } from '#core/db.ts'
 export type DatabaseHolder = {
   /** Identifies the session, prepared transaction or slot. */
   id: string
-  /** The application_name, the user, or the kind. */
+  /** Of a session of Sluice its application_name, of any other its role, otherwise the kind. */
   name: string
   /** The transaction that writes; null if it has not written. */
   xid: string | null
@@ -18,12 +18,19 @@ export type DatabaseHolder = {
 }
 
 /**
- * The other holders in this database. PostgreSQL shows the times of a session only to users with the rights of its
+ * The other holders in this database. Every user may choose any application_name, so it counts only if the user is that
+ * of a process or the owner of the tables. PostgreSQL shows the times of a session only to users with the rights of its
  * user, and its transaction numbers to all users.
  */
 export async function findDatabaseHolders(sql: Sql): Promise<DatabaseHolder[]> {
   return await sql<DatabaseHolder[]>`
-    select a.pid::text as id, coalesce(nullif(a.application_name, ''), a.usename, 'unknown')::text as name,
+    select a.pid::text as id,
+      case when a.application_name ~ '^sluice(-[a-z]+)+$' and a.usesysid in (
+        select relowner from pg_class where oid = 'jobs'::regclass
+        union all
+        select m.member from pg_auth_members m join pg_roles r on r.oid = m.roleid
+        where r.rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard')
+      ) then a.application_name else coalesce(a.usename, 'unknown') end as name,
       a.backend_xid::text as xid, a.backend_xmin::text as xmin,
       extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,
       coalesce(extract(epoch from clock_timestamp()

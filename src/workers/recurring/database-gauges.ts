@@ -3,9 +3,21 @@ import { metrics } from '#core/metrics.ts'
 import { findDatabaseHolders } from '#domain/operations/database-holders.ts'
 import type { Sql } from '#core/db.ts'
 
-/** The number of holders that are reported. */
+/** The number of holders that are reported at a time. */
 const REPORTED = 5
-const NONE = 'none'
+/** The number of holders that get a label of their own while this process runs. The others share `OTHER_HOLDERS`. */
+const MAX_LABELS = 30
+const OTHER_HOLDERS = 'other'
+const NO_HOLDER = 'none'
+
+/** The label of a holder. Whoever may create roles or replication slots could otherwise create any number of series. */
+export function createHolderLabels(): (name: string) => string {
+  const labels = new Set<string>()
+  return (name) => {
+    if (labels.size < MAX_LABELS) labels.add(name)
+    return labels.has(name) ? name : OTHER_HOLDERS
+  }
+}
 
 /** Remembers when keys were first seen. Keys that are not seen again are forgotten. */
 function createFirstSeen(): (keys: string[]) => (key: string) => number {
@@ -23,12 +35,14 @@ function createFirstSeen(): (keys: string[]) => (key: string) => number {
  */
 export function createDatabaseGauges(): (sql: Sql) => Promise<void> {
   const [seeWriting, seeSnapshots] = [createFirstSeen(), createFirstSeen()]
+  const labelOf = createHolderLabels()
   return async (sql) => {
     const holders = await findDatabaseHolders(sql)
     const writing = holders.filter(({ xid }) => xid !== null)
     const writingFor = seeWriting(writing.map(({ id, xid }) => `${id} ${xid}`))
     setOldest(
       metrics.oldestWriting,
+      labelOf,
       writing.map(({ id, name, xid, transaction_s }) => ({
         name,
         age_s: transaction_s ?? writingFor(`${id} ${xid}`),
@@ -38,6 +52,7 @@ export function createDatabaseGauges(): (sql: Sql) => Promise<void> {
     const snapshotFor = seeSnapshots(snapshots.map(({ id, xmin }) => `${id} ${xmin}`))
     setOldest(
       metrics.oldestSnapshot,
+      labelOf,
       snapshots.map(({ id, name, xmin, transaction_s, snapshot_s }) => ({
         name,
         // Two statements of one session can have equal snapshots: no snapshot is older than its transaction.
@@ -47,11 +62,18 @@ export function createDatabaseGauges(): (sql: Sql) => Promise<void> {
   }
 }
 
-function setOldest(gauge: typeof metrics.oldestSnapshot, found: { name: string; age_s: number }[]): void {
+function setOldest(
+  gauge: typeof metrics.oldestSnapshot,
+  labelOf: (name: string) => string,
+  found: { name: string; age_s: number }[],
+): void {
   const oldest = new Map<string, number>()
-  for (const { name, age_s } of found.toSorted((a, b) => b.age_s - a.age_s))
-    if (!oldest.has(name) && oldest.size < REPORTED) oldest.set(name, age_s)
+  for (const { name, age_s } of found.toSorted((a, b) => b.age_s - a.age_s)) {
+    if (oldest.size === REPORTED) break
+    const label = labelOf(name)
+    if (!oldest.has(label)) oldest.set(label, age_s)
+  }
   gauge.reset()
-  for (const [holder, age_s] of oldest.size === 0 ? [[NONE, 0] as const] : oldest)
+  for (const [holder, age_s] of oldest.size === 0 ? [[NO_HOLDER, 0] as const] : oldest)
     gauge.set({ holder }, age_s)
 }
