@@ -11,15 +11,16 @@ import { createServerFolder } from '#start/folders.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { certificate, certificateKey, loopbackCertificate } from '#test/certificate.ts'
 import { runCommand } from '#test/commands.ts'
+import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { until } from '#test/process.ts'
 
-const FORM = 'must be postgres://user:password@host:port/database'
+const FORM_PROBLEM = 'must be postgres://user:password@host:port/database'
 const HOSTS = 'must have hosts of the form host:port, separated by commas'
 
 test.each([
-  ['mysql://localhost/sluice', FORM],
-  ['postgres://user:pass/word@localhost/sluice', FORM],
+  ['mysql://localhost/sluice', FORM_PROBLEM],
+  ['postgres://user:pass/word@localhost/sluice', FORM_PROBLEM],
   ['postgres://user:100%@localhost/sluice', 'must be percent-encoded: % is written %25'],
   ['postgres://h1:0,h2/sluice', HOSTS],
   ['postgres://h1,,h2/sluice', HOSTS],
@@ -253,6 +254,41 @@ test('an address with two hosts follows the server that accepts writes', { timeo
     1,
     expect.stringMatching(/^DATABASE_URL: no PostgreSQL can be used: .+ECONNREFUSED.+ECONNREFUSED.+\n$/),
   ])
+})
+
+test('a connection that accepts no writes is replaced, also if the address has one host', async () => {
+  const database = await createDatabase()
+  onTestFinished(database.drop)
+  const admin = open(database.url)
+  const [{ name }] = (await admin`select current_database() as name`) as [{ name: string }]
+  await admin.unsafe(`create table writes (); alter database ${name} set default_transaction_read_only = on`)
+  const sql = open(database.url)
+  const write = async () => await sql`insert into writes default values`
+  await expect(write()).rejects.toThrow('read-only transaction')
+  // As if the name had moved to a new primary: sessions that are already open stay read-only.
+  await admin.unsafe(`alter database ${name} reset default_transaction_read_only`)
+  await until('a write succeeds', async () => await write().catch(() => undefined))
+})
+
+test("`migrate` names QUEUE_DATABASE_URL if the queue's database cannot be used", async () => {
+  const database = await createDatabase()
+  onTestFinished(database.drop)
+  const cases: [changes: Partial<URL>, refusal: string][] = [
+    [{ port: '1' }, 'no PostgreSQL answers at '],
+    [{ pathname: '/missing' }, 'there is no database "missing" at '],
+    [{ username: 'nobody' }, 'refuses the user "nobody" or the password'],
+  ]
+  for (const [changes, refusal] of cases) {
+    const { code, stderr } = await runCommand('src/commands/migrate.ts', [], {
+      DATABASE_URL: database.url,
+      QUEUE: 'postgres',
+      QUEUE_DATABASE_URL: Object.assign(new URL(database.url), changes).href,
+    })
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(`^QUEUE_DATABASE_URL: [^\n]*${refusal}[^\n]+\n$`),
+    ])
+  }
 })
 
 function open(url: string): Sql {

@@ -1,10 +1,11 @@
 // Sluice behind PgBouncer in transaction mode, where each transaction may use another session.
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
-import { databaseCode, databaseError } from '#core/db.ts'
+import { databaseCode, databaseError, type Sql, type Tx } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { freePort } from '#start/ports.ts'
 import { runCommand } from '#test/commands.ts'
+import { createDatabase } from '#test/databases.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { expectNothingLost, pay, type CapturedPayment } from '#test/load.ts'
 import { startPgBouncer, type PgBouncer } from '#test/pgbouncer.ts'
@@ -81,6 +82,36 @@ test(
     expect(direct!.count).toBeLessThanOrEqual(12)
   },
 )
+
+test('`migrate` refuses new migrations behind PgBouncer, and names the remedy', async () => {
+  const database = await createDatabase(deployment.env['DATABASE_URL'], { empty: true })
+  onTestFinished(database.drop)
+  const { code, stderr } = await runCommand('src/commands/migrate.ts', [], {
+    DATABASE_URL: pooler.through(database.url),
+  })
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^DATABASE_URL: PgBouncer shares sessions, and the new migrations \(0001_tenants\.sql and \d+ more\) need one of their own\. Name the address of PostgreSQL itself, without pgbouncer=true\.\n$/,
+    ),
+  ])
+})
+
+test('a reader behind PgBouncer sees the tenant of `set local`, and nothing after that transaction', async () => {
+  const url = urlAs('reader', pooled.DATABASE_URL)
+  const { tenant_id } = deployment
+  const [first, second] = [0, 1].map(() => {
+    const sql = connectDatabase(url, { max: 1, application_name: 'test' })
+    onTestFinished(() => sql.end({ timeout: 1 }))
+    return sql
+  }) as [Sql, Sql]
+  const count = async (sql: Sql | Tx) => (await sql`select from tenants`).length
+  const inTransaction = await first.begin(async (tx) => {
+    await tx.unsafe(`set local sluice.tenant_id = '${tenant_id}'`)
+    return await count(tx)
+  })
+  expect([inTransaction, await count(first), await count(second)]).toEqual([1, 0, 0])
+})
 
 test('a statement that is too slow for its pool is canceled behind PgBouncer', async () => {
   const sql = connectDatabase(urlAs('api', pooled.DATABASE_URL), {

@@ -1,6 +1,7 @@
 // `npm run migrate`: migrates the database and the tables of the queue in it.
 import { parseArgs } from 'node:util'
 import { loadConfig, queueConfig, usesRedis, type Config } from '#core/config.ts'
+import { databaseError } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
 import { planMigrations } from '#core/migrate/plan.ts'
 import { runUntilStopped } from '#core/run.ts'
@@ -35,6 +36,12 @@ async function run(config: Config, { plan }: { plan: boolean }): Promise<void> {
   if (plan) return (await planMigrations(DATABASE_URL).catch(explain)).forEach(print)
   const applied = await migrate(DATABASE_URL, print).catch(explain)
   // Redis needs no migration, and this command may not know its address.
-  if (!usesRedis(config)) await migrateQueue(queueConfig({ ...config, DATABASE_URL }), print)
+  if (!usesRedis(config)) {
+    const queue = queueConfig({ ...config, DATABASE_URL })
+    const variable = config.QUEUE_DATABASE_URL === undefined ? 'DATABASE_URL' : 'QUEUE_DATABASE_URL'
+    await migrateQueue(queue, print).catch((error: unknown) => {
+      throw databaseError(error, queue.database_url, variable)
+    })
+  }
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
 }

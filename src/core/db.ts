@@ -78,9 +78,11 @@ export function isConnectionError(error: unknown): boolean {
   return code !== undefined && isConnectionCode(code) && !STATEMENT_ERRORS.test(code)
 }
 
-/** Whether the database server reported the error. */
-export function isServerError(error: unknown): boolean {
-  return error instanceof postgres.PostgresError
+/** Whether the database server reported the error, to postgres.js or to node-postgres. */
+export function isServerError(error: unknown): error is Error & { code: string } {
+  if (error instanceof postgres.PostgresError) return true
+  // The class of node-postgres is not imported here: only the queue uses it.
+  return databaseCode(error) !== undefined && 'severity' in (error as Error)
 }
 
 /** Whether the database canceled the statement because of its timeout. */
@@ -88,23 +90,26 @@ export function isStatementTimeout(error: unknown): boolean {
   return databaseCode(error) === '57014'
 }
 
-/** Turns a connection error into a message for the operator. Other errors are returned unchanged. */
-export function databaseError(error: unknown, url: string): unknown {
+/**
+ * Turns a connection error into a message for the operator, which begins with the variable of the address. Other errors
+ * are returned unchanged.
+ */
+export function databaseError(error: unknown, url: string, variable = 'DATABASE_URL'): unknown {
   const code = databaseCode(error)
   const { servers, user = '', database = '' } = parseDatabaseUrl(url)
   const at = serverNames({ servers })
-  const refuse = (text: string) => new ConfigError(`DATABASE_URL: ${text}`)
+  const refuse = (text: string) => new ConfigError(`${variable}: ${text}`)
   if (code === '3D000') {
     const [hosts, ports] = [servers.map(({ host }) => host).join(), servers.map(({ port }) => port).join()]
     return refuse(
       `there is no database "${database}" at ${at}. Create it: createdb -h ${hosts} -p ${ports} -U ${user || 'postgres'} ${database}`,
     )
   }
-  if (error instanceof postgres.PostgresError && code?.startsWith('28') === true)
+  if (isServerError(error) && error.code.startsWith('28'))
     return refuse(
       `the PostgreSQL at ${at} refuses the user "${user}" or the password: ${error.message}.${remedyOf(error)}`,
     )
-  if (error instanceof postgres.PostgresError && isUnavailable(error))
+  if (isServerError(error) && isUnavailable(error))
     return refuse(`the PostgreSQL at ${at} refuses the connection: ${refusalText(error)}`)
   if (error instanceof UnusableServerError && servers.length > 1)
     return refuse(`no PostgreSQL can be used: ${error.message}.`)

@@ -40,8 +40,9 @@ const WITHOUT_TIMEOUTS = `
 /**
  * Applies all new migrations and returns their names. Several processes may call it at once: one of them applies
  * them. `report` is called for each try that a lock prevented, with the blocking session, and for optional parts that
- * could not be set up. Throws ConfigError if an applied file was changed, if the server is too old, and if a lock is
- * not free in about two and a half minutes; the steps before it stay applied.
+ * could not be set up. Throws ConfigError if an applied file was changed, if the server is too old, if the address is
+ * that of PgBouncer and a migration is new, and if a lock is not free in about two and a half minutes; the steps before
+ * it stay applied.
  */
 export async function migrate(
   database_url: string,
@@ -63,6 +64,7 @@ export async function migrate(
   const problem = problemOfServer(await versionOf(sql))
   if (problem !== undefined) throw new ConfigError(problem)
   await sql.unsafe(MIGRATIONS)
+  if (target.address.pgbouncer) await refusePending(sql)
   const [step_pid, guard_pid] = [await pidOf(sql), await pidOf(guard)]
   const guard_wait: LockWait = {
     report,
@@ -121,6 +123,16 @@ async function applyAll(
     throw new ConfigError(`Applied ${newly_applied.join(', ')}. ${error.message}`)
   }
   return newly_applied
+}
+
+/** Throws ConfigError if a migration is new: its locks and settings need a session, and PgBouncer shares sessions. */
+async function refusePending(sql: postgres.Sql): Promise<void> {
+  const [first, ...more] = await findPending(sql)
+  if (first === undefined) return
+  const pending = `${first.name}${more.length > 0 ? ` and ${more.length} more` : ''}`
+  throw new ConfigError(
+    `DATABASE_URL: PgBouncer shares sessions, and the new migrations (${pending}) need one of their own. Name the address of PostgreSQL itself, without pgbouncer=true.`,
+  )
 }
 
 /** The migrations that this database lacks. Errors: ConfigError if an applied file was changed. */

@@ -85,8 +85,9 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       },
       onError(error) {
         stopLimit()
-        // The server has become a standby, and its connections stay open: another host may be the primary.
-        if (isReadOnlyServer(error) && target.address.servers.length > 1 && !ended) closing.closed()
+        // The server has become a standby, and its connections stay open: another host, or another server of the same
+        // name, may be the primary.
+        if (isReadOnlyServer(error) && !ended) closing.closed()
       },
     })
   }
