@@ -7,7 +7,7 @@ export type RedisAddress = {
   tls: boolean
 } & ({ kind: 'single'; db: number } | { kind: 'sentinel'; primary: string } | { kind: 'cluster' })
 
-const FORM =
+const REDIS_URL_PATTERN =
   /^redis(?<tls>s)?(?:\+(?<kind>sentinel|cluster))?:\/\/(?:(?<username>[^:@/]*)(?::(?<password>[^@/]*))?@)?(?<nodes>[^/?#]+)(?:\/(?<path>[^/?#]*))?$/
 const NODE = /^(?<host>\[[0-9a-fA-F:.]+\]|[^:[\]]+)(?::(?<port>\d{1,5}))?$/
 const PORTS = { single: 6379, cluster: 6379, sentinel: 26379 }
@@ -18,7 +18,7 @@ const PORTS = { single: 6379, cluster: 6379, sentinel: 26379 }
  * `rediss` for TLS. Undefined if the text has none of these forms.
  */
 export function parseRedisUrl(text: string): RedisAddress | undefined {
-  const groups = FORM.exec(text)?.groups
+  const groups = REDIS_URL_PATTERN.exec(text)?.groups
   if (groups === undefined) return undefined
   const kind = (groups['kind'] ?? 'single') as RedisAddress['kind']
   const path = groups['path'] ?? ''

@@ -5,8 +5,8 @@ import { withFileLock } from './file-lock.ts'
 import { installPackage } from './packages.ts'
 
 /** The headless shell comes first: it needs half the processor time. */
-const NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome']
-const NONE = `None of ${NAMES.join(', ')} is on the PATH, and CHROMIUM_PATH is not set`
+const BROWSER_NAMES = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome']
+const NO_BROWSER = `None of ${BROWSER_NAMES.join(', ')} is on the PATH, and CHROMIUM_PATH is not set`
 
 /**
  * Launches Chromium, and installs it if it is missing and installation is allowed. Throws if it cannot be installed.
@@ -20,13 +20,15 @@ export async function launchChromium(): Promise<Chromium> {
 }
 
 async function chromiumPath(): Promise<string> {
-  const configured = process.env['CHROMIUM_PATH'] ?? findProgram(NAMES)
+  const configured = process.env['CHROMIUM_PATH'] ?? findProgram(BROWSER_NAMES)
   if (configured !== null) return configured
   return await withFileLock('chromium', async () => {
     const found =
-      findProgram(NAMES) ??
-      (NAMES.slice(0, 2).some((name) => installPackage(name, NONE)) ? findProgram(NAMES) : null)
-    if (found === null) throw new Error(`${NONE}. The tests in browsers need one.`)
+      findProgram(BROWSER_NAMES) ??
+      (BROWSER_NAMES.slice(0, 2).some((name) => installPackage(name, NO_BROWSER))
+        ? findProgram(BROWSER_NAMES)
+        : null)
+    if (found === null) throw new Error(`${NO_BROWSER}. The tests in browsers need one.`)
     return found
   })
 }

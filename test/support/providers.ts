@@ -105,7 +105,7 @@ const PROVIDERS: { [Name in ProviderName]: Row<Changes[Name]> } = {
       await (await import('#emulators/twilio/main.ts')).startTwilioEmulator({ ...usual, ...own }),
   },
 }
-const NAMES = Object.keys(PROVIDERS) as ProviderName[]
+const PROVIDER_NAMES = Object.keys(PROVIDERS) as ProviderName[]
 
 /** A scripted fault. */
 export type Fault = {
@@ -170,7 +170,7 @@ export async function startProviders(
   options: ProviderOptions,
 ): Promise<Providers> {
   const providers: Providers = new Map()
-  for (const name of NAMES) {
+  for (const name of PROVIDER_NAMES) {
     const addresses = await startEmulator(cleanup, name, options, options.changes?.[name])
     providers.set(name, handleOf(name, addresses))
   }
@@ -182,7 +182,7 @@ export function providerVariables(
   addressesOf: (name: ProviderName) => ProviderAddresses,
 ): Record<string, string> {
   const all: Record<string, string> = {}
-  for (const name of NAMES) {
+  for (const name of PROVIDER_NAMES) {
     const { variables, webhooks, addressVariables } = PROVIDERS[name]
     Object.assign(all, variables, addressVariables(addressesOf(name)))
     if (webhooks !== null && webhooks.variable !== null) all[webhooks.variable] = webhooks.secret

@@ -32,7 +32,7 @@ export type DatabaseAddress = {
 
 /** Parameters of libpq that concern the connection, however they are spelt: none is a setting of a session. */
 const NO_SETTING = /^(?:ssl|gss|require_?auth|user$|password$|passfile$|dbname$|service|krb)/i
-const FORM =
+const ADDRESS_PATTERN =
   /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^/?#]*))?@)?(?<hosts>[^@/?#]*)(?:\/(?<database>[^/@?#]*))?(?:\?(?<query>[^#]*))?$/
 const HOST = /^(?<host>\[[0-9a-fA-F:.]+\]|[^:[\]]*)(?::(?<port>\d{0,5}))?$/
 const DEFAULT_PORT = 5432
@@ -70,7 +70,7 @@ export function serverName({ host, port }: DatabaseServer): string {
 }
 
 function parse(url: string): DatabaseAddress | string {
-  const groups = FORM.exec(url)?.groups
+  const groups = ADDRESS_PATTERN.exec(url)?.groups
   if (groups === undefined) return 'must be postgres://user:password@host:port/database'
   let parts: Record<string, string | undefined>
   try {

@@ -17,7 +17,7 @@ export const SESSION_SETTINGS = {
   jit: 'off',
 } as const
 
-const NAMES = Object.keys(SESSION_SETTINGS) as (keyof typeof SESSION_SETTINGS)[]
+const SETTING_NAMES = Object.keys(SESSION_SETTINGS) as (keyof typeof SESSION_SETTINGS)[]
 /** Their members are the users of processes. People and reports, who use `sluice_reader`, keep their own settings. */
 const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard']
 
@@ -36,7 +36,9 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<vo
       and exists (select from pg_roles r where r.rolname in ${tx(PROCESS_ROLES)} and pg_has_role(u.oid, r.oid, 'usage'))
     order by u.rolname`
   for (const { name, database, settings } of users) {
-    const missing = NAMES.filter((setting) => !settings.includes(`${setting}=${SESSION_SETTINGS[setting]}`))
+    const missing = SETTING_NAMES.filter(
+      (setting) => !settings.includes(`${setting}=${SESSION_SETTINGS[setting]}`),
+    )
     if (missing.length === 0) continue
     const of = `role ${quoted(name)} in database ${quoted(database)}`
     const statements = missing.map((setting) => `alter ${of} set ${setting} = '${SESSION_SETTINGS[setting]}'`)
@@ -52,9 +54,9 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<vo
 export async function problemOfSettings(sql: Sql): Promise<string | undefined> {
   const found = await sql<{ name: string; setting: string; of_user: string; of_database: string }[]>`
     select name, setting, current_user as of_user, current_database() as of_database
-    from pg_settings where name in ${sql(NAMES)}`
+    from pg_settings where name in ${sql(SETTING_NAMES)}`
   const wrong = found.filter(
-    ({ name, setting }) => SESSION_SETTINGS[name as (typeof NAMES)[number]] !== setting,
+    ({ name, setting }) => SESSION_SETTINGS[name as (typeof SETTING_NAMES)[number]] !== setting,
   )
   const [first] = wrong
   if (first === undefined) return undefined

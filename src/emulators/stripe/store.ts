@@ -90,7 +90,7 @@ const PREFIXES: Record<string, Version['object']> = {
   vs: 'identity.verification_session',
 }
 
-const NAMES = {
+const COLLECTION_NAMES = {
   payment_intent: 'intents',
   charge: 'charges',
   refund: 'refunds',
@@ -103,7 +103,7 @@ const NAMES = {
 } as const satisfies Record<Version['object'], keyof Store>
 
 function collectionOf(store: Store, object: Version['object']): Collection<Version> {
-  return store[NAMES[object]]
+  return store[COLLECTION_NAMES[object]]
 }
 
 /** The id of the parent object; null if it has none. */

@@ -5,12 +5,12 @@ import { useServerEvents, type ConnectionState } from '../kit/live.ts'
 import { answerKey, queryClient } from '../queries.ts'
 import type { JobActRow } from './shapes.ts'
 
-const NAMES = ['pauses', 'acts', 'queues']
+const EVENT_NAMES = ['pauses', 'acts', 'queues']
 
 /** Subscribes on operators' pages. The shell calls it once. */
 export function useOperationsStream(): void {
   const at_operations = useLocation({ select: ({ pathname }) => pathname.startsWith('/ops/') })
-  const state = useServerEvents('/api/ops/stream', cacheEvent, { names: NAMES, enabled: at_operations })
+  const state = useServerEvents('/api/ops/stream', cacheEvent, { names: EVENT_NAMES, enabled: at_operations })
   useEffect(() => setConnection(state), [state])
 }
 
@@ -20,7 +20,7 @@ export function useStreamState(): ConnectionState {
 }
 
 function cacheEvent(name: string, data: unknown): void {
-  if (!NAMES.includes(name)) return
+  if (!EVENT_NAMES.includes(name)) return
   queryClient.setQueryData(answerKey(`/ops/${name}`), data)
   if (name === 'acts')
     for (const act of data as JobActRow[]) queryClient.setQueryData(answerKey(`/ops/acts/${act.id}`), act)
