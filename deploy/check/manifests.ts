@@ -16,7 +16,12 @@ import { Service } from 'kubernetes-models/v1/Service'
 import { text } from 'node:stream/consumers'
 import { parseAllDocuments } from 'yaml'
 
-export type Manifest = { apiVersion: string; kind: string; metadata: { name: string }; [field: string]: any }
+export type Manifest = {
+  apiVersion: string
+  kind: string
+  metadata: { name: string }
+  [field: string]: unknown
+}
 
 const MODELS = [
   ConfigMap,

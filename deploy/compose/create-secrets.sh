@@ -5,6 +5,9 @@
 #   deploy/compose/create-secrets.sh                                    the product with emulators
 #   STRIPE_SECRET_KEY=sk_test_... STRIPE_WEBHOOK_SECRET=whsec_... \
 #     deploy/compose/create-secrets.sh                                  the product with Stripe's test mode
+#
+# TWILIO_AUTH_TOKEN, SMTP_URL and AI_API_KEY are read in the same way. By default, all credentials are those of the
+# emulators.
 set -euo pipefail
 
 case ${1-} in
@@ -49,3 +52,7 @@ openssl rand -base64 32 | keep encryption_key
 openssl rand -base64 32 | keep address_key
 echo "${STRIPE_SECRET_KEY:-sk_test_emulator}" | keep stripe_secret_key
 echo "${STRIPE_WEBHOOK_SECRET:-whsec_$(random)}" | keep stripe_webhook_secret
+echo "${TWILIO_AUTH_TOKEN:-$(random)}" | keep twilio_auth_token
+echo "${SMTP_URL:-smtp://emulator:emulator@inbox:3012}" | keep smtp_url
+echo "${EMAIL_WEBHOOK_SECRET:-whsec_$(openssl rand -base64 32)}" | keep email_webhook_secret
+echo "${AI_API_KEY:-emulator}" | keep ai_api_key

@@ -1,7 +1,23 @@
 -- The users of an installation: an owner of the tables for migrations and commands, a login for each process, one for
--- reports. Run it once as a superuser, in the database of Sluice, before the first migration:
---   psql -d sluice -v owner_password=... -v api_password=... -v webhooks_password=... -v worker_password=... \
---     -v dashboard_password=... -v reports_password=... -f deploy/postgres/users.sql
+-- reports. deploy/postgres/create-users.sh runs it, with the passwords in variables of the environment.
+\set ON_ERROR_STOP on
+\getenv owner_password OWNER_PASSWORD
+\getenv api_password API_PASSWORD
+\getenv webhooks_password WEBHOOKS_PASSWORD
+\getenv worker_password WORKER_PASSWORD
+\getenv dashboard_password DASHBOARD_PASSWORD
+\getenv reports_password REPORTS_PASSWORD
+
+-- The statements contain the passwords: the server must not log or record them.
+set log_statement = 'none';
+set log_min_error_statement = 'panic';
+set log_min_duration_statement = -1;
+set log_min_duration_sample = -1;
+set log_transaction_sample_rate = 0;
+set pg_stat_statements.track = 'none';
+set pgaudit.log = 'none';
+
+begin;
 create role acme_owner login password :'owner_password';
 -- The owner of a database owns its schema `public` too.
 select format('alter database %I owner to acme_owner', current_database()) \gexec
@@ -29,3 +45,4 @@ revoke execute on function
   lo_open(oid, integer), lo_put(oid, bigint, bytea), lowrite(integer, bytea), lo_truncate(integer, integer),
   lo_truncate64(integer, bigint), pg_logical_emit_message(boolean, text, text, boolean),
   pg_logical_emit_message(boolean, text, bytea, boolean) from public;
+commit;

@@ -1,0 +1,65 @@
+// Checks deploy/postgres: creates the users of an installation in an embedded PostgreSQL that logs every statement.
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { connectDatabase } from '#core/pool.ts'
+import { migrate } from '#core/migrate.ts'
+import { startPostgres } from '#start/postgres.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
+
+const CREATE_USERS = fileURLToPath(new URL('../postgres/create-users.sh', import.meta.url))
+const LOGINS = ['owner', 'api', 'webhooks', 'worker', 'dashboard', 'reports']
+const run = promisify(execFile)
+
+await using cleanup = new AsyncDisposableStack()
+const { path, remove } = await createTemporaryFolder('users')
+cleanup.defer(remove)
+const server = await startPostgres({
+  data_dir: join(path, 'postgres'),
+  settings: { log_statement: 'all', log_min_duration_statement: '0', log_min_error_statement: 'error' },
+})
+cleanup.defer(() => server.stop())
+
+const urls = new Map<string, string>()
+const passwords: string[] = []
+for (const login of LOGINS) {
+  const password = `${randomBytes(12).toString('hex')}'@ %$`
+  passwords.push(password.slice(0, 24))
+  const url = Object.assign(new URL(server.url), { username: `acme_${login}`, password: '' })
+  url.password = encodeURIComponent(password)
+  urls.set(login, url.href)
+  await writeFile(join(path, `database_url_${login}`), `${url.href}\n`)
+}
+const createUsers = async () => await run(CREATE_USERS, [path, server.url])
+
+await createUsers()
+await assert.rejects(createUsers, /role "acme_owner" already exists/)
+const log = await readFile(join(server.folder, 'server.log'), 'utf8')
+assert.match(log, /statement: .*log_statement/)
+assert.deepEqual(
+  passwords.filter((password) => log.includes(password)),
+  [],
+  'the log of the server contains passwords',
+)
+console.log('the users were created once; their passwords are not in the log of the server')
+
+assert((await migrate(urls.get('owner')!)).length > 0)
+for (const [login, url] of urls) {
+  const sql = connectDatabase(url, { max: 1, application_name: 'check' })
+  cleanup.defer(() => sql.end())
+  const [row] = await sql<{ owns: boolean }[]>`
+    select pg_has_role(relowner, 'member') as owns from pg_class where oid = 'jobs'::regclass`
+  assert.equal(
+    row!.owns,
+    login === 'owner',
+    `acme_${login} must ${login === 'owner' ? '' : 'not '}own the tables`,
+  )
+}
+console.log('the owner migrated, and each login works')
+
+await writeFile(join(path, 'database_url_api'), 'postgres://acme_api@127.0.0.1/sluice\n')
+await assert.rejects(createUsers, /database_url_api: must be postgres:\/\/acme_api:<password>@/)

@@ -1,0 +1,31 @@
+#!/bin/bash
+# Creates the database users of an installation, with the passwords in the secrets of its processes: the files
+# database_url_owner, _api, _webhooks, _worker, _dashboard and _reports of FOLDER, each with the URL of its user, such as
+# postgres://acme_owner:<password>@<host>/sluice. Run it once, as a superuser, in the database of Sluice, before the first
+# migration.
+#
+#   deploy/postgres/create-users.sh FOLDER [OPTION OF PSQL...]
+#   deploy/postgres/create-users.sh deploy/kubernetes/overlays/minimal/secrets -h db.example.com -U postgres -d sluice
+set -euo pipefail
+
+case ${1-} in
+  '' | -*)
+    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
+    [[ ${1-} == -h || ${1-} == --help ]]
+    exit
+    ;;
+esac
+folder=$1
+shift
+
+for user in owner api webhooks worker dashboard reports; do
+  url=$(< "$folder/database_url_$user")
+  if [[ ! $url =~ ^postgres(ql)?://acme_$user:([^:@/]+)@ ]]; then
+    echo "$folder/database_url_$user: must be postgres://acme_$user:<password>@host:port/database" >&2
+    exit 1
+  fi
+  # Programs of other users can read the arguments of psql, but not its environment. %40 and the like are decoded.
+  printf -v "${user^^}_PASSWORD" '%b' "${BASH_REMATCH[2]//%/\\x}"
+  export "${user^^}_PASSWORD"
+done
+psql -qX "$@" -f "$(dirname "${BASH_SOURCE[0]}")/users.sql"
