@@ -1,74 +1,186 @@
 // An error of the connection is no error of the statement: it uses up no attempt, and callers get 503.
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
+import { databaseCode, isDatabaseFailure, isUnavailable, type Sql } from '#core/db.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { findRetrying } from '#domain/jobs/retrying.ts'
 import { BY_CARD, freshKey } from '#test/client.ts'
-import { authorizedPayment } from '#test/payments.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
+import { ASYNC, authorizedPayment, capturedPayment, eventually, paymentIn, refund } from '#test/payments.ts'
 import { until } from '#test/process.ts'
-import { testIn } from '#test/world.ts'
+import { postgresUrl } from '#test/suite.ts'
+import { describeIn, type World } from '#test/world.ts'
 
-const test = testIn({})
+const CODES = [
+  ...['26000', '42P05', '08P01', '57P01', '57P02', '57P03', '25006', '08006', '53300'],
+  ...['25P03', '25P04', '28P01', '3D000'],
+]
+const STATEMENT_CODES = ['57014', '53100']
+/** The attempts that remain while the first one is under way: 25 in all. */
+const ALL_LEFT = 24
 
-const CODES = ['26000', '42P05', '08P01', '57P01', '57P02', '57P03', '25006', '08006', '53300']
+describeIn('an error of the connection', {}, (test) => {
+  test.beforeAll(async ({ world }) => await refusePayments(world.sql))
 
-test('an error of the connection uses up no attempt of a job, and an error of the statement does', async ({
-  world,
-}) => {
-  const { client, sql } = world
+  test('uses up no attempt of a job, and an error of the statement does', async ({ world }) => {
+    const { client, sql } = world
+    const payments = new Map<string, string>()
+    for (const code of [...CODES, ...STATEMENT_CODES]) {
+      const { id } = await authorizedPayment(client)
+      await sql`insert into refusals values (${id}, ${code})`
+      expect((await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)).status).toBe(202)
+      payments.set(code, id)
+    }
+    for (const code of CODES) {
+      await sql`update refusals set code = ${code} where payment_id is null`
+      const body = { ...BY_CARD, idempotency_key: freshKey(), amount_minor: 1000 }
+      const created = await client.post('/v1/payments', body)
+      expect([code, created.status, created.body]).toMatchObject([
+        code,
+        503,
+        { error: { code: 'database_unavailable' } },
+      ])
+    }
+    for (const code of CODES) {
+      const job = await until(`two attempts have ended with ${code}`, async () => {
+        const found = await captureOf(world, payments.get(code)!)
+        return found.given_back >= 2 && found
+      })
+      expect([code, job.left, job.failing]).toEqual([code, ALL_LEFT, true])
+    }
+    expect((await findRetrying(sql)).get('payment.capture')?.retrying).toBeGreaterThanOrEqual(CODES.length)
+    // A statement that always takes too long, or finds the disk full, must end some day.
+    for (const code of STATEMENT_CODES)
+      await until(
+        `attempts that end with ${code} are counted`,
+        async () => (await captureOf(world, payments.get(code)!)).left < ALL_LEFT - 1,
+      )
+    await sql`delete from refusals`
+    await sql`update jobs set run_at = now() where finished_at is null and state = 'ready'`
+    for (const id of payments.values()) await paymentIn(client, id, 'captured', 60_000)
+  })
+
+  test('delays the next attempt for longer and longer', async ({ world }) => {
+    const { client, sql } = world
+    const { id } = await authorizedPayment(client)
+    await sql`insert into refusals values (${id}, '57P01')`
+    await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+    await until('an attempt is given back', async () => (await captureOf(world, id)).given_back > 0)
+    await pauseJobs(sql, { queue: 'payments' })
+    await until('no attempt is under way', async () => (await captureOf(world, id)).state === 'ready')
+    await sql`
+      update jobs set last_error = jsonb_set(last_error, '{context,database_failures}', '20'), run_at = now()
+      where resource_id = ${id} and name = 'payment.capture'`
+    await resumeJobs(sql, { queue: 'payments' })
+    const job = await until('another attempt is given back', async () => {
+      const found = await captureOf(world, id)
+      return found.given_back > 20 && found
+    })
+    // At least a tenth of ten minutes.
+    expect(job.due_s).toBeGreaterThan(30)
+    await sql`delete from refusals where payment_id = ${id}`
+    await sql`update jobs set run_at = now() where resource_id = ${id} and finished_at is null`
+    await paymentIn(client, id, 'captured')
+    expect(await captureOf(world, id)).toMatchObject({ given_back: 0, failing: false })
+  })
+})
+
+/** Makes PostgreSQL refuse to create payments, and to capture a payment, with the codes in `refusals`. */
+async function refusePayments(sql: Sql): Promise<void> {
   await sql.unsafe(`
-    create table refusals (code text);
+    create table refusals (payment_id uuid, code text);
     create function refuse() returns trigger language plpgsql security definer as $$
-    declare refusal text := (select code from refusals);
+    declare refusal text := (
+      select code from refusals where payment_id is not distinct from case when tg_op = 'UPDATE' then new.id end);
     begin
       if refusal is not null then raise exception 'refused' using errcode = refusal; end if;
       return new;
     end $$;
     grant execute on function refuse() to public;
     create trigger refuse before update on payments for each row when (new.status = 'captured') execute function refuse();
-    create trigger refuse_new before insert on payments for each row execute function refuse()`)
-  const payment = await authorizedPayment(client, { idempotency_key: freshKey(), amount_minor: 1200 })
-  const attempts = async () => {
-    const [job] = await sql<{ attempt: number; max_attempts: number }[]>`
-      select attempt, max_attempts from jobs where resource_id = ${payment.id} and name = 'payment.capture'`
-    return job
-  }
-  await sql`insert into refusals values (${CODES[0]!})`
-  const accepted = await client.post(
-    `/v1/payments/${payment.id}/capture`,
-    { idempotency_key: freshKey() },
-    { prefer: 'respond-async' },
-  )
-  expect(accepted.status).toBe(202)
-  const before = await until('the first attempt has ended', async () => {
-    const job = await attempts()
-    return job !== undefined && job.attempt >= 2 && job
+    create trigger refuse_new before insert on payments for each row execute function refuse();`)
+}
+
+/** `due_s`: the time until the next attempt. */
+async function captureOf({ sql }: World, payment_id: string) {
+  const [job] = await sql<
+    { state: string; left: number; given_back: number; failing: boolean; due_s: number }[]
+  >`
+    select state, max_attempts - attempt as left, failing_since is not null as failing,
+      coalesce((last_error #>> '{context,database_failures}')::integer, 0) as given_back,
+      extract(epoch from run_at - now())::float8 as due_s
+    from jobs where resource_id = ${payment_id} and name = 'payment.capture'`
+  return job!
+}
+
+describeIn('a statement that waits too long in its process', { notifications: false }, (test) => {
+  test('uses up no attempt, because it is not sent', { timeout: 120_000 }, async ({ world }) => {
+    const { client, sql } = world
+    const { id } = await capturedPayment(client)
+    await world.drain()
+    // Refunds of one payment are settled one after another, and each waits for the lock for 10 s.
+    await pauseJobs(sql, { queue: 'payments' })
+    for (const amount_minor of [1, 2, 3, 4]) await refund(client, id, { amount_minor }, ASYNC)
+    const released = Promise.withResolvers<void>()
+    onTestFinished(() => released.resolve())
+    const locked = sql.begin(async (tx) => {
+      await tx`select from payments where id = ${id} for update`
+      await resumeJobs(sql, { queue: 'payments' })
+      await released.promise
+    })
+    const jobs = () => sql<{ left: number; code: string | null }[]>`
+      select max_attempts - attempt as left, a.error ->> 'code' as code
+      from jobs j join job_attempts a on a.job_id = j.id where j.resource_id = ${id} and j.name = 'refund.create'`
+    const given_back = await eventually(async () => {
+      const found = (await jobs()).filter(({ code }) => code === 'database_unavailable')
+      expect(found.length).toBeGreaterThan(0)
+      return found
+    }, 90_000)
+    expect(given_back.map(({ left }) => left)).toEqual(given_back.map(() => ALL_LEFT))
+    released.resolve()
+    await locked
+    await world.drain()
+    const { body } = await client.get(`/v1/payments/${id}`)
+    expect(body).toMatchObject({ amount_refunded_minor: 10 })
   })
-  const left = before.max_attempts - before.attempt
-  for (const code of CODES) {
-    await sql`update refusals set code = ${code}`
-    const { attempt: first } = (await attempts())!
-    const body = { ...BY_CARD, idempotency_key: freshKey(), amount_minor: 1000 }
-    const created = await client.post('/v1/payments', body)
-    expect([code, created.status, created.body]).toMatchObject([
-      code,
-      503,
-      { error: { code: 'database_unavailable' } },
+})
+
+describeIn('an error that ends a connection', { parts: [] }, (test) => {
+  const open = (url: URL | string, settings: Record<string, string> = {}) => {
+    const address = new URL(url)
+    for (const [name, value] of Object.entries(settings)) address.searchParams.set(name, value)
+    const sql = connectDatabase(address.href, { max: 1, application_name: 'test' })
+    onTestFinished(() => sql.end({ timeout: 1 }))
+    return sql
+  }
+  const changed = async (part: 'username' | 'pathname', value: string) =>
+    Object.assign(new URL(await postgresUrl()), { [part]: value })
+
+  test.for<[code: string, fail: () => Promise<unknown>]>([
+    ['57P01', async () => await open(await postgresUrl())`select pg_terminate_backend(pg_backend_pid())`],
+    [
+      '25P04',
+      async () => await open(await postgresUrl(), { transaction_timeout: '50' })`select pg_sleep(60)`,
+    ],
+    ['28000', async () => await open(await changed('username', 'nobody'))`select`],
+    ['3D000', async () => await open(await changed('pathname', '/nothing'))`select`],
+    // No code of a connection: the setting does not exist.
+    ['42704', async () => await open(await postgresUrl(), { no_setting: '1' })`select`],
+  ])('is one of the connection: %s', async ([code, fail]) => {
+    const error: unknown = await fail().then(
+      () => undefined,
+      (refused: unknown) => refused,
+    )
+    expect([databaseCode(error), isDatabaseFailure(error), isUnavailable(error)]).toEqual([code, true, true])
+  })
+
+  test('and another error of the same code is not', async () => {
+    const error: unknown = await open(await postgresUrl())`set no_setting = 1`.catch(
+      (refused: unknown) => refused,
+    )
+    expect([databaseCode(error), isDatabaseFailure(error), isUnavailable(error)]).toEqual([
+      '42704',
+      false,
+      false,
     ])
-    const job = await until(`three attempts have ended with ${code}`, async () => {
-      const found = (await attempts())!
-      return found.attempt >= first + 3 && found
-    })
-    // The attempt that is under way is not settled yet.
-    expect(job.max_attempts - job.attempt).toBeGreaterThanOrEqual(left - 1)
-  }
-  // The attempts at a statement that always takes too long, or finds the disk full, must end.
-  for (const code of ['57014', '53100']) {
-    const { attempt, max_attempts } = (await attempts())!
-    await sql`update refusals set code = ${code}`
-    await until(`attempts that end with ${code} are counted`, async () => {
-      const found = (await attempts())!
-      return found.max_attempts - found.attempt < max_attempts - attempt - 1
-    })
-  }
-  await sql`delete from refusals`
-  await world.drain()
-  expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({ status: 'captured' })
+  })
 })

@@ -2,6 +2,7 @@
 import { createHash, createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { connectDatabase } from '#core/pool.ts'
 import { startSmtpEmulator } from '#emulators/smtp/main.ts'
 import type { EmailProvider, OutgoingEmail } from '#providers/email.ts'
 import type { FinishedCall } from '#providers/http.ts'
@@ -10,6 +11,7 @@ import { openSmtp } from '#providers/smtp/client.ts'
 import { until } from './support/process.ts'
 import { handleOf, type Provider } from './support/providers.ts'
 import { sendBytes } from './support/raw.ts'
+import { postgresUrl } from './support/suite.ts'
 
 const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const PEM = privateKey.export({ type: 'pkcs8', format: 'pem' })
@@ -441,6 +443,36 @@ describe('permits and aborts', () => {
     await permits.run(allowed, () => email.sendEmail(emailTo(['allowed@example.com']), NEVER_ABORTED))
     expect(used).toBe(1)
     expect(await messagesTo('paused@example.com')).toEqual([])
+  })
+
+  test('a permit whose renewal loses the connection to the database sends nothing, and releases the connection to the server', async () => {
+    const sql = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
+    onTestFinished(() => sql.end({ timeout: 1 }))
+    const calls: FinishedCall[] = []
+    const observed = openProvider({ onCall: (call) => calls.push(call) })
+    const lost = permit({
+      valid: () => false,
+      renew: async () => (await sql`select pg_terminate_backend(pg_backend_pid())`).count > 0,
+      used: () => expect.fail('nothing may be sent'),
+    })
+    const countGreetings = async () => (await server.requests({ method: 'EHLO' })).length
+    const before = await countGreetings()
+    for (let times = 1; times <= 3; times++) {
+      const sending = permits.run(lost, () =>
+        observed.sendEmail(emailTo(['lost@example.com']), NEVER_ABORTED),
+      )
+      const error: unknown = await sending.catch((refused: unknown) => refused)
+      expect(error).toBeInstanceOf(NotStarted)
+      expect((error as NotStarted).cause).toMatchObject({ code: '57P01' })
+    }
+    expect(calls).toEqual([])
+    expect(await observed.sendEmail(emailTo(['found@example.com']), NEVER_ABORTED)).toMatchObject({
+      kind: 'done',
+    })
+    // All four used one connection.
+    expect(await countGreetings()).toBe(before + 1)
+    expect(await messagesTo('lost@example.com')).toEqual([])
+    await observed.close()
   })
 
   test.each([

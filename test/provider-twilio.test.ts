@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import twilio from 'twilio/lib/webhooks/webhooks.js'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { connectDatabase } from '#core/pool.ts'
 import { startTwilioEmulator, type TwilioEmulatorOptions } from '#emulators/twilio/main.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import { NotStarted, permits } from '#providers/permit.ts'
@@ -17,6 +18,7 @@ import { twilioFailure } from '#providers/twilio/failures.ts'
 import { smsStatusOf } from '#providers/twilio/statuses.ts'
 import { until } from '#test/process.ts'
 import { handleOf, type Provider } from '#test/providers.ts'
+import { postgresUrl } from '#test/suite.ts'
 
 const ACCOUNT = `AC${'0'.repeat(32)}`
 const TOKEN = 'twilio-emulator'
@@ -214,6 +216,31 @@ test('a wrong token is reported as misconfigured, and a job without a permit sen
   expect(await messages()).toEqual([])
   expect(calls).toEqual([])
 })
+
+test.each([
+  ['sent', async () => await provider.sendSms(SMS)],
+  ['found', async () => await provider.findSms(`SM${'a'.repeat(32)}`)],
+  ['searched', async () => await provider.searchSms({ from: FROM, to: TO, body: SMS.body, since_s: 0 })],
+])(
+  'an SMS is not %s if the connection to the database is lost while the permit is renewed',
+  async (_name, call) => {
+    const sql = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
+    closing.push(() => sql.end({ timeout: 1 }))
+    const permit = {
+      signal: new AbortController().signal,
+      lane: '',
+      deadline_ms: null,
+      valid: () => false,
+      renew: async () => (await sql`select pg_terminate_backend(pg_backend_pid())`).count > 0,
+      used: () => expect.fail('nothing may be sent'),
+    }
+    const error: unknown = await permits.run(permit, call).catch((refused: unknown) => refused)
+    expect(error).toBeInstanceOf(NotStarted)
+    expect((error as NotStarted).cause).toMatchObject({ code: '57P01' })
+    expect(await messages()).toEqual([])
+    expect(calls).toEqual([])
+  },
+)
 
 test.each([
   ['refuses connections', 'http://127.0.0.1:9'],

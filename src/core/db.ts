@@ -3,7 +3,7 @@ import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
 import { parseDatabaseUrl, serverNames } from './postgres/address.ts'
-import { isConnectionCode, refusalText, remedyOf } from './postgres/connection-errors.ts'
+import { endsConnection, isConnectionCode, refusalText, remedyOf } from './postgres/connection-errors.ts'
 import { UnusableServerError } from './postgres/socket.ts'
 
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
@@ -62,18 +62,32 @@ export function isRolledBack(error: unknown): boolean {
 
 /** Whether the database could not be reached or the connection was lost, so that the statement may be retried. */
 export function isUnavailable(error: unknown): boolean {
+  return isTemporary(error) || isRefusedLogin(error) || endsConnection(error)
+}
+
+/** Whether the database may soon be available again without an act of an operator. */
+export function isTemporary(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'timeout'
   const code = databaseCode(error)
-  if (code === undefined) return false
+  if (code === undefined || code === 'CONNECT_CERTIFICATE') return false
   return isConnectionCode(code) || isStatementTimeout(error)
+}
+
+/** Whether the server refused the user, the password or the name of the database, which may change while we run. */
+function isRefusedLogin(error: unknown): boolean {
+  return /^(28|3D000$|CONNECT_CERTIFICATE$)/.test(databaseCode(error) ?? '')
 }
 
 /** Errors of a server without the resources for the statement: another connection does not help. */
 const STATEMENT_ERRORS = /^(53[124]00|58)/
 
-/** Whether the connection failed and not the statement, which may succeed on another connection. */
-export function isConnectionError(error: unknown): boolean {
-  if (error instanceof AppError) return error.code === 'database_unavailable'
+/**
+ * Whether the database failed and not the statement, which may succeed later: its connection was lost, or it was not sent
+ * because too many statements wait.
+ */
+export function isDatabaseFailure(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'overloaded'
+  if (endsConnection(error) || isRefusedLogin(error)) return true
   const code = databaseCode(error)
   return code !== undefined && isConnectionCode(code) && !STATEMENT_ERRORS.test(code)
 }

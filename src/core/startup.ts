@@ -5,7 +5,7 @@ import postgres from 'postgres'
 import { ConfigError, requireVariable, type Config } from './config.ts'
 import { METRICS_PORTS } from './config/variables.ts'
 import { connectDatabase } from './pool.ts'
-import { databaseCode, databaseError, isUnavailable } from './db.ts'
+import { databaseCode, databaseError, isTemporary } from './db.ts'
 import { problemOfDatabase } from './migrate.ts'
 import { parseDatabaseUrl } from './postgres/address.ts'
 import { problemOfSettings } from './postgres/settings.ts'
@@ -127,8 +127,7 @@ export async function checkDatabase(config: Config, log: { warn: (message: strin
     if (settings_problem !== undefined) throw new ConfigError(settings_problem)
   } catch (error) {
     const explained = databaseError(error, url)
-    const is_final = !isUnavailable(error) || databaseCode(error) === 'CONNECT_CERTIFICATE'
-    if (is_final || !(explained instanceof ConfigError)) throw explained
+    if (!isTemporary(error) || !(explained instanceof ConfigError)) throw explained
     log.warn(`${explained.message} The connection is retried until PostgreSQL answers.`)
   } finally {
     await sql.end({ timeout: 1 })

@@ -5,7 +5,7 @@ import type { ProviderOperation } from '#core/config/providers.ts'
 import { createGate, type Gate } from '#core/gate.ts'
 import { toStorableJson } from '#core/json.ts'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
-import { currentPermit, NotStarted, type Permit } from './permit.ts'
+import { awaitPermit, currentPermit, NotStarted, type Permit } from './permit.ts'
 
 // Most answers have a few kB; a page of 100 refunds has about 150 kB.
 const MAX_RESPONSE_BYTES = 8 * 1024 * 1024
@@ -156,8 +156,7 @@ async function send(
   permit: Permit,
 ): Promise<HttpAnswer> {
   for (;;) {
-    while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
-    if (permit.signal.aborted) throw new NotStarted()
+    await awaitPermit(permit)
     const answer = await exchange(pool, request, limits, permit)
     if (answer !== 'lapsed') return answer
   }

@@ -10,7 +10,10 @@ export type Permit = {
   deadline_ms: number | null
   /** Whether a call may start now. Does not query the database. */
   valid(): boolean
-  /** Queries the database, and renews the permit. False if no call of the job may start any more. */
+  /**
+   * Queries the database, and renews the permit. False if no call of the job may start any more. Rejects if the database
+   * does not answer.
+   */
   renew(): Promise<boolean>
   /** Called right before the first byte of a request is sent. */
   used(): void
@@ -19,12 +22,18 @@ export type Permit = {
 /** The permit of the current job. Calls outside of a job need none. */
 export const permits = new AsyncLocalStorage<Permit>()
 
-/** The permit did not allow a call at the moment at which it could have been sent. No byte was sent. */
+/**
+ * The permit did not allow a call at the moment at which it could have been sent. No byte was sent. `cause`: the error of
+ * the database, if that prevented the renewal of the permit.
+ */
 export class NotStarted extends Error {
   override name = 'NotStarted'
 
-  constructor(reason = 'the queue is paused, the lease is lost, or the worker is stopping') {
-    super(reason)
+  constructor(
+    reason = 'the queue is paused, the lease is lost, or the worker is stopping',
+    options?: ErrorOptions,
+  ) {
+    super(reason, options)
   }
 }
 
@@ -35,6 +44,20 @@ const ALWAYS: Permit = {
   valid: () => true,
   renew: async () => true,
   used: () => {},
+}
+
+/**
+ * Resolves when a call may start now. Rejects with `NotStarted` if it may not, or if the database cannot be queried:
+ * every other error would look like an error of the provider.
+ */
+export async function awaitPermit(permit: Permit): Promise<void> {
+  while (!permit.valid()) {
+    const is_renewed = await permit.renew().catch((cause: unknown) => {
+      throw new NotStarted('the database did not answer before the call', { cause })
+    })
+    if (!is_renewed) throw new NotStarted()
+  }
+  if (permit.signal.aborted) throw new NotStarted()
 }
 
 /** The permit of the current job. Outside of a job: a permit that is always valid. */

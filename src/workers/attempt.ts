@@ -1,5 +1,5 @@
 // One attempt at a claimed job: its handler decides, and each decision is settled until one is final.
-import { isDuplicateReference, isUnavailable } from '#core/db.ts'
+import { isDatabaseFailure, isDuplicateReference, isUnavailable } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { NotStarted } from '#providers/permit.ts'
@@ -38,13 +38,17 @@ export async function attempt(
       if (decision.kind !== 'continue' || settlement.outcome === 'fenced') return settlement
       next = decision.next
     } catch (error) {
-      // Without the database nothing can be decided: the caller gives the job back.
-      if (has_failed || isUnavailable(error) || error instanceof NotStarted) throw error
+      if (has_failed || preventsDecision(error)) throw error
       has_failed = true
       context.log.error({ err: error, ...factsOf(job) }, 'the handler of a job threw an error')
       next = afterError(context, job, error)
     }
   }
+}
+
+/** Without the database, or before the call, nothing can be decided: the caller gives the job back. */
+function preventsDecision(error: unknown): boolean {
+  return isUnavailable(error) || isDatabaseFailure(error) || error instanceof NotStarted
 }
 
 function afterError(context: WorkerContext, job: ClaimedJob, error: unknown): NextDecision {
@@ -76,7 +80,7 @@ async function giveUp(
   try {
     return (await handlerOf(job.name).giveUp?.(context, job, reason)) ?? decision
   } catch (error) {
-    if (isUnavailable(error) || error instanceof NotStarted) throw error
+    if (preventsDecision(error)) throw error
     // An error of `giveUp` must not keep the job open.
     context.log.error(
       { err: error, ...factsOf(job) },

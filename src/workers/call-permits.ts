@@ -1,6 +1,6 @@
 // Permits for the provider calls of attempts. No call starts more than one second after a pause was committed.
 import { createBatcher } from '#core/batch.ts'
-import { isConnectionError, type Sql } from '#core/db.ts'
+import { isDatabaseFailure, type Sql } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findStartable } from '#domain/jobs/claimable.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
@@ -22,8 +22,8 @@ const ANSWER_GRACE_MS = 50
 
 export type CallPermits = {
   /**
-   * Runs an attempt with a permit for its calls. If the permit does not allow a call, or if the connection to the
-   * database fails, the attempt ends with the result of `undecided`. `unsent`: whether the attempt has sent no call.
+   * Runs an attempt with a permit for its calls. If the permit does not allow a call, or if the database fails, the
+   * attempt ends with the result of `undecided`. `unsent`: whether the attempt has sent no call.
    */
   run<T>(
     claimed: JobClaim,
@@ -77,7 +77,9 @@ export function createCallPermits(
       try {
         return await permits.run(permit, attempt)
       } catch (error) {
-        if (error instanceof NotStarted || (error instanceof Error && isConnectionError(error)))
+        // The provider has answered, or never will; `undecided` may wait long for the database.
+        callEnded()
+        if (error instanceof NotStarted || (error instanceof Error && isDatabaseFailure(error)))
           return await undecided(error, !calls.sent)
         throw error
       } finally {

@@ -3,8 +3,10 @@
 import assert from 'node:assert/strict'
 import type { Outcome, UnsuccessfulOutcome } from '#core/outcome.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
+import { DATABASE_FAILED, type Settlement } from '#domain/jobs/settle.ts'
 import type { JobDefinition } from '#jobs/job.ts'
+import type { NotStarted } from '#providers/permit.ts'
+import { lookupDelay, retryDelay, rotationDelay } from './retry-delays.ts'
 import type { Effects } from './settle.ts'
 
 type AttemptResult = {
@@ -27,7 +29,7 @@ export type Decision = AttemptResult &
     | { kind: 'rotate'; reason: string; parked?: boolean }
     | { kind: 'unknown'; reason: string; within_ms?: number; absent?: boolean }
     | { kind: 'park'; reason: string; code?: string; delay_ms?: number }
-    | { kind: 'give_back'; reason: string; delay_ms: number }
+    | { kind: 'give_back'; reason: string; database_failed: boolean }
     | { kind: 'discard'; reason: string }
     | { kind: 'continue'; next: () => Promise<Decision> }
   )
@@ -104,15 +106,22 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Ends the attempt, so that the job is claimed again, after `delay_ms`. The attempt does not count. `unsent: false`:
- * this attempt may have sent a call that took effect.
+ * Ends the attempt, so that the job is claimed again. The attempt does not count. `unsent: false`: this attempt may have
+ * sent a call that took effect. `database_failed`: the reason is an error of the database, so the next attempt is
+ * delayed.
  */
-export const giveBack = (reason: string, { unsent = true, delay_ms = 0 } = {}): Decision => ({
+export const giveBack = (reason: string, { unsent = true, database_failed = false } = {}): Decision => ({
   kind: 'give_back',
   reason,
   unsent,
-  delay_ms,
+  database_failed,
 })
+
+/** Gives a job back whose call did not start. */
+export function giveBackUnstarted({ message, cause }: NotStarted): Decision {
+  const reason = cause instanceof Error ? `${message}: ${cause.message}` : message
+  return giveBack(reason, { database_failed: cause !== undefined })
+}
 
 /** Ends a job that no attempt could finish. Only for jobs without a provider call, whose effect is never unknown. */
 export const discard = (reason: string): Decision => ({ kind: 'discard', reason })
@@ -150,6 +159,8 @@ export function unanswered(
   return retry(reason, { outcome, after_ms, limits_after, unanswered: true, ...options })
 }
 
+/** The minimum delay after an error of the database. */
+const DATABASE_DELAY_MS = 500
 /** The retry delay while the provider refuses our credentials or configuration. */
 const MISCONFIGURED_DELAY_MS = 30_000
 /** A delay that the provider demands is accepted up to this limit, even if the lookup schedule has a shorter delay. */
@@ -233,13 +244,11 @@ export function settlementOf(
       const state = job.call === null ? 'ready' : 'unknown'
       return { ...settlement, state, outcome: 'parked', error: { code, message: reason }, delay_ms }
     }
-    case 'give_back':
-      return {
-        ...settlement,
-        outcome: settlement.unsent ? 'returned' : 'ambiguous',
-        delay_ms: decision.delay_ms,
-        failing: null,
-      }
+    case 'give_back': {
+      const outcome = settlement.unsent ? 'returned' : 'ambiguous'
+      const returned: Settlement = { ...settlement, outcome, failing: null }
+      return decision.database_failed ? afterDatabaseFailure(returned, job, retry) : returned
+    }
     case 'discard':
       return { ...settlement, state: 'discarded', outcome: 'discarded' }
     case 'continue':
@@ -258,28 +267,20 @@ function settleAsUnknown(settlement: Settlement, job: ClaimedJob, retry: JobDefi
   return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookupDelay(job, retry), failing }
 }
 
-/**
- * Exponential backoff with jitter: between 10 % and 100 % of the delay, and at least `after_ms`, the delay that the
- * provider demands.
- */
-function retryDelay(
-  { failures }: ClaimedJob,
-  { base_ms, cap_ms }: JobDefinition['retry'],
-  after_ms: number,
-): number {
-  const ceiling_ms = Math.min(cap_ms, base_ms * 2 ** failures)
-  return Math.max(after_ms, ceiling_ms * (0.1 + 0.9 * Math.random()))
-}
-
-/**
- * The delay before a call under a new key. It grows with the number of keys, also if lookups come between the calls: a
- * provider that stores an error for each new key is called less and less often.
- */
-function rotationDelay(job: ClaimedJob, retry: JobDefinition['retry']): number {
-  const failures = Math.max(job.failures, (job.call?.generation ?? 1) - 1)
-  return retryDelay({ ...job, failures }, retry, 0)
-}
-
-function lookupDelay({ unknown_ms }: ClaimedJob, { lookup_delays_ms }: JobDefinition['retry']): number {
-  return lookup_delays_ms.find((delay_ms) => delay_ms > (unknown_ms ?? 0)) ?? lookup_delays_ms.at(-1)!
+/** A single lost connection is no failure of the job. A second one in a row counts as failed, and delays grow. */
+function afterDatabaseFailure(
+  settlement: Settlement,
+  job: ClaimedJob,
+  retry: JobDefinition['retry'],
+): Settlement {
+  const { database_failures } = job
+  const message = settlement.error?.message ?? ''
+  const error = {
+    code: DATABASE_FAILED,
+    message,
+    context: { database_failures: database_failures + 1 },
+  }
+  if (database_failures === 0) return { ...settlement, error, delay_ms: DATABASE_DELAY_MS }
+  const delay_ms = retryDelay({ failures: database_failures - 1 }, retry, DATABASE_DELAY_MS)
+  return { ...settlement, error, delay_ms, failing: true }
 }

@@ -5,12 +5,13 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
+import { DATABASE_FAILED, type Settlement } from '#domain/jobs/settle.ts'
 import { storedFields, type ComparedNotification } from '#domain/notifications/store.ts'
 
 type Facts = Record<string, unknown>
 
 const MISCONFIGURED_INTERVAL_MS = 60_000
+const DATABASE_FAILED_INTERVAL_MS = 10_000
 
 const job_facts = new AsyncLocalStorage<Facts>()
 
@@ -19,6 +20,8 @@ export type JobLog = {
   of<T>(job: ClaimedJob, work: () => Promise<T>): Promise<T>
   /** Logs how an attempt ended. */
   ended(job: ClaimedJob, settlement: Settlement, ms: number): void
+  /** Logs that an attempt could not be settled. */
+  unsettled(job: ClaimedJob, error: unknown): void
   /** Logs a provider call. `reported`: a text that is shown in the log only; such a call is always logged. */
   call(call: { operation: string; outcome: string; duration_ms: number; reported?: string }): void
   /** Logs the new state of a notification that was waiting. */
@@ -40,6 +43,19 @@ export function createJobLog(log: Log, log_sample_rate: number): JobLog {
       ),
     MISCONFIGURED_INTERVAL_MS,
   )
+  const warnOfDatabase = throttle(
+    (suppressed, facts: Facts) =>
+      log.warn({ ...facts, suppressed }, 'the database failed during an attempt: the job is given back'),
+    DATABASE_FAILED_INTERVAL_MS,
+  )
+  const warnOfUnsettled = throttle(
+    (suppressed, facts: Facts) =>
+      log.warn(
+        { ...facts, suppressed },
+        'an attempt could not be settled: the job is claimed again when its lease expires',
+      ),
+    DATABASE_FAILED_INTERVAL_MS,
+  )
   /** Jobs whose provider refused our credentials: the provider watch logs one line for all of them. */
   const refused = new WeakSet<Facts>()
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
@@ -50,11 +66,13 @@ export function createJobLog(log: Log, log_sample_rate: number): JobLog {
       const facts = factsOf(job)
       if (outcome === 'misconfigured' && !refused.has(facts))
         misconfigured({ ...facts, reason: error?.message })
+      if (error?.code === DATABASE_FAILED) warnOfDatabase({ ...facts, reason: error.message })
       const is_problem = state === 'unknown' || state === 'discarded'
       if (!is_problem && !isLogged(facts)) return
       const line = { ...facts, outcome, state, ms: Math.round(ms), reason: error?.message }
       lines[is_problem ? 'warn' : 'info'](line, 'an attempt ended')
     },
+    unsettled: (job, error) => warnOfUnsettled({ err: error, ...factsOf(job) }),
     call({ operation, outcome, duration_ms, reported }) {
       const facts = job_facts.getStore()
       if (facts !== undefined && outcome === 'misconfigured') refused.add(facts)

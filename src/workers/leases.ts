@@ -1,11 +1,13 @@
 // Renews the leases of the jobs that this process performs, and aborts the signal of a job whose lease is lost.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
+import { throttle } from '#core/seldom.ts'
 import { LEASE_MS, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 
 const RENEW_INTERVAL_MS = 1000
 /** The maximum number of concurrent renewals, for a slow database. */
 const MAX_CONCURRENT_RENEWALS = 4
+const WARNING_INTERVAL_MS = 10_000
 
 export type Leases = {
   /** Starts to renew the lease of a job that was just claimed. */
@@ -37,6 +39,10 @@ export function createLeases(sql: Sql, log: Log): Leases {
   const leases = new Map<string, TrackedLease>()
   let renewals = 0
   let stop: NodeJS.Timeout | undefined
+  const warn = throttle(
+    (suppressed, error: unknown) => log.warn({ err: error, suppressed }, 'leases could not be renewed'),
+    WARNING_INTERVAL_MS,
+  )
 
   // Connects and prepares the statement now. That takes several round trips: too long for a lease when the database is
   // slow.
@@ -58,7 +64,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
         if (renewed.has(id) && lease?.lease_token === lease_token) lease.confirmed_at = performance.now()
       }
     } catch (error) {
-      log.warn({ err: error }, 'leases could not be renewed')
+      warn(error)
     } finally {
       renewals -= 1
     }

@@ -1,17 +1,18 @@
 // Performs jobs: claims a job under a lease, runs its handler, settles its decision behind the fence, and publishes
 // the state to waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isConnectionError, type Sql } from '#core/db.ts'
+import { isDatabaseFailure, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { currentSpan, traceLabels, withSpan } from '#core/tracing.ts'
-import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { Settlement } from '#domain/jobs/settle.ts'
+import { LEASE_MS, type ClaimedJob } from '#domain/jobs/claim.ts'
+import { DATABASE_FAILED, type Settlement } from '#domain/jobs/settle.ts'
+import { NotStarted } from '#providers/permit.ts'
 import type { Queue } from '#queue/queue.ts'
 import { attempt } from './attempt.ts'
 import { createCallPermits, type CallPermits } from './call-permits.ts'
 import { createJobClaimer, applyCallRule, type JobClaim } from './claims.ts'
 import type { WorkerContext } from './context.ts'
-import { giveBack, settlementOf, type Decision } from './decision.ts'
+import { giveBack, giveBackUnstarted, settlementOf, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { endJobSpan, startJobSpan } from './job-span.ts'
 import { factsOf } from './job-log.ts'
@@ -125,9 +126,9 @@ export function createPerformer(
   }
 }
 
-/** The delay before the next attempt after an error of the database, and between attempts to give the job back. */
-const UNAVAILABLE_DELAY_MS = 500
-const UNAVAILABLE_RETRY_MS = 250
+/** The delay between attempts to settle a decision while the database fails, and their time limit. */
+const SETTLE_RETRY_DELAY_MS = 250
+const SETTLE_RETRIES_MS = LEASE_MS
 
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
@@ -152,48 +153,46 @@ async function runAttempt(
     value: Math.max(0, job.waited_ms / 1000),
     exemplarLabels: traceLabels(currentSpan()),
   })
-  const settle = (decision: Decision) => settleDecision(context, queue, job, decision)
+  const settle = (decision: Decision) =>
+    settleWhenPossible(() => settleDecision(context, queue, job, decision), decision, signal)
   const attemptUnlessClosing = () =>
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
   return await context.job_log.of(job, async () => {
     try {
-      const settlement = await permits.run(claimed, lease, attemptUnlessClosing, (error, unsent) =>
+      const settlement = await permits.run(claimed, lease, attemptUnlessClosing, (error, unsent) => {
+        const decision =
+          error instanceof NotStarted
+            ? giveBackUnstarted(error)
+            : giveBack(error.message, { database_failed: true })
         // `unsent` is false if an earlier call of this attempt may have had an effect that is not written.
-        isConnectionError(error)
-          ? giveBackWhenPossible(
-              settle,
-              giveBack(error.message, { unsent, delay_ms: UNAVAILABLE_DELAY_MS }),
-              signal,
-            )
-          : settle(giveBack(error.message, { unsent })),
-      )
+        return settle({ ...decision, unsent })
+      })
       reportEnd(context, queue, job, { settlement, run_ms: performance.now() - began_at })
       return settlement
     } catch (error) {
-      context.log.warn(
-        { err: error, ...factsOf(job) },
-        'an attempt could not be settled: the job is claimed again when its lease expires',
-      )
+      context.job_log.unsettled(job, error)
       return undefined
     }
   })
 }
 
 /**
- * Gives a job back after an error of the connection to the database, so that the error does not count as an attempt.
- * Tries until the lease is lost; then rejects with the last error.
+ * Settles a decision, again after each failure of the database, until the lease is lost; then rejects with the last
+ * error. A decision that was made after a call stops after `SETTLE_RETRIES_MS`: its own effects may cause the error, and
+ * then the job can still be given back.
  */
-async function giveBackWhenPossible(
-  settle: (decision: Decision) => Promise<Settlement>,
-  decision: Decision,
+async function settleWhenPossible(
+  settle: () => Promise<Settlement>,
+  { kind }: Decision,
   signal: AbortSignal,
 ): Promise<Settlement> {
+  const ends_at = kind === 'give_back' ? Infinity : performance.now() + SETTLE_RETRIES_MS
   for (;;) {
     try {
-      return await settle(decision)
+      return await settle()
     } catch (error) {
-      if (!isConnectionError(error) || signal.aborted) throw error
-      await sleep(UNAVAILABLE_RETRY_MS)
+      if (!isDatabaseFailure(error) || signal.aborted || performance.now() > ends_at) throw error
+      await sleep(SETTLE_RETRY_DELAY_MS)
     }
   }
 }
@@ -246,9 +245,13 @@ function reportEnd(
 /** The outcomes of attempts that did not succeed, also if they have ended their job. */
 const FINAL_FAILURES = new Set(['declined', 'parked', 'discarded'])
 
-/** Counts an attempt at a job with a provider call that did not succeed. A lookup that finds nothing has not failed. */
-function countFailure(job: ClaimedJob, { outcome, failing }: Settlement): void {
+/**
+ * Counts an attempt at a job with a provider call that did not succeed. A lookup that finds nothing has not failed, and
+ * a failure of the database is none of the provider.
+ */
+function countFailure(job: ClaimedJob, { outcome, failing, error }: Settlement): void {
   const { call } = handlerOf(job.name).definition
-  if (call === null || outcome === 'fenced' || !(failing === true || FINAL_FAILURES.has(outcome))) return
+  if (call === null || outcome === 'fenced' || error?.code === DATABASE_FAILED) return
+  if (!(failing === true || FINAL_FAILURES.has(outcome))) return
   metrics.failedAttempts.inc({ provider: call.provider, operation: call.operation, outcome })
 }

@@ -2,10 +2,11 @@
 import postgres from 'postgres'
 
 /**
- * SQLSTATEs of connections: lost or refused (08), without resources (53), ended or not yet possible (57P0), errors of
- * the system (58), a server that accepts no writes (25006), and a prepared statement of another session (26000, 42P05).
+ * SQLSTATEs of connections: lost or refused (08), without resources (53), ended or not yet possible (57P0), ended with
+ * a transaction (25P03, 25P04), errors of the system (58), a server that accepts no writes (25006), and a prepared
+ * statement of another session (26000, 42P05).
  */
-const CONNECTION_STATES = /^(08|53|57P0|58|25006$|26000$|42P05$)/
+const CONNECTION_STATES = /^(08|53|57P0|58|25006$|25P0[34]$|26000$|42P05$)/
 /** Codes of Node, postgres.js and `socket.ts`. */
 const SOCKET_CODES =
   /^(ECONN|EPIPE|EPROTO|ERR_SSL_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT|CONNECTION_)/
@@ -13,6 +14,13 @@ const SOCKET_CODES =
 /** Whether this SQLSTATE or socket code says that the connection failed or cannot be used. */
 export function isConnectionCode(code: string): boolean {
   return SOCKET_CODES.test(code) || CONNECTION_STATES.test(code)
+}
+
+/** Whether the server ended the connection with this error, whatever its code. */
+export function endsConnection(error: unknown): boolean {
+  if (!(error instanceof postgres.PostgresError)) return false
+  // PgBouncer sends no other severity.
+  return ['FATAL', 'PANIC'].includes(error.severity ?? error.severity_local)
 }
 
 /** Whether the server accepts no writes: it is a standby, or has become one. */

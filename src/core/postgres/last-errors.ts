@@ -4,6 +4,7 @@
 // upstream: upstream/last-errors.patch.
 import type { Socket } from 'node:net'
 import postgres from 'postgres'
+import { endsConnection } from './connection-errors.ts'
 
 const ERROR = 'E'.charCodeAt(0)
 /** The fields of an error that are read, by their type in the protocol. */
@@ -30,7 +31,10 @@ export function reportLastError(socket: Socket): Socket {
   return socket
 }
 
-/** The error in the last message of the data, or undefined. The data begins with a message. */
+/**
+ * The error in the last message of the data, if it ended the connection; otherwise undefined. Another error belongs to one
+ * statement, but the driver rejects all statements of the connection. The data begins with a message.
+ */
 function errorAtEnd(data: Buffer): postgres.PostgresError | undefined {
   let start = 0
   let end = 0
@@ -44,5 +48,6 @@ function errorAtEnd(data: Buffer): postgres.PostgresError | undefined {
     const name = FIELDS[text[0] ?? '']
     if (name !== undefined) fields[name] = text.slice(1)
   }
-  return new (postgres.PostgresError as unknown as PostgresErrorConstructor)(fields)
+  const error = new (postgres.PostgresError as unknown as PostgresErrorConstructor)(fields)
+  return endsConnection(error) ? error : undefined
 }

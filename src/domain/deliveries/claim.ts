@@ -127,7 +127,7 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
       j.payload, j.request_id, case when t.is_first then j.trace_context end as trace_parent,
       case when not t.is_first then j.trace_context end as trace_link,
-      j.attempt, j.max_attempts, j.failures, j.lease_token,
+      j.attempt, j.max_attempts, j.failures, 0 as database_failures, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
       null::jsonb as call, null::jsonb as send_history

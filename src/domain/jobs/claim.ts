@@ -28,6 +28,8 @@ export type ClaimedJob = {
    * `returned` or `misconfigured` do not change the number.
    */
   failures: number
+  /** The number of attempts in a row that ended with an error of the database. */
+  database_failures: number
   lease_token: string
   waited_ms: number
   age_ms: number
@@ -120,6 +122,7 @@ export async function claimJobs(
 function claimedColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
+    coalesce((last_error #>> '{context,database_failures}')::integer, 0) as database_failures,
     case when attempt = 1 then trace_context end as trace_parent,
     case when attempt > 1 then trace_context end as trace_link,
     extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,

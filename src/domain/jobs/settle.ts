@@ -32,6 +32,12 @@ export type Settlement = {
   failing: boolean | null
 }
 
+/**
+ * The code of the error of an attempt that ended with an error of the database. `context.database_failures`: the number
+ * of such attempts in a row.
+ */
+export const DATABASE_FAILED = 'database_unavailable'
+
 /** A row to settle as failed, because an operator reports that its call did not take effect. */
 export type FailedRow = {
   tenant_id: string

@@ -2,7 +2,7 @@
 import { createFairGate } from '#core/gate.ts'
 import type { EmailProvider, OutgoingEmail, RefusedRecipient, SendOutcome } from '../email.ts'
 import type { FinishedCall } from '../http.ts'
-import { currentPermit, NotStarted, type Permit } from '../permit.ts'
+import { awaitPermit, currentPermit, NotStarted, type Permit } from '../permit.ts'
 import { loginPatternOf, isLostBeforeSend, outcomeOf, connectionFailureOf } from './classify.ts'
 import { createComposer, type Dkim } from './compose.ts'
 import { openConnections, type Connections } from './connections.ts'
@@ -133,18 +133,16 @@ async function deliver(connections: Connections, conversation: Conversation): Pr
       if (abort.aborted) throw new NotStarted()
       return connectionFailureOf(acquired.error, login)
     }
-    if (!(await isPermitted(permit)) || abort.aborted) {
+    try {
+      await awaitPermit(permit)
+      if (abort.aborted) throw new NotStarted()
+    } catch (error) {
       acquired.release()
-      throw new NotStarted()
+      throw error
     }
     permit.used()
     const end = await acquired.send(envelope, message, abort)
     if (!acquired.was_idle || !isLostBeforeSend(end) || abort.aborted)
       return outcomeOf(end, { ...envelope, login })
   }
-}
-
-async function isPermitted(permit: Permit): Promise<boolean> {
-  while (!permit.valid()) if (!(await permit.renew())) return false
-  return true
 }

@@ -6,7 +6,15 @@ import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
-import { giveBack, retry, rotate, unanswered, retryUndone, unknown, type Decision } from '../decision.ts'
+import {
+  giveBackUnstarted,
+  retry,
+  rotate,
+  unanswered,
+  retryUndone,
+  unknown,
+  type Decision,
+} from '../decision.ts'
 import type { Effects } from '../settle.ts'
 import {
   NEVER_TOOK_EFFECT,
@@ -74,7 +82,7 @@ export async function createAtProvider<Found extends { reference: string }>(
 ): Promise<Decision> {
   const { call } = job
   const sent = await sendUnlessLookupOnly(call, creation.send).catch(notStarted)
-  if (sent instanceof NotStarted) return withUnsentEffects(creation, giveBack(sent.message))
+  if (sent instanceof NotStarted) return withUnsentEffects(creation, giveBackUnstarted(sent))
   if (sent.kind === 'done') {
     const { value: answer } = sent
     if (!creation.isUndecided(answer)) return await decide(creation, answer)

@@ -12,6 +12,7 @@ import {
   done,
   failed,
   giveBack,
+  giveBackUnstarted,
   continueWith,
   park,
   retry,
@@ -71,7 +72,7 @@ async function attempt(
   } catch (error) {
     if (!(error instanceof NotStarted)) throw error
     if (canceled.signal.aborted) return CANCELED
-    return { ...giveBack(error.message), effects: settlingStep(job, { status: 'queued', not_sent: true }) }
+    return { ...giveBackUnstarted(error), effects: settlingStep(job, { status: 'queued', not_sent: true }) }
   }
 }
 

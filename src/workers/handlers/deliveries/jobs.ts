@@ -13,7 +13,7 @@ import { completeEventData } from '#domain/event-data.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { endpointSealingContext } from '#domain/webhook-endpoints/endpoint.ts'
 import { replayDelivery, sendDelivery, testDelivery, type deliveryJobs } from '#jobs/deliveries.ts'
-import { currentPermit, NotStarted } from '#providers/permit.ts'
+import { awaitPermit, currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
 import type { WorkerContext } from '../../context.ts'
 import { discard, done, failed, retryUndone, type Decision } from '../../decision.ts'
@@ -97,7 +97,7 @@ async function post(
   signal: AbortSignal,
 ): Promise<ReceiverAnswer | ReceiverFailure> {
   const permit = currentPermit()
-  while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
+  await awaitPermit(permit)
   const { event_id, event_created_at: created_at, type, sequence, url, headers, secrets } = delivery
   const { stored, sample, completing } = delivery
   const data = sample ?? completeEventData({ tenant_id, type, stored }, completing, vault)

@@ -14,7 +14,7 @@ import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.
 import { sendEmail } from '#jobs/messages.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../../context.ts'
-import { giveBack, park, retry, unknown, type Decision } from '../../decision.ts'
+import { giveBackUnstarted, park, retry, unknown, type Decision } from '../../decision.ts'
 import { settlingMessage, messageEffects } from './effects.ts'
 import {
   waitForConfiguration,
@@ -91,7 +91,7 @@ async function attempt(
   } catch (error) {
     // Nothing was sent in any of these cases.
     if (error instanceof NotStarted)
-      return { ...giveBack(error.message), effects: messageEffects(idsOf(job), unsent(message)) }
+      return { ...giveBackUnstarted(error), effects: messageEffects(idsOf(job), unsent(message)) }
     if (error instanceof SealError) return waitForConfiguration(job, message, error.message)
     if (error instanceof UnreadableContentError)
       return {

@@ -1,0 +1,161 @@
+// The connection to the database is lost while a permit is renewed, right before a call: nothing was sent, so nothing is
+// unknown, the provider has no outage, and the attempt does not count.
+import { expect, onTestFinished } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import { metrics } from '#core/metrics.ts'
+import { freshKey } from '#test/client.ts'
+import { readMessageState } from '#test/messages.ts'
+import { ASYNC, authorizedPayment, eventually } from '#test/payments.ts'
+import { clientWithBalance, payOut, recipient } from '#test/payouts.ts'
+import { until } from '#test/process.ts'
+import { party, startVerification } from '#test/verifications.ts'
+import { testIn, type World } from '#test/world.ts'
+
+const test = testIn()
+
+/** Prepares a request; the returned function sends it, and returns the id of the resource. */
+type Prepare = (world: World) => Promise<() => Promise<string>>
+
+const MESSAGE = { body: 'Your code is 1234.', to: '+14155552671' }
+const EMAIL = { to: ['ada@permits.example'], subject: 'Your code', text: 'It is 1234.' }
+
+function posting(path: string, body: object): Prepare {
+  return async ({ client }) =>
+    async () =>
+      (await client.post(path, { idempotency_key: freshKey(), ...body }, ASYNC)).body.id
+}
+
+const CALLS: [job: string, provider: string, prepare: Prepare][] = [
+  [
+    'payment.capture',
+    'stripe',
+    async ({ client }) => {
+      const { id } = await authorizedPayment(client)
+      return async () => (await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)).body.id
+    },
+  ],
+  [
+    'payout.create',
+    'stripe',
+    async (world) => {
+      const client = await clientWithBalance(world, 1000)
+      const recipient_id = await recipient(client)
+      return async () => (await payOut(client, recipient_id, {}, ASYNC)).body.id
+    },
+  ],
+  [
+    'kyc.create',
+    'stripe',
+    async ({ client }) => {
+      const subject = await party(client, 'customer')
+      return async () => (await startVerification(client, subject, ASYNC)).body.id
+    },
+  ],
+  ['message.send_sms', 'twilio', posting('/v1/messages/sms', MESSAGE)],
+  ['message.send_email', 'smtp', posting('/v1/messages/email', EMAIL)],
+  ['ai_task.run', 'ai', posting('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'Hello' } })],
+]
+
+/** Locks the pauses, which claims and permits read. `locked` resolves when the lock is there. */
+function lockPauses(sql: Sql): { locked: Promise<void>; release: () => Promise<void> } {
+  const [locked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const ended = sql.begin(async (tx) => {
+    await tx`lock table pauses in access exclusive mode`
+    locked.resolve()
+    await released.promise
+  })
+  const release = async () => {
+    released.resolve()
+    await ended
+  }
+  onTestFinished(release)
+  return { locked: locked.promise, release }
+}
+
+const isWaiting = async (sql: Sql, statement: string, for_ms = 0) =>
+  (
+    await sql`
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+        and query like ${statement} and query_start < now() - ${for_ms} * interval '1 millisecond'`
+  ).count > 0
+
+/**
+ * Makes a request whose job is claimed with a permit that has expired, and ends the connection that renews it. Nothing is
+ * claimed until `release` is called.
+ */
+async function loseConnectionBeforeCall(world: World, prepare: Prepare) {
+  const { sql } = world
+  const request = await prepare(world)
+  await world.drain()
+  const claim_lock = lockPauses(sql)
+  await claim_lock.locked
+  const id = await request()
+  // The permit's time begins with the claim.
+  await until('the claim has waited for longer than a permit is valid', async () =>
+    isWaiting(sql, '%lease_token = gen_random_uuid()%', 1000),
+  )
+  // The second lock is granted right after the claim.
+  const permit_lock = lockPauses(sql)
+  await until('the second lock waits', async () => isWaiting(sql, 'lock table pauses%'))
+  await claim_lock.release()
+  await permit_lock.locked
+  await until('the connection of the permit is ended', async () => {
+    const ended = await sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'sluice-worker-leases' and wait_event_type = 'Lock'`
+    return ended.count > 0
+  })
+  return { id, release: permit_lock.release }
+}
+
+async function readJob({ sql }: World, resource_id: string, name: string) {
+  const [job] = await sql`
+    select state, outcome, in_doubt, first_sent_at, max_attempts - attempt as attempts_left, failing_since,
+      last_error ->> 'code' as code, array(
+        select outcome || ' ' || coalesce(error ->> 'code', '') from job_attempts a where a.job_id = j.id) as attempts
+    from jobs j where resource_id = ${resource_id} and name = ${name}`
+  return job
+}
+
+/** The number of calls to a provider with each outcome. */
+async function countCalls(provider: string): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const { metricName, labels, value } of (await metrics.providerCall.get()).values)
+    if (metricName?.endsWith('_count') === true && labels.provider === provider)
+      counts[String(labels.outcome)] = (counts[String(labels.outcome)] ?? 0) + value
+  return counts
+}
+
+test.for(CALLS)(
+  'nothing is sent by %s if the connection is lost before the call to %s, and the attempt does not count',
+  { timeout: 120_000 },
+  async ([job, provider, prepare], { world }) => {
+    const [failed_before, before] = [await findFailures(world), await countCalls(provider)]
+    const { id, release } = await loseConnectionBeforeCall(world, prepare)
+    await eventually(async () =>
+      expect(await readJob(world, id, job)).toMatchObject({
+        state: 'ready',
+        in_doubt: false,
+        first_sent_at: null,
+        code: 'database_unavailable',
+        attempts: ['returned database_unavailable'],
+        // A single lost connection is no failure of the job.
+        failing_since: null,
+      }),
+    )
+    if (job.startsWith('message.'))
+      expect(await readMessageState(world, id)).toMatchObject({ status: 'queued', failure: null })
+    await release()
+    await world.drain()
+    expect(await readJob(world, id, job)).toMatchObject({ outcome: 'done', attempts_left: 24 })
+    const { done = 0, ...others } = await countCalls(provider)
+    const { done: done_before = 0, ...others_before } = before
+    expect(others).toEqual(others_before)
+    expect(done).toBeGreaterThan(done_before)
+    expect(await findFailures(world)).toEqual(failed_before)
+  },
+)
+
+async function findFailures({ sql }: World) {
+  return [...(await sql`select provider, outcome, count from provider_failures order by 1, 2, 3`)]
+}
