@@ -2,12 +2,19 @@
 // unknown, the provider has no outage, and the attempt does not count.
 import { expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
+import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import { currentPermit } from '#providers/permit.ts'
+import { createCallPermits } from '#workers/call-permits.ts'
+import { watchProviders } from '#workers/provider-watch.ts'
 import { freshKey } from '#test/client.ts'
 import { readMessageState } from '#test/messages.ts'
 import { ASYNC, authorizedPayment, eventually } from '#test/payments.ts'
 import { clientWithBalance, payOut, recipient } from '#test/payouts.ts'
 import { until } from '#test/process.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { party, startVerification } from '#test/verifications.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -159,3 +166,30 @@ test.for(CALLS)(
 async function findFailures({ sql }: World) {
   return [...(await sql`select provider, outcome, count from provider_failures order by 1, 2, 3`)]
 }
+
+test('an attempt that waits for the database keeps no call of a provider open', async ({ world }) => {
+  const sql = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
+  onTestFinished(() => sql.end({ timeout: 1 }))
+  const watch = watchProviders(createLog('silent', 'test'))
+  const order: string[] = []
+  const sent: typeof watch.sent = (...call) => {
+    const end = watch.sent(...call)
+    return () => {
+      order.push('the call has ended')
+      end()
+    }
+  }
+  const permits = createCallPermits(world.sql, { ...watch, sent }, () => false)
+  const now = performance.now()
+  const job = { name: 'payment.capture', queue: 'payments' } as ClaimedJob
+  await permits.run(
+    { job, requested_at: now, claimed_at: now },
+    new AbortController().signal,
+    async () => {
+      currentPermit().used()
+      await sql`select pg_terminate_backend(pg_backend_pid())`
+    },
+    async (_error, unsent) => void order.push(`the attempt is given back, unsent: ${unsent}`),
+  )
+  expect(order.slice(0, 2)).toEqual(['the call has ended', 'the attempt is given back, unsent: false'])
+})
