@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDatabaseFailure, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { currentSpan, traceLabels, withSpan } from '#core/tracing.ts'
-import { LEASE_MS, type ClaimedJob } from '#domain/jobs/claim.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { DATABASE_FAILED, type Settlement } from '#domain/jobs/settle.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { Queue } from '#queue/queue.ts'
@@ -128,7 +128,7 @@ export function createPerformer(
 
 /** The delay between attempts to settle a decision while the database fails, and their time limit. */
 const SETTLE_RETRY_DELAY_MS = 250
-const SETTLE_RETRIES_MS = LEASE_MS
+const SETTLE_RETRIES_MS = 10_000
 
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
@@ -178,15 +178,15 @@ async function runAttempt(
 
 /**
  * Settles a decision, again after each failure of the database, until the lease is lost; then rejects with the last
- * error. A decision that was made after a call stops after `SETTLE_RETRIES_MS`: its own effects may cause the error, and
- * then the job can still be given back.
+ * error. A decision with effects is tried for `SETTLE_RETRIES_MS`: its effects may cause the error, and without them the
+ * job can still be given back.
  */
 async function settleWhenPossible(
   settle: () => Promise<Settlement>,
-  { kind }: Decision,
+  { effects }: Decision,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const ends_at = kind === 'give_back' ? Infinity : performance.now() + SETTLE_RETRIES_MS
+  const ends_at = effects === undefined ? Infinity : performance.now() + SETTLE_RETRIES_MS
   for (;;) {
     try {
       return await settle()

@@ -1,10 +1,10 @@
-// Loses writes as if the connection to the database broke.
+// Loses writes as if they took too long: a worker would write again after a lost connection.
 import { expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
 
 /**
- * Makes the first write to `table` of a row that fulfils `when` fail, as if the connection broke. `when` is a condition
- * on `new`. Returns a check that one write was lost.
+ * Makes the first write to `table` of a row that fulfils `when` fail, as if it took too long. `when` is a condition on
+ * `new`. Returns a check that one write was lost.
  */
 export async function loseFirstWrite(
   sql: Sql,
@@ -19,7 +19,7 @@ export async function loseFirstWrite(
     begin
       if ${when} then
         if nextval('lost_once') = 1 then
-          raise exception 'terminating connection due to administrator command' using errcode = '57P01';
+          raise exception 'canceling statement due to statement timeout' using errcode = '57014';
         end if;
       end if;
       return new;
