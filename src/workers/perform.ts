@@ -126,7 +126,7 @@ export function createPerformer(
   }
 }
 
-/** The delay between attempts to settle a decision while the database fails, and their time limit. */
+/** The mean delay between attempts to settle a decision while the database fails, and their time limit. */
 const SETTLE_RETRY_DELAY_MS = 250
 const SETTLE_RETRIES_MS = 10_000
 
@@ -192,7 +192,8 @@ async function settleWhenPossible(
       return await settle()
     } catch (error) {
       if (!isDatabaseFailure(error) || signal.aborted || performance.now() > ends_at) throw error
-      await sleep(SETTLE_RETRY_DELAY_MS)
+      // A random delay: decisions that failed in one statement shall not fail together again.
+      await sleep(SETTLE_RETRY_DELAY_MS * (0.5 + Math.random()))
     }
   }
 }
