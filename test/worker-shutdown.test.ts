@@ -22,7 +22,7 @@ async function startHeldTask({ client, provider }: Deployment) {
   const { body } = await client.post('/v1/ai/tasks', task)
   await hold.hit()
   const read = async () => (await client.get(`/v1/ai/tasks/${body.id}`)).body
-  return { release: hold.release, read }
+  return { release: () => hold.release(), read }
 }
 
 test(

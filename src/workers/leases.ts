@@ -24,8 +24,8 @@ export type Lease = {
   /** Aborts when the lease has expired or the worker stops. */
   signal: AbortSignal
   /** Records that a call of the job was sent. */
-  callSent(): void
-  release(): void
+  callSent: () => void
+  release: () => void
 }
 
 /** `sql` is a separate connection, so that renewals do not wait for the statements of jobs. */
