@@ -1,5 +1,5 @@
-// The connection to the database is lost while a permit is renewed, right before a call: nothing was sent, so nothing is
-// unknown, the provider has no outage, and the attempt does not count.
+// The connection to the database is lost while a permit is renewed, right before a call: nothing was sent, so nothing
+// is unknown, the provider has no outage, and the attempt does not count.
 import { expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
@@ -87,8 +87,8 @@ const isWaiting = async (sql: Sql, statement: string, for_ms = 0) =>
   ).count > 0
 
 /**
- * Makes a request whose job is claimed with a permit that has expired, and ends the connection that renews it. Nothing is
- * claimed until `release` is called.
+ * Makes a request whose job is claimed with a permit that has expired, and ends the connection that renews it. Nothing
+ * is claimed until `release` is called.
  */
 async function loseConnectionBeforeCall(world: World, prepare: Prepare) {
   const { sql } = world

@@ -82,8 +82,8 @@ function isRefusedLogin(error: unknown): boolean {
 const STATEMENT_ERRORS = /^(53[124]00|58)/
 
 /**
- * Whether the database failed and not the statement, which may succeed later: its connection was lost, or it was not sent
- * because too many statements wait.
+ * Whether the database failed and not the statement, which may succeed later: its connection was lost, or it was not
+ * sent because too many statements wait.
  */
 export function isDatabaseFailure(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'overloaded'

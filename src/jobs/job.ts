@@ -56,7 +56,7 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
   makes: { id: RegExp; example: string } | null
 }
 
-type RetrySchedule = {
+export type RetrySchedule = {
   /**
    * The upper bound of the first delay. The bound doubles with each further failure in a row, up to `cap_ms`. Each
    * delay is a random value between 10 % and 100 % of its bound.

@@ -11,8 +11,8 @@ export type Permit = {
   /** Whether a call may start now. Does not query the database. */
   valid(): boolean
   /**
-   * Queries the database, and renews the permit. False if no call of the job may start any more. Rejects if the database
-   * does not answer.
+   * Queries the database, and renews the permit. False if no call of the job may start any more. Rejects if the
+   * database does not answer.
    */
   renew(): Promise<boolean>
   /** Called right before the first byte of a request is sent. */
@@ -23,8 +23,8 @@ export type Permit = {
 export const permits = new AsyncLocalStorage<Permit>()
 
 /**
- * The permit did not allow a call at the moment at which it could have been sent. No byte was sent. `cause`: the error of
- * the database, if that prevented the renewal of the permit.
+ * The permit did not allow a call at the moment at which it could have been sent. No byte was sent. `cause`: the error
+ * of the database, if that prevented the renewal of the permit.
  */
 export class NotStarted extends Error {
   override name = 'NotStarted'

@@ -106,8 +106,8 @@ export const park = (
 ): Decision => ({ kind: 'park', reason, ...options })
 
 /**
- * Ends the attempt, so that the job is claimed again. The attempt does not count. `unsent: false`: this attempt may have
- * sent a call that took effect. `database_failed`: the reason is an error of the database, so the next attempt is
+ * Ends the attempt, so that the job is claimed again. The attempt does not count. `unsent: false`: this attempt may
+ * have sent a call that took effect. `database_failed`: the reason is an error of the database, so the next attempt is
  * delayed.
  */
 export const giveBack = (reason: string, { unsent = true, database_failed = false } = {}): Decision => ({

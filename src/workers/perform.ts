@@ -178,8 +178,8 @@ async function runAttempt(
 
 /**
  * Settles a decision, again after each failure of the database, until the lease is lost; then rejects with the last
- * error. A decision with effects is tried for `SETTLE_RETRIES_MS`: its effects may cause the error, and without them the
- * job can still be given back.
+ * error. A decision with effects is tried for `SETTLE_RETRIES_MS`: its effects may cause the error, and without them
+ * the job can still be given back.
  */
 async function settleWhenPossible(
   settle: () => Promise<Settlement>,

@@ -1,8 +1,6 @@
 // The delays between attempts at a job, in milliseconds, by the retry schedule of its definition.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import type { JobDefinition } from '#jobs/job.ts'
-
-type RetrySchedule = JobDefinition['retry']
+import type { RetrySchedule } from '#jobs/job.ts'
 
 /**
  * Exponential backoff with jitter: between 10 % and 100 % of the delay, and at least `after_ms`, the delay that the

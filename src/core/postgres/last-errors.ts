@@ -32,8 +32,8 @@ export function reportLastError(socket: Socket): Socket {
 }
 
 /**
- * The error in the last message of the data, if it ended the connection; otherwise undefined. Another error belongs to one
- * statement, but the driver rejects all statements of the connection. The data begins with a message.
+ * The error in the last message of the data, if it ended the connection; otherwise undefined. Another error belongs to
+ * one statement, but the driver rejects all statements of the connection. The data begins with a message.
  */
 function errorAtEnd(data: Buffer): postgres.PostgresError | undefined {
   let start = 0

@@ -18,7 +18,10 @@ export function createTraffic(): Traffic {
   return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0, transactions: 0 }
 }
 
-/** Functions that are called once each: before the statement is sent, with its rows before the caller, or with its error. */
+/**
+ * Functions that are called once each: before the statement is sent, with its rows before the caller, or with its
+ * error.
+ */
 export type StatementHooks = {
   onSend?: () => void
   onRows: (rows: unknown) => void
