@@ -50,14 +50,14 @@ export function createCallPermits(
   void findStartable(urgent_sql, []).catch(() => {})
 
   return {
-    async run({ job, requested_at }, { signal, callSent }, attempt, undecided) {
+    async run({ job, requested_at }, lease, attempt, undecided) {
       const calls = { requested_at, answered_at: -Infinity, sent: false }
       const { call } = handlerOf(job.name).definition
       let callEnded = () => {}
       const permit: Permit = {
         lane: job.queue,
         deadline_ms: call?.deadline_ms ?? null,
-        signal,
+        signal: lease.signal,
         valid: () =>
           performance.now() - calls.requested_at < PERMIT_LIFETIME_MS ||
           performance.now() - calls.answered_at < ANSWER_GRACE_MS,
@@ -71,7 +71,7 @@ export function createCallPermits(
           if (!calls.sent && call !== null)
             callEnded = provider_watch.sent(call.provider, call.deadline_ms, call.operation)
           calls.sent = true
-          callSent()
+          lease.callSent()
         },
       }
       try {

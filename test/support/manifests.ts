@@ -47,7 +47,7 @@ for await (const file of glob('deploy/kubernetes/**/*.yaml'))
   if (!/(kustomization|base\/pod|base\/deployment)\.yaml$/.test(file))
     MANIFESTS.set(file, parseManifests(await readRepositoryFile(file)))
 
-export function manifestsOf(kind: string): Manifest[] {
+function manifestsOf(kind: string): Manifest[] {
   return [...MANIFESTS.values()].flat().filter((one) => one.kind === kind)
 }
 
