@@ -160,6 +160,7 @@ async function traceVariables(cleanup: AsyncDisposableStack, share: string): Pro
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://${HOST}:${port}`,
     OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
     OTEL_TRACES_SAMPLER_ARG: share,
+    TRACES_PER_SECOND: '1000000',
   }
 }
 

@@ -48,5 +48,7 @@ test.for(Object.keys(PARTS) as PartName[])(
         : !packages.has(folder)
     })
     expect(astray).toEqual([])
+    // Without traces, nothing of OpenTelemetry, except its interface, which prom-client loads.
+    expect(files.filter((file) => /@opentelemetry\/(?!api\/)/.test(file))).toEqual([])
   },
 )

@@ -4,6 +4,7 @@ import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-
 import { createBodyReader } from '#core/bodies.ts'
 import { createListener } from '#core/listener.ts'
 import { originOfLinks } from '#core/startup.ts'
+import { traceRequests } from '#core/trace-requests.ts'
 import { RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import { createAdmission, isV1, needsKey, noSuchRoute } from './admit.ts'
 import { areaRoutes } from './areas.ts'
@@ -97,6 +98,7 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
   }
 
   app.addHook('onRequest', admit)
+  traceRequests(app, config, ({ credentials }) => credentials?.tenant_id)
   chargeAnswers(app, limit, keyless, charge)
   addCallerHooks(app, hooks)
   app.addHook('onClose', close)

@@ -12,10 +12,9 @@ import { limitConnections, refuseUnreadable, type ErrorBody } from './connection
 import { AppError } from './errors.ts'
 import { newId } from './ids.ts'
 import type { Log } from './log.ts'
-import { reportAnswers, traceRequests } from './report-requests.ts'
+import { reportAnswers } from './report-requests.ts'
 import { throttle } from './seldom.ts'
 import { isStopping } from './stopping.ts'
-import { isTracing } from './tracing.ts'
 
 /** The form of a request id from a caller. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
@@ -56,7 +55,7 @@ const MAX_CONNECTIONS = 10_000
  * there. A request that has not fully arrived within `request_timeout_ms` is refused with `request_timeout`; a
  * request without an answer within `response_timeout_ms` after that, with `timeout`. When the application is closed,
  * running requests have `closing_ms` to finish. One network gets at most half of `max_connections`, unless proxies
- * are trusted. `continues_traces`: whether a request with a `traceparent` continues the trace of its caller.
+ * are trusted.
  */
 export function createListener(
   name: string,
@@ -69,7 +68,6 @@ export function createListener(
     closing_ms = CLOSE_TIMEOUT_MS,
     max_connections = MAX_CONNECTIONS,
     about = () => ({}),
-    continues_traces = true,
     errorBody,
     ...options
   }: {
@@ -81,7 +79,6 @@ export function createListener(
     closing_ms?: number
     max_connections?: number
     about?: (request: FastifyRequest) => Record<string, unknown>
-    continues_traces?: boolean
     errorBody: ErrorBody
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
@@ -97,8 +94,6 @@ export function createListener(
   // By default Node answers 417 without a body or our headers. An unknown `Expect` is ignored instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
-  // The first hook, so that all others are a part of the span.
-  if (isTracing()) traceRequests(app, { untraced: HEALTH_PATH, continues: continues_traces, about })
   const warnOfProxy = proxyWarning(log)
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
@@ -106,6 +101,7 @@ export function createListener(
     done()
   })
   app.decorateRequest('disconnect_listeners')
+  app.decorateRequest('span')
   if (response_timeout_ms !== undefined) enforceResponseTimeout(app, response_timeout_ms)
   endConnectionsOnClose(app, closing_ms)
   reportAnswers(app, name, { log, log_sample_rate, about })

@@ -48,7 +48,7 @@ export function startChildSpan(
   options: Omit<SpanOptions, 'parent' | 'link'>,
 ): TraceSpan | undefined {
   const parent = currentSpan()
-  return parent && tracer?.start(name, { ...options, parent: parent.traceparent })
+  return parent && tracer?.start(name, { ...options, parent: parent.trace_context })
 }
 
 /** The options of the span of an atomic step in the database, which includes the wait for its statement. */
@@ -63,7 +63,7 @@ export async function endingSpan<T>(span: TraceSpan, work: Promise<T>): Promise<
     span.end()
     return value
   } catch (error) {
-    span.end(failureCode(error))
+    span.end({ failure: failureCode(error) })
     throw error
   }
 }
@@ -84,14 +84,14 @@ export function withSpan<T>(span: TraceSpan | undefined, work: () => T): T {
 }
 
 /**
- * The column `trace_context` for an insert, and its value: the `traceparent` of the current span. Both are empty
+ * The column `trace_context` for an insert, and its value: that of the current span. Both are empty
  * without a span, so that the other statements and rows are as they are without traces.
  */
 export function traceColumn(sql: Sql | Tx): { name: Fragment; value: Fragment } {
   const span = currentSpan()
   return span === undefined
     ? { name: sql``, value: sql`` }
-    : { name: sql`, trace_context`, value: sql`, ${span.traceparent}::text` }
+    : { name: sql`, trace_context`, value: sql`, ${span.trace_context}::text` }
 }
 
 /** The labels of an exemplar, and the fields of a log line. Empty without a span. */

@@ -69,18 +69,18 @@ type SequencedEvents = {
   events: number
   deliveries: number
   more: boolean
-  traces: string[] | null
+  trace_contexts: string[] | null
 }
 
 /**
  * Assigns the next sequences to about `limit` events at most, and creates their deliveries. Returns the counts per
- * tenant, and the `traceparent` of each traced event. Empty while another process assigns sequences, and after a
+ * tenant, and the trace context of each traced event. Empty while another process assigns sequences, and after a
  * deadlock with an erasure: the next call continues.
  */
 export async function sequenceEvents(sql: Sql, limit: number): Promise<SequencedEvents[]> {
   try {
     return await sql<SequencedEvents[]>`
-      select tenant_id, events, deliveries, more, traces from sequence_events(${limit})`
+      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit})`
   } catch (error) {
     if (isRolledBack(error)) return []
     throw error

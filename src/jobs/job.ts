@@ -93,8 +93,8 @@ export type ClaimedBy = { worker: string; lease_ms: number }
  * worker's sweep finds the job), `dedupe_key` (prevents a second job if the statement is repeated; null if the
  * statement itself prevents that) and `request_id`, for the log. A job with a provider call also needs `request`, the
  * exact parameters: neither a retry nor a deployment changes what is sent under a key. `run_at`: when the job is due.
- * Default: at once. `claimed_by`: the worker that has the job from the start. `trace_context`: the `traceparent` that
- * the job continues. Default: the current span, because a statement with a span writes rows of that span only.
+ * Default: at once. `claimed_by`: the worker that has the job from the start. Default of `trace_context`: that of
+ * the current span, because a statement with a span writes rows of that span only.
  */
 export function enqueuing(
   sql: Sql | Tx,

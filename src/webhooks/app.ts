@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
-import { isStatementTimeout, isUnavailable, type Sql } from '#core/db.ts'
+import { isStatementTimeout, isUnavailable } from '#core/db.ts'
 import { countLimited } from '#core/metrics/requests.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
@@ -19,7 +19,9 @@ import {
 import { findTraceOfResource } from '#domain/jobs/traces.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import { AnswerTimeoutError, withTimeout } from '#core/timeout.ts'
-import type { StoreNotification, WebhooksContext } from './context.ts'
+import { startRequestSpan } from '#core/trace-requests.ts'
+import { withSpan } from '#core/tracing.ts'
+import type { ReceivedNotification, StoreNotification, WebhooksContext } from './context.ts'
 import { rawBody } from './refuse.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
@@ -46,8 +48,6 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     trusted_proxies: config.TRUSTED_PROXIES,
     log_sample_rate: config.log_sample_rate,
     about: ({ facts }) => facts ?? {},
-    // Providers are not part of our traces.
-    continues_traces: false,
     bodyLimit: BODY_LIMIT_BYTES,
     errorBody: (code, message) => ({ error: { code, message } }),
     // Called if the path of the request cannot be decoded.
@@ -86,7 +86,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
     },
     { gather_ms: GATHER_MS },
   )
-  const storeOne: StoreNotification = async (notification, request) => {
+  async function storeOne(notification: ReceivedNotification, request: FastifyRequest) {
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
     request.facts = ids
@@ -99,14 +99,30 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
     const state = stored?.state ?? 'duplicate'
     request.facts = { ...ids, ...(stored ? storedFields(stored) : { state }) }
     metrics.notificationsStored.inc({ provider, state })
-    await linkToResource(sql, request, stored)
     if (state === 'received' && will_wake)
       wakeups.wake({ id, queue: applyNotification.queue, tenant_id: SYSTEM_TENANT_ID })
+    return stored
+  }
+
+  /** Stores a notification within a span. The providers' own traces are not read. */
+  async function storeTraced(
+    notification: ReceivedNotification,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ) {
+    let stored: StoredOutcome | undefined
+    const findLink = async () => {
+      const { tenant_id, resource_id } = stored ?? {}
+      return tenant_id && resource_id ? await findTraceOfResource(sql, { tenant_id, resource_id }) : null
+    }
+    const span = startRequestSpan(request, reply, { findLink })
+    stored = await withSpan(span, () => storeOne(notification, request))
+    if (stored?.tenant_id) span?.set({ 'sluice.tenant_id': stored.tenant_id })
     return stored !== undefined
   }
 
   let buffered_bytes = 0
-  return async (notification, request) => {
+  return async (notification, request, reply) => {
     const { length } = rawBody(request)
     if (buffered_bytes + length > MAX_BUFFERED_BYTES)
       throw new AppError('overloaded', {
@@ -115,23 +131,11 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
       })
     buffered_bytes += length
     try {
-      return await storeOne(notification, request)
+      return await storeTraced(notification, request, reply)
     } finally {
       buffered_bytes -= length
     }
   }
-}
-
-/** Links the span of a notification to the trace of the resource. Without the database, the span has no link. */
-async function linkToResource(
-  sql: Sql,
-  { span }: FastifyRequest,
-  stored: StoredOutcome | undefined,
-): Promise<void> {
-  if (span === undefined || !stored?.tenant_id || !stored.resource_id) return
-  const { tenant_id, resource_id } = stored
-  const found = await findTraceOfResource(sql, { tenant_id, resource_id }).catch(() => null)
-  if (found !== null) span.link(found)
 }
 
 type HttpError = Error & { statusCode?: number; code?: string }

@@ -1,5 +1,5 @@
 // The types that the notification routes share.
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -22,13 +22,16 @@ export type WebhooksContext = {
   hashOf: AddressHash
 }
 
+export type ReceivedNotification = Omit<Arrival, 'will_wake' | 'request_id'>
+
 /**
- * Stores a notification, with a job if the notification may change a resource. Returns false if the notification was
- * stored before. `request`: the request that delivered it.
+ * Stores a verified notification, with a job if the notification may change a resource. Returns false if the
+ * notification was stored before. `request`: the request that delivered it.
  */
 export type StoreNotification = (
-  notification: Omit<Arrival, 'will_wake' | 'request_id'>,
+  notification: ReceivedNotification,
   request: FastifyRequest,
+  reply: FastifyReply,
 ) => Promise<boolean>
 
 /** The route for the notifications of a provider. */

@@ -6,9 +6,13 @@ import { list } from '#core/config/list.ts'
 import { describeIssue } from '#core/describe.ts'
 import type { MessageProviderEvent } from '#domain/messages/update.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
-import type { Arrival } from '#domain/notifications/store.ts'
 import { verifyStandard } from '#providers/signatures.ts'
-import type { NotificationRoute, StoreNotification, WebhooksContext } from './context.ts'
+import type {
+  NotificationRoute,
+  ReceivedNotification,
+  StoreNotification,
+  WebhooksContext,
+} from './context.ts'
 import { headerOf, parseJson, nowSeconds, rawBody, createNotificationRefusals } from './refuse.ts'
 
 export const emailNotifications: NotificationRoute = {
@@ -57,7 +61,7 @@ function emailRoute(
     const { data: event, error: event_error } = recognizedEvent.safeParse(body, { error: describeIssue })
     if (type === undefined || (RECOGNIZED_TYPES.has(type) && event === undefined))
       return await refuse.content(request, reply, problemOfContent(type_error ?? event_error))
-    const is_new = await storeNotification(toArrival(context, id, event), request)
+    const is_new = await storeNotification(toArrival(context, id, event), request, reply)
     return { received: true, ...(!is_new && { duplicate: true }) }
   })
 }
@@ -73,7 +77,7 @@ function toArrival(
   { hashOf }: WebhooksContext,
   event_id: string,
   event: EmailEvent | undefined,
-): Omit<Arrival, 'will_wake' | 'request_id'> {
+): ReceivedNotification {
   const about = { account: '', event_id, reported: null }
   if (event === undefined)
     return notificationOf(EMAIL.provider, {

@@ -45,7 +45,7 @@ function stripeRoute(
     // An event with the type of our own lookup requests is refused: the ids in a lookup request are trusted, so only
     // Sluice may write one.
     if (event === undefined || event.kind === LOOKUP_KIND) return await refuse.content(request, reply)
-    const is_new = await storeNotification(notificationOf('stripe', event), request)
+    const is_new = await storeNotification(notificationOf('stripe', event), request, reply)
     return { received: true, ...(!is_new && { duplicate: true }) }
   })
 }

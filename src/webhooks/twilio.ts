@@ -10,10 +10,14 @@ import { webhooksUrl } from '#core/startup.ts'
 import { createInboundVault, inboundTextContext, type InboundText } from '#domain/messages/inbound.ts'
 import type { MessageProviderEvent } from '#domain/messages/update.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
-import type { Arrival } from '#domain/notifications/store.ts'
 import { isTwilioSignature, verifyTwilio } from '#providers/signatures.ts'
 import { readTwilioPost, type TwilioPost } from '#providers/twilio/events.ts'
-import type { NotificationRoute, StoreNotification, WebhooksContext } from './context.ts'
+import type {
+  NotificationRoute,
+  ReceivedNotification,
+  StoreNotification,
+  WebhooksContext,
+} from './context.ts'
 import { headerOf, rawBody, createNotificationRefusals } from './refuse.ts'
 
 const SIGNATURE = 'x-twilio-signature'
@@ -77,6 +81,7 @@ function twilioRoute(
     await storeNotification(
       toArrival({ ...context, vault }, post, query.parse(request.query).m ?? null),
       request,
+      reply,
     )
     return reply.type('text/xml').send(EMPTY_TWIML)
   })
@@ -102,7 +107,7 @@ function toArrival(
   { hashOf, vault }: WebhooksContext & { vault: Vault },
   post: TwilioPost,
   message_id: string | null,
-): Omit<Arrival, 'will_wake' | 'request_id'> {
+): ReceivedNotification {
   const { account, sid } = post
   const about = { account, object_id: sid, reported: null }
   if (post.kind === 'inbound') {

@@ -1,5 +1,4 @@
-// The span of an attempt at a job. The first attempt continues the trace of the request; a later attempt begins a trace
-// with a link to it.
+// The span of an attempt at a job. It ends after the job, without delay for the job.
 import { startChildSpan, startSpan, statementSpan } from '#core/tracing.ts'
 import type { TraceSpan } from '#core/tracing/span.ts'
 import { findTraceOfNotification } from '#domain/jobs/traces.ts'
@@ -13,14 +12,16 @@ import type { WorkerContext } from './context.ts'
 /** Outcomes after which the attempt is a failed span. */
 const FAILURES: ReadonlySet<string> = new Set(['retry', 'ambiguous', 'misconfigured', 'fenced'])
 
-/** Starts the span of an attempt, with its claim. Undefined if the request was not sampled. */
+/**
+ * Starts the span of an attempt, with its claim. The first attempt continues the trace of the request; a later attempt
+ * begins a trace with a link to it. Undefined if the request was not sampled.
+ */
 export function startJobSpan({ job, requested_at, claimed_at }: JobClaim): TraceSpan | undefined {
-  const { trace_parent, trace_link } = job
-  if (trace_parent === null && trace_link === null) return undefined
+  const { trace_context, is_first_attempt } = job
+  if (trace_context === null) return undefined
   const span = startSpan(`process ${job.queue}`, {
     kind: 'consumer',
-    parent: trace_parent,
-    link: trace_link,
+    ...(is_first_attempt ? { parent: trace_context } : { link: trace_context }),
     started_at: requested_at,
     attributes: {
       'messaging.system': 'bullmq',
@@ -33,11 +34,9 @@ export function startJobSpan({ job, requested_at, claimed_at }: JobClaim): Trace
       'sluice.tenant_id': job.tenant_id,
     },
   })
-  startSpan('claim', {
-    ...statementSpan('claim'),
-    parent: span?.traceparent,
-    started_at: requested_at,
-  })?.end(undefined, claimed_at)
+  if (span === undefined) return undefined
+  const claim = { ...statementSpan('claim'), parent: span.trace_context, started_at: requested_at }
+  startSpan('claim', claim)?.end({ at: claimed_at })
   return span
 }
 
@@ -51,22 +50,21 @@ export function traceCall(provider: string, { operation, outcome, duration_ms }:
       'sluice.provider.operation': operation,
       'sluice.provider.outcome': outcome,
     },
-  })?.end(outcome === 'done' ? undefined : outcome)
+  })?.end({ failure: outcome === 'done' ? undefined : outcome })
 }
 
 /** Ends the span of an attempt. The span of a notification gets a link to the trace of the resource. */
-export async function endJobSpan(
+export function endJobSpan(
   { sql }: WorkerContext,
   span: TraceSpan,
   job: ClaimedJob,
   settlement: Settlement | undefined,
-): Promise<void> {
-  if (job.name === applyNotification.name) {
-    // A notification and its job have the same id. Without the database, the span has no link.
-    const found = await findTraceOfNotification(sql, job.id).catch(() => null)
-    if (found !== null) span.link(found)
-  }
+): void {
   const outcome = settlement?.outcome ?? 'unsettled'
   span.set({ 'sluice.job.outcome': outcome, 'sluice.job.state': settlement?.state })
-  span.end(settlement === undefined || FAILURES.has(outcome) ? outcome : undefined)
+  span.end({
+    failure: settlement === undefined || FAILURES.has(outcome) ? outcome : undefined,
+    // A notification and its job have the same id.
+    ...(job.name === applyNotification.name && { findLink: () => findTraceOfNotification(sql, job.id) }),
+  })
 }

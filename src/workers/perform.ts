@@ -136,7 +136,7 @@ type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; 
 async function runClaimed(run: RunContext, claimed: JobClaim, lease: Lease): Promise<void> {
   const span = startJobSpan(claimed)
   const settlement = await withSpan(span, () => runAttempt(run, claimed, lease))
-  if (span !== undefined) await endJobSpan(run.context, span, claimed.job, settlement)
+  if (span !== undefined) endJobSpan(run.context, span, claimed.job, settlement)
 }
 
 /** Makes an attempt. The settlement is undefined if it could not be written. Never rejects. */

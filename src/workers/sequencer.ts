@@ -45,7 +45,7 @@ export function createSequencer(
       if (tenants.length === 0) return
       sequenced_at = performance.now()
       metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))
-      for (const parent of tenants.flatMap(({ traces }) => traces ?? []))
+      for (const parent of tenants.flatMap(({ trace_contexts }) => trace_contexts ?? []))
         startSpan('sequence event', { kind: 'internal', parent, started_at: began_at })?.end()
       // Requests that wait for events of these tenants read the feed again.
       queue.publish(tenants.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))

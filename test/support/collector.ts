@@ -1,4 +1,5 @@
 // A collector of OpenTelemetry: receives spans by OTLP over HTTP, in protobuf.
+import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { listening } from './receiver.ts'
@@ -14,6 +15,8 @@ export type CollectedSpan = {
   attributes: Record<string, unknown>
   /** The trace ids of its links, each with a dash and the span id. */
   links: string[]
+  /** The W3C `tracestate` of the span and of its links. */
+  trace_states: string[]
   failed: boolean
   started_at: bigint
   ended_at: bigint
@@ -27,6 +30,15 @@ export type Collector = {
   /** After this call no request is answered, as by a machine that hangs. */
   hang(): void
   close(): Promise<void>
+}
+
+/** A span of a caller, and the header that names it. */
+export type Caller = { trace_id: string; span_id: string; headers: { traceparent: string } }
+
+/** `flags`: `01` if the caller's span is sampled. */
+export function newCaller(flags = '01'): Caller {
+  const [trace_id, span_id] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')]
+  return { trace_id, span_id, headers: { traceparent: `00-${trace_id}-${span_id}-${flags}` } }
 }
 
 const KINDS = ['internal', 'internal', 'server', 'client', 'producer', 'consumer'] as const
@@ -79,6 +91,7 @@ function spansOf(request: Uint8Array): CollectedSpan[] {
         ended_at: span.fixed(8),
         attributes: attributesOf(span.messages(9)),
         links: span.messages(13).map((link) => `${link.hex(1)}-${link.hex(2)}`),
+        trace_states: [span, ...span.messages(13)].map((each) => each.text(3)).filter((text) => text !== ''),
         failed: span.messages(15)[0]?.number(3) === FAILED,
       }))
     })

@@ -96,6 +96,8 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'OTEL_RESOURCE_ATTRIBUTES',
       'OTEL_TRACES_SAMPLER',
       'OTEL_TRACES_SAMPLER_ARG',
+      'TRACES_TRUSTED_CALLERS',
+      'TRACES_PER_SECOND',
     ],
   ],
   [

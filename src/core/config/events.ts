@@ -1,9 +1,8 @@
 // The variables of outgoing events.
 import { z } from 'zod'
-import { problemOfNetwork } from '../public-addresses.ts'
 import { list } from './list.ts'
 import { MIN_RETENTION_DAYS } from './retention.ts'
-import { commaList, count, type VariableRow } from './row.ts'
+import { count, networks, type VariableRow } from './row.ts'
 
 /** The default delays before each attempt, in seconds. They add up to 75.6 hours. */
 const RETRY_SCHEDULE = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
@@ -13,11 +12,7 @@ const MAX_DELAY_S = 1_000_000
 
 export const EVENT_VARIABLES = {
   WEBHOOKS_ALLOW_CIDRS: [
-    commaList.check((payload) => {
-      const problem = payload.value.map(problemOfNetwork).find((found) => found !== null)
-      if (problem !== undefined)
-        payload.issues.push({ code: 'custom', message: problem, input: payload.value })
-    }),
+    networks.prefault(''),
     '10.1.0.0/16,fd12:3456:789a::/48',
     'private networks (CIDR) to which events may be sent, separated by commas; unset: none. Without it, `npm start` allows this machine, except in production',
     ['api', 'worker'],

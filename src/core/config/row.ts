@@ -1,5 +1,6 @@
 // The columns of the table of variables.
 import { z } from 'zod'
+import { problemOfNetwork } from '../public-addresses.ts'
 import { list } from './list.ts'
 
 /**
@@ -39,3 +40,11 @@ export const optionalPort = anyPort.optional()
 export const baseUrl = z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/+$/, ''))
 /** Several values, separated by commas. */
 export const commaList = z.string().default('').transform(list)
+/** Adds the problem of the first part that is not a network in CIDR notation. */
+export const networks = z
+  .string()
+  .transform(list)
+  .check((payload) => {
+    const problem = payload.value.map(problemOfNetwork).find((found) => found !== null)
+    if (problem !== undefined) payload.issues.push({ code: 'custom', message: problem, input: payload.value })
+  })

@@ -1,7 +1,7 @@
 // The variables of logs and traces.
 import { z } from 'zod'
 import { list } from './list.ts'
-import { baseUrl, SECRETS, SERVICES, type VariableRow } from './row.ts'
+import { baseUrl, count, networks, SECRETS, SERVICES, type VariableRow } from './row.ts'
 
 /** `name=value,name=value`: the format of OpenTelemetry for headers and attributes. Values are percent-encoded. */
 const pairs = z.string().refine((text) => list(text).every((pair) => /^[^\s=]+ *=/.test(pair)), {
@@ -55,15 +55,27 @@ export const TELEMETRY_VARIABLES = {
         'parentbased_always_off',
         'parentbased_traceidratio',
       ])
-      .default('parentbased_always_on'),
-    'parentbased_traceidratio',
-    "which requests are traced; `parentbased_...` follows the caller's `traceparent` if there is one",
+      .default('parentbased_traceidratio'),
+    'parentbased_always_on',
+    'which requests are traced; `parentbased_...` follows the `traceparent` of trusted callers',
     SERVICES,
   ],
   OTEL_TRACES_SAMPLER_ARG: [
-    z.coerce.number().min(0).max(1).default(1),
+    z.coerce.number().min(0).max(1).optional(),
     '0.01',
-    'share of requests, 0 to 1, that `traceidratio` and `parentbased_traceidratio` trace',
+    'share of requests, 0 to 1, that `traceidratio` and `parentbased_traceidratio` trace. Unset: 0.01 in production, otherwise 1',
+    SERVICES,
+  ],
+  TRACES_TRUSTED_CALLERS: [
+    networks.optional(),
+    '10.1.0.0/16,fd12:3456:789a::/48',
+    'networks (CIDR), separated by commas, of callers whose `traceparent` names the parent and says whether the request is traced. Unset: none in production, otherwise all',
+    ['api'],
+  ],
+  TRACES_PER_SECOND: [
+    count(20),
+    '20',
+    'traces that a process begins a second, and at once; further requests are not traced',
     SERVICES,
   ],
 } as const satisfies Record<string, VariableRow>

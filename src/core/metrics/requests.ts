@@ -23,7 +23,7 @@ export const requestsMetrics = {
   }),
   spansDropped: new Counter({
     name: 'sluice_trace_spans_dropped_total',
-    help: 'Spans that were not sent to the collector, by reason: full (too many waited), not_sent (the collector refused or did not answer)',
+    help: 'Spans that were not sent to the collector, by reason: full (too many waited), not_sent (the collector refused or did not answer), limited (the first spans of traces beyond TRACES_PER_SECOND)',
     labelNames: ['reason'],
     registers,
   }),

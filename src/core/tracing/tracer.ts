@@ -5,7 +5,6 @@ import {
   SpanKind,
   SpanStatusCode,
   trace,
-  TraceFlags,
   type Link,
   type Span as ApiSpan,
 } from '@opentelemetry/api'
@@ -13,15 +12,10 @@ import { ExportResultCode, parseKeyPairsIntoRecord, parseTraceParent } from '@op
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import {
-  AlwaysOffSampler,
-  AlwaysOnSampler,
   BatchSpanProcessor,
-  ParentBasedSampler,
   RandomIdGenerator,
   SamplingDecision,
-  TraceIdRatioBasedSampler,
   TracerProvider,
-  type Sampler,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -30,7 +24,9 @@ import type { ProcessName } from '../config/row.ts'
 import { PROCESS_NAME } from '../heartbeat.ts'
 import { metrics, useOpenMetrics } from '../metrics.ts'
 import { throttle } from '../seldom.ts'
+import { withTimeout } from '../timeout.ts'
 import { VERSION } from '../version.ts'
+import { createRateBound, samplerOf } from './sampling.ts'
 import type { TraceSpan, SpanOptions, Tracer } from './span.ts'
 
 type Warn = (facts: object, text: string) => void
@@ -41,6 +37,7 @@ const MAX_SPANS_PER_EXPORT = 512
 const EXPORT_INTERVAL_MS = 1_000
 const EXPORT_TIMEOUT_MS = 10_000
 const CLOSE_TIMEOUT_MS = 3_000
+const LINK_TIMEOUT_MS = 100
 const WARNING_INTERVAL_MS = 60_000
 const LIMITS = { attributeCountLimit: 32, attributeValueLengthLimit: 256, linkCountLimit: 8 }
 
@@ -55,7 +52,7 @@ const KINDS = {
 /** `endpoint`: the URL of the collector, without `/v1/traces`. */
 export function openTracer(endpoint: string, config: Config, process: ProcessName, warn: Warn): Tracer {
   useOpenMetrics()
-  const sampler = samplingLinked(samplerOf(config))
+  const sampler = samplerOf(config)
   const ids = new RandomIdGenerator()
   // The sampler decides by the id of the trace before a span is made, and the SDK asks it again with the same id.
   let next_trace_id = ''
@@ -67,6 +64,8 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
     spanProcessors: [boundedProcessor(endpoint, config, warn)],
   })
   const sdk = provider.getTracer('sluice', VERSION)
+  const mayBegin = createTraceBound(config, warn)
+  const finding_links = new Set<Promise<void>>()
 
   return {
     start(name, { kind, attributes = {}, parent, link, started_at = performance.now() }: SpanOptions) {
@@ -79,10 +78,13 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
       const links = linksTo(link)
       const { decision } = sampler.shouldSample(context, trace_id, name, KINDS[kind], attributes, links)
       if (decision !== SamplingDecision.RECORD_AND_SAMPLED) return undefined
+      // A caller's trace begins here with its request.
+      if ((parent_context === null || kind === 'server') && !mayBegin()) return undefined
       const options = { kind: KINDS[kind], attributes, links, startTime: started_at }
-      return wrapped(sdk.startSpan(name, options, context))
+      return wrapped(sdk.startSpan(name, options, context), finding_links)
     },
     async close() {
+      await Promise.all(finding_links)
       await Promise.race([
         provider.shutdown().catch(() => {}),
         sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false }),
@@ -91,47 +93,57 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
   }
 }
 
-function wrapped(span: ApiSpan): TraceSpan {
+/** Counts and reports the traces that do not begin because of TRACES_PER_SECOND. */
+function createTraceBound({ TRACES_PER_SECOND }: Config, warn: Warn): () => boolean {
+  const isWithinBound = createRateBound(TRACES_PER_SECOND)
+  const report = throttle(
+    (suppressed) =>
+      warn(
+        { suppressed },
+        `TRACES_PER_SECOND: more than ${TRACES_PER_SECOND} traces a second are sampled, and the others are left out`,
+      ),
+    WARNING_INTERVAL_MS,
+  )
+  return () => {
+    if (isWithinBound()) return true
+    metrics.spansDropped.inc({ reason: 'limited' })
+    report()
+    return false
+  }
+}
+
+/** `finding_links`: gets a promise for each link that is being looked for. */
+function wrapped(span: ApiSpan, finding_links: Set<Promise<void>>): TraceSpan {
   const { traceId, spanId } = span.spanContext()
   return {
     trace_id: traceId,
-    traceparent: `00-${traceId}-${spanId}-01`,
+    trace_context: `00-${traceId}-${spanId}-01`,
     ended: false,
     set: (attributes) => void span.setAttributes(attributes),
-    link: (traceparent) => void span.addLinks(linksTo(traceparent)),
-    end(failure, at = performance.now()) {
+    link: (trace_context) => void span.addLinks(linksTo(trace_context)),
+    end({ failure, at = performance.now(), findLink } = {}) {
       if (this.ended) return
       this.ended = true
       if (failure !== undefined)
         span.setAttribute('error.type', failure).setStatus({ code: SpanStatusCode.ERROR })
-      span.end(at)
+      if (findLink === undefined) return span.end(at)
+      const ended: Promise<void> = withTimeout(findLink(), LINK_TIMEOUT_MS)
+        .then(
+          (found) => void span.addLinks(linksTo(found)),
+          () => {},
+        )
+        .then(() => {
+          span.end(at)
+          finding_links.delete(ended)
+        })
+      finding_links.add(ended)
     },
   }
 }
 
-function linksTo(traceparent: string | null | undefined): Link[] {
-  const context = traceparent ? parseTraceParent(traceparent) : null
+function linksTo(trace_context: string | null | undefined): Link[] {
+  const context = trace_context ? parseTraceParent(trace_context) : null
   return context === null ? [] : [{ context }]
-}
-
-function samplerOf({ OTEL_TRACES_SAMPLER: name, OTEL_TRACES_SAMPLER_ARG: ratio }: Config): Sampler {
-  const root = name.endsWith('always_on')
-    ? new AlwaysOnSampler()
-    : name.endsWith('always_off')
-      ? new AlwaysOffSampler()
-      : new TraceIdRatioBasedSampler(ratio)
-  return name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root
-}
-
-/** A trace with a link to a sampled span is sampled too: otherwise, most later attempts would be missing. */
-function samplingLinked(sampler: Sampler): Sampler {
-  return {
-    shouldSample: (...about) =>
-      about[5].some(({ context }) => (context.traceFlags & TraceFlags.SAMPLED) !== 0)
-        ? { decision: SamplingDecision.RECORD_AND_SAMPLED }
-        : sampler.shouldSample(...about),
-    toString: () => `SamplingLinked{${String(sampler)}}`,
-  }
 }
 
 function resourceOf({ OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES }: Config, process: ProcessName) {

@@ -121,13 +121,12 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
         and w.delivery_id = c.delivery_id
       -- The first attempt is due before its delivery is created, which is rounded down to a millisecond.
       returning w.*, c.nth, uuidv7() as job_id,
-        w.due_at < w.delivery_created_at + interval '1 millisecond' as is_first
+        w.due_at < w.delivery_created_at + interval '1 millisecond' as is_first_attempt
     ),
     job as (${enqueuing(tx, sendDelivery, requested, tx`due_at`, claimed_by, tx`trace_context`)} returning *)
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
-      j.payload, j.request_id, case when t.is_first then j.trace_context end as trace_parent,
-      case when not t.is_first then j.trace_context end as trace_link,
-      j.attempt, j.max_attempts, j.failures, 0 as database_failures, j.lease_token,
+      j.payload, j.request_id, j.trace_context, t.is_first_attempt, j.attempt, j.max_attempts, j.failures,
+      0 as database_failures, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
       null::jsonb as call, null::jsonb as send_history

@@ -17,10 +17,10 @@ export type ClaimedJob = {
   payload: Json
   /** The API request that created the job; null if none did. */
   request_id: string | null
-  /** The `traceparent` that this attempt continues: that of the request, for the first attempt. */
-  trace_parent: string | null
-  /** The `traceparent` to which the trace of a later attempt has a link. */
-  trace_link: string | null
+  /** The trace context of the span that created the job, or of the earlier attempt at its delivery. */
+  trace_context: string | null
+  /** Whether nobody has attempted the work before. Each attempt at a delivery is a job of its own. */
+  is_first_attempt: boolean
   attempt: number
   max_attempts: number
   /**
@@ -123,8 +123,7 @@ function claimedColumns(sql: Sql): Fragment {
   return sql`
     id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
     coalesce((last_error #>> '{context,database_failures}')::integer, 0) as database_failures,
-    case when attempt = 1 then trace_context end as trace_parent,
-    case when attempt > 1 then trace_context end as trace_link,
+    trace_context, attempt = 1 as is_first_attempt,
     extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,
     extract(epoch from now() - created_at)::float8 * 1000 as age_ms,
     extract(epoch from now() - unknown_since)::float8 * 1000 as unknown_ms,

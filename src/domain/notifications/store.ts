@@ -75,7 +75,7 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
     ) before on true
     left join lateral (select true as found from notifications n where n.id = input.id offset 0) here on true
     where before.found is null and here.found is null`
-  const trace_context = currentSpan()?.traceparent
+  const trace_context = currentSpan()?.trace_context
   const traced =
     trace_context === undefined ? sql`` : sql`|| jsonb_build_object('trace_context', ${trace_context}::text)`
   const to_apply = sql`

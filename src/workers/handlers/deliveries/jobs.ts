@@ -157,13 +157,13 @@ function startRequestSpan(url: string): TraceSpan | undefined {
 /** The header with the trace of the request. A tenant's own header `traceparent` takes precedence. */
 function traceHeader(span: TraceSpan | undefined, headers: Record<string, string>): Record<string, string> {
   const is_set = Object.keys(headers).some((name) => name.toLowerCase() === 'traceparent')
-  return span === undefined || is_set ? {} : { traceparent: span.traceparent }
+  return span === undefined || is_set ? {} : { traceparent: span.trace_context }
 }
 
 function endRequestSpan(span: TraceSpan | undefined, answer: ReceiverAnswer | ReceiverFailure): void {
-  if ('error' in answer) return span?.end(answer.error)
+  if ('error' in answer) return span?.end({ failure: answer.error })
   span?.set({ 'http.response.status_code': answer.status })
-  span?.end(answer.status >= 400 ? String(answer.status) : undefined)
+  span?.end({ failure: answer.status >= 400 ? String(answer.status) : undefined })
 }
 
 function decide(

@@ -1,0 +1,78 @@
+// The links of traced notifications are looked for after the answer and after the job, for a moment only.
+import { beforeAll, expect, test } from 'vitest'
+import { signStripe } from '#emulators/stripe/main.ts'
+import { openCollector, type Collector } from '#test/collector.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { authorizedPayment, capturedPayment } from '#test/payments.ts'
+import { until } from '#test/process.ts'
+import type { StripeEvent } from '#test/stripe-events.ts'
+
+let collector: Collector
+let deployment: Deployment
+
+beforeAll(async () => {
+  collector = await openCollector()
+  deployment = await createDeployment({
+    queue: 'redis',
+    webhooks: true,
+    env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, TRACES_PER_SECOND: '1000', WORKER_CONCURRENCY: '1' },
+  })
+  await deployment.startApi()
+  await deployment.startWorker()
+  const { sql } = deployment
+  await sql`
+    create function looks_for_no_link() returns boolean language plpgsql as $$
+    begin
+      if current_query() like '%j.trace_context is not null%' then perform pg_sleep(60); end if;
+      return true;
+    end $$`
+  return async () => {
+    await deployment.close()
+    await collector.close()
+  }
+})
+
+test('a slow database delays no answer to a notification', async () => {
+  const { client, provider, sql, webhooks } = deployment
+  const { url, api_key, webhook_secret } = provider('stripe')
+  const { processor_reference } = await authorizedPayment(client)
+  const response = await fetch(`${url}/v1/events?limit=100`, {
+    headers: { authorization: `Bearer ${api_key}` },
+  })
+  const { data } = (await response.json()) as { data: StripeEvent[] }
+  const event = data.find((each) => each.data.object.id === processor_reference)!
+  await sql`
+    create policy slow_links on jobs as restrictive for select to sluice_webhooks using (looks_for_no_link())`
+  const body = JSON.stringify({ ...event, id: `${event.id}_again` })
+  const answer = await webhooks.send('POST', '/stripe', {
+    body,
+    headers: { 'content-type': 'application/json', 'stripe-signature': signStripe(body, webhook_secret) },
+  })
+  expect(answer).toMatchObject({ status: 200, body: { received: true } })
+  await untilLookedFor('webhooks', 1)
+  // The span does not wait for the link either.
+  await until('the span without a link', () =>
+    collector.spans.find(({ name, links }) => name === 'POST /stripe' && links.length === 0),
+  )
+  await untilLookedFor('webhooks', 1)
+  await sql`drop policy slow_links on jobs`
+})
+
+test('a slow database keeps no job from its slot', async () => {
+  const { client, sql } = deployment
+  await sql`create policy slow_links on jobs as restrictive for select to sluice_worker using (looks_for_no_link())`
+  for (let nth = 0; nth < 2; nth++) await capturedPayment(client, { payment_method: 'pm_card_createDispute' })
+  // The queue has one slot.
+  await untilLookedFor('worker', 2)
+})
+
+/** Resolves while this many statements of a process look for links. */
+async function untilLookedFor(role: string, statements: number): Promise<void> {
+  const { sql } = deployment
+  await until('the search for links', async () => {
+    const found = await sql`
+      select from pg_stat_activity
+      where datname = current_database() and usename = ${`sluice_test_${role}`} and wait_event = 'PgSleep'`
+    return found.length >= statements
+  })
+}
