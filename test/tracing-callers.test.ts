@@ -27,7 +27,12 @@ beforeAll(async () => {
 
 describe('callers that are not trusted', () => {
   test('50 concurrent requests with the sampled flag are batched as those without a header', async () => {
-    const api = await startApi({ ...NOBODY, OTEL_TRACES_SAMPLER_ARG: '0' })
+    const api = await startApi({
+      ...NOBODY,
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0',
+      TRACES_PER_SECOND: '1000',
+    })
     const statementsOf = async (headers: () => Record<string, string>) => {
       const before = await countStatements(api, 'create_customer')
       const answers = await Promise.all(

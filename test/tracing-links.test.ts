@@ -33,7 +33,7 @@ beforeAll(async () => {
 })
 
 test('a slow database delays no answer to a notification', async () => {
-  const { client, provider, sql, webhooks } = deployment
+  const { client, provider, webhooks } = deployment
   const { url, api_key, webhook_secret } = provider('stripe')
   const { processor_reference } = await authorizedPayment(client)
   const response = await fetch(`${url}/v1/events?limit=100`, {
@@ -41,8 +41,7 @@ test('a slow database delays no answer to a notification', async () => {
   })
   const { data } = (await response.json()) as { data: StripeEvent[] }
   const event = data.find((each) => each.data.object.id === processor_reference)!
-  await sql`
-    create policy slow_links on jobs as restrictive for select to sluice_webhooks using (looks_for_no_link())`
+  await makeLinksSlow('webhooks')
   const body = JSON.stringify({ ...event, id: `${event.id}_again` })
   const answer = await webhooks.send('POST', '/stripe', {
     body,
@@ -55,16 +54,23 @@ test('a slow database delays no answer to a notification', async () => {
     collector.spans.find(({ name, links }) => name === 'POST /stripe' && links.length === 0),
   )
   await untilLookedFor('webhooks', 1)
-  await sql`drop policy slow_links on jobs`
 })
 
 test('a slow database keeps no job from its slot', async () => {
-  const { client, sql } = deployment
-  await sql`create policy slow_links on jobs as restrictive for select to sluice_worker using (looks_for_no_link())`
-  for (let nth = 0; nth < 2; nth++) await capturedPayment(client, { payment_method: 'pm_card_createDispute' })
+  await makeLinksSlow('worker')
+  for (let nth = 0; nth < 2; nth++)
+    await capturedPayment(deployment.client, { payment_method: 'pm_card_createDispute' })
   // The queue has one slot.
   await untilLookedFor('worker', 2)
 })
+
+/** Makes each statement of a process that looks for a link take a minute. */
+async function makeLinksSlow(role: string): Promise<void> {
+  const { sql } = deployment
+  const name = sql(`slow_links_of_${role}`)
+  await sql`
+    create policy ${name} on jobs as restrictive for select to ${sql(`sluice_${role}`)} using (looks_for_no_link())`
+}
 
 /** Resolves while this many statements of a process look for links. */
 async function untilLookedFor(role: string, statements: number): Promise<void> {
