@@ -62,6 +62,9 @@ test('a slow database keeps no job from its slot', async () => {
     await capturedPayment(deployment.client, { payment_method: 'pm_card_createDispute' })
   // The queue has one slot.
   await untilLookedFor('worker', 2)
+  const applied =
+    await deployment.sql`select from jobs where name = 'notification.apply' and state = 'succeeded'`
+  expect(applied.length).toBeGreaterThanOrEqual(2)
 })
 
 /** Makes each statement of a process that looks for a link take a minute. */

@@ -127,18 +127,17 @@ function wrapped(span: ApiSpan, finding_links: Set<Promise<void>>): TraceSpan {
       if (failure !== undefined)
         span.setAttribute('error.type', failure).setStatus({ code: SpanStatusCode.ERROR })
       if (findLink === undefined) return span.end(at)
-      const ended: Promise<void> = withTimeout(findLink(), LINK_TIMEOUT_MS)
-        .then(
-          (found) => void span.addLinks(linksTo(found)),
-          () => {},
-        )
-        .then(() => {
-          span.end(at)
-          finding_links.delete(ended)
-        })
-      finding_links.add(ended)
+      const ending = endLinked(span, at, findLink)
+      finding_links.add(ending)
+      void ending.finally(() => finding_links.delete(ending))
     },
   }
+}
+
+/** Ends a span, with a link if one is found in time. Never rejects. */
+async function endLinked(span: ApiSpan, at: number, findLink: () => Promise<string | null>): Promise<void> {
+  const found = await withTimeout(findLink(), LINK_TIMEOUT_MS).catch(() => null)
+  span.addLinks(linksTo(found)).end(at)
 }
 
 function linksTo(trace_context: string | null | undefined): Link[] {
