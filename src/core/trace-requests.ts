@@ -1,4 +1,5 @@
-// The spans of requests. A span begins only when the caller is authenticated, so a flood of refused requests makes none.
+// The spans of requests. A span begins only when the caller is authenticated, so a flood of refused requests makes
+// none.
 import { isIP } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from './config.ts'
@@ -58,8 +59,8 @@ export function startRequestSpan(
 
 /**
  * Starts a span for each sampled request to a route whose caller has been authenticated by an earlier hook. `tenantOf`:
- * the tenant of such a request; undefined without authentication. A trusted caller's `traceparent` names the parent, and
- * decides whether the request is sampled. With another caller's, the span begins a trace and has a link.
+ * the tenant of such a request; undefined without authentication. A trusted caller's `traceparent` names the parent,
+ * and decides whether the request is sampled. With another caller's, the span begins a trace and has a link.
  */
 export function traceRequests(
   app: FastifyInstance,

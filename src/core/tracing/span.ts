@@ -21,8 +21,8 @@ type SpanEnd = {
   /** On the clock of `performance.now()`. Default: now. */
   at?: number
   /**
-   * Finds the trace context of a further link. It is called after the end. Without an answer within 100 ms, the span has
-   * no such link.
+   * Finds the trace context of a further link. It is called after the end. Without an answer within 100 ms, the span
+   * has no such link.
    */
   findLink?: () => Promise<string | null>
 }
