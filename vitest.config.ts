@@ -1,4 +1,6 @@
 // How `npm test` runs. With SLUICE_TEST_JSON set, the results also go to that file, as JSON.
+import { statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, resolve } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
@@ -7,6 +9,25 @@ const resultFile = process.env.SLUICE_TEST_JSON
 
 // All test processes, and the processes that tests start, share one cache of compiled modules.
 process.env.NODE_COMPILE_CACHE ??= resolve(import.meta.dirname, 'node_modules/.cache/node')
+
+/** Memory as a folder, on Linux. */
+const MEMORY = '/dev/shm'
+/** A whole run needs less than 2 GiB. */
+const MIN_FREE_BYTES = 4 * 1024 ** 3
+
+/** The folder of temporary files: in memory if there is enough. */
+function temporaryFolder(): string {
+  if (process.availableMemory() < MIN_FREE_BYTES) return tmpdir()
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY)
+    return bavail * bsize < MIN_FREE_BYTES ? tmpdir() : MEMORY
+  } catch {
+    return tmpdir()
+  }
+}
+
+// Each test file has its own database, which is a thousand files: creating them takes five times as long on some disks.
+process.env.TMPDIR ??= temporaryFolder()
 
 /** Files that are short and take long: they start processes, and wait for outages and for leases to expire. */
 const LONG =

@@ -35,10 +35,11 @@ async function acquire(path: string): Promise<boolean> {
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process with this pid runs, as any user. */
+export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
-  } catch {
-    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

@@ -7,7 +7,7 @@ import postgres from 'postgres'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '#start/postgres.ts'
 import { findProgram } from '#start/processes.ts'
-import { createTemporaryFolder } from './folders.ts'
+import { createTemporaryFolder, removeAbandonedFolders } from './folders.ts'
 import { installPackage } from './packages.ts'
 import { auditStatements } from './statements.ts'
 
@@ -26,6 +26,7 @@ type Server = { url: string; pid: number; stop: () => Promise<void> }
 /** The global setup of Vitest. Returns the teardown. PostgreSQL also ends if this process is killed. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   findRedis()
+  await removeAbandonedFolders()
   const folder = await createTemporaryFolder()
   let starting: Promise<Server> | undefined
   let running: Server | undefined
