@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import pino from 'pino'
-import { afterAll, expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
 import { metrics } from '#core/metrics.ts'
@@ -24,10 +24,7 @@ const HOST = '127.0.0.1'
 const HTML = '<html><body>Back soon</body></html>'
 const RESPONSE = `HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: ${HTML.length}\r\n\r\n${HTML}`
 
-const cleanup = new AsyncDisposableStack()
-afterAll(() => cleanup.disposeAsync())
-
-/** Starts a server with this connection handler. Returns its address. */
+/** Starts a server with this connection handler, until the test ends. Returns its address. */
 async function startServer(handle: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
@@ -37,7 +34,7 @@ async function startServer(handle: (socket: Socket) => void): Promise<string> {
   })
   server.listen(0, HOST)
   await once(server, 'listening')
-  cleanup.defer(() => {
+  onTestFinished(() => {
     sockets.forEach((socket) => socket.destroy())
     server.close()
   })
@@ -113,12 +110,12 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
   { timeout: 180_000 },
   async (outage_kind) => {
     const world = await createWorld({ parts: ['api', 'dashboard'] })
-    cleanup.defer(() => world.close())
+    onTestFinished(() => world.close())
     const lines: Record<string, unknown>[] = []
     const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
     const variables = await OUTAGES[outage_kind](world)
     const worker = await startInThisProcess('worker', { ...world.env, ...variables }, log)
-    cleanup.defer(() => worker.close())
+    onTestFinished(() => worker.close())
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
     const problem = outage_kind === 'refusing credentials' ? 'credentials' : 'no_answer'
     const check_kind = problem === 'credentials' ? 'credentials' : 'address'
@@ -247,7 +244,7 @@ test.each(LISTS)(
 
 test('a call is late only after its own deadline, so a slow AI provider has no outage', async () => {
   const world = await createWorld({ parts: ['api'] })
-  cleanup.defer(() => world.close())
+  onTestFinished(() => world.close())
   const createWatch = () => {
     const lines: string[] = []
     const watch = watchProviders(pino({ level: 'warn' }, { write: (line) => void lines.push(line) }))
@@ -269,7 +266,7 @@ test('a call is late only after its own deadline, so a slow AI provider has no o
   runInPast(121, () => overdue.watch.sent('ai', 120_000))
   for (const { watch } of [overdue, slow]) {
     const loop = watch.report(world.sql, `worker ${freshKey()}`)
-    cleanup.defer(() => loop.close())
+    onTestFinished(() => loop.close())
   }
   await eventually(async () =>
     expect(await findOutages(world.sql)).toMatchObject([{ provider: 'ai' }, { provider: 'smtp' }]),
@@ -292,7 +289,7 @@ test('a call is late only after its own deadline, so a slow AI provider has no o
 
 test('an outage ends if no job waits for its provider, and is logged only while calls fail', async () => {
   const world = await createWorld({ parts: ['api'] })
-  cleanup.defer(() => world.close())
+  onTestFinished(() => world.close())
   const lines: { failed: number }[] = []
   const watch = watchProviders(
     pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) }),
@@ -310,7 +307,7 @@ test('an outage ends if no job waits for its provider, and is logged only while 
   failInPast('smtp', 'ambiguous', 120)
   failInPast('twilio', 'misconfigured', 61)
   const loop = watch.report(world.sql, `worker ${freshKey()}`)
-  cleanup.defer(() => loop.close())
+  onTestFinished(() => loop.close())
   const durations = async () => {
     const rows = await world.sql<{ provider: string; seconds: number }[]>`
       select provider, extract(epoch from seen_at - since)::float8 as seconds from provider_outages order by provider`
@@ -331,7 +328,7 @@ test(
   { timeout: 180_000 },
   async () => {
     const world = await createWorld({ parts: ['api', 'worker', 'dashboard'] })
-    cleanup.defer(() => world.close())
+    onTestFinished(() => world.close())
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
     const fault = await world.provider('stripe').fault({ fault: 'refuse_401', times: 1000 })
     await createPayment(world.client, {}, ASYNC)
@@ -359,7 +356,7 @@ test(
 
 test('a message whose outcome becomes unknown during an outage shows the outage, and an earlier message does not', async () => {
   const world = await createWorld()
-  cleanup.defer(() => world.close())
+  onTestFinished(() => world.close())
   const { body } = await eventually(async () => {
     const answer = await REQUESTS['twilio']!.send(world)
     expect(answer.status).toBeOneOf([201, 202])
@@ -384,7 +381,7 @@ test('a message whose outcome becomes unknown during an outage shows the outage,
 
 test('a job that succeeds at once is not recorded as retried, and the variables that an outage names exist', async () => {
   const world = await createWorld()
-  cleanup.defer(() => world.close())
+  onTestFinished(() => world.close())
   await createPayment(world.client)
   await world.drain()
   const [row] = await world.sql`
@@ -397,7 +394,7 @@ test('a job that succeeds at once is not recorded as retried, and the variables 
 
 test('events that cannot be read cause one warning a minute, with the provider and the variable to check', async () => {
   const world = await createWorld({ parts: ['api'] })
-  cleanup.defer(() => world.close())
+  onTestFinished(() => world.close())
   const lines: Record<string, unknown>[] = []
   const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
   const failures = async () =>
@@ -406,7 +403,7 @@ test('events that cannot be read cause one warning a minute, with the provider a
   const before = await failures()
   const env = { ...world.env, ...(await OUTAGES.down()), RECONCILE_EVERY_S: '1' }
   const worker = await startInThisProcess('worker', env, log)
-  cleanup.defer(() => worker.close())
+  onTestFinished(() => worker.close())
   await vi.waitFor(async () => expect(await failures()).toBeGreaterThan(before + 2), 30_000)
   expect(lines.filter(({ msg }) => String(msg).includes('could not be read'))).toMatchObject([
     { provider: 'stripe', msg: 'the events of Stripe could not be read: check STRIPE_API_BASE' },
