@@ -79,8 +79,10 @@ type SequencedEvents = {
  */
 export async function sequenceEvents(sql: Sql, limit: number): Promise<SequencedEvents[]> {
   try {
+    // Without events the function is not called: it writes its lock, and idle workers run this statement all the time.
     return await sql<SequencedEvents[]>`
-      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit})`
+      select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit})
+      where exists (select from events e where not e.sequenced)`
   } catch (error) {
     if (isRolledBack(error)) return []
     throw error
