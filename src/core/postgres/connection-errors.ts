@@ -19,7 +19,7 @@ export function isConnectionCode(code: string): boolean {
 /** Whether the server ended the connection with this error, whatever its code. */
 export function endsConnection(error: unknown): boolean {
   if (!(error instanceof postgres.PostgresError)) return false
-  // PgBouncer sends no other severity.
+  // PgBouncer sends only the local one, in English.
   return ['FATAL', 'PANIC'].includes(error.severity ?? error.severity_local)
 }
 
