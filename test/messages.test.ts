@@ -7,6 +7,7 @@ import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsFailed } from '#domain/job-acts/act.ts'
+import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
 import { settleMessages } from '#domain/messages/settle.ts'
 import { emptyMessageUpdate } from '#domain/messages/update.ts'
@@ -169,10 +170,22 @@ type MessageState = Awaited<ReturnType<typeof readMessageState>>
 /** Claims the job of the message for this test. */
 async function claimJob(world: World, id: string): Promise<{ job_id: string; lease_token: string }> {
   const [job] = await world.sql<{ job_id: string; lease_token: string }[]>`
-    update jobs set state = 'running', attempt = 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
+    update jobs set state = 'running', attempt = attempt + 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
       run_at = now(), lease_until = now() + interval '1 minute'
     where resource_id = ${id} returning id as job_id, lease_token`
   return job!
+}
+/** The settlement of an attempt that sent nothing. Its job waits. */
+const RETURNED: Omit<Settlement, 'job_id' | 'lease_token'> = {
+  state: 'ready',
+  outcome: 'returned',
+  error: null,
+  delay_ms: 3_600_000,
+  provider_reference: null,
+  rotate: false,
+  unsent: true,
+  forgive: true,
+  failing: null,
 }
 const begin = async (world: World, id: string, lease: { job_id: string; lease_token: string }) =>
   (await beginMessages(world.sql, [{ ...lease, tenant_id: world.tenant_id, message_id: id }])).get(
@@ -206,6 +219,29 @@ describe('the start of a message', () => {
     })
     await world.sql`update jobs set lease_until = now() where resource_id in (${id}, ${to_grace})`
     await awaitState(world, to_grace, { job: 'succeeded' })
+    await awaitState(world, id, { status: 'unknown', job: 'unknown' })
+  })
+
+  test('is repeated by the next attempt if no attempt can have sent the message', async ({ world }) => {
+    const { sql } = world
+    const id = await scheduleMessage({ to: [freshAddress()] })
+    const claim = async () => {
+      const lease = await claimJob(world, id)
+      await sql`
+        update jobs set first_sent_at = coalesce(first_sent_at, now()), last_sent_at = now() where id = ${lease.job_id}`
+      return lease
+    }
+    // The first attempt gets no answer from the database, and gives the job back.
+    const first = await claim()
+    expect(await begin(world, id, first)).toMatchObject({ may_send: true, status: 'sending' })
+    await settleJobs(sql, [{ ...first, ...RETURNED }])
+    const second = await claim()
+    expect(await begin(world, id, second)).toMatchObject({ may_send: true, status: 'sending' })
+    expect(await begin(world, id, second)).toMatchObject({ may_send: false, status: 'sending' })
+    // This attempt may have sent the message.
+    await settleJobs(sql, [{ ...second, ...RETURNED, outcome: 'ambiguous', unsent: false }])
+    expect(await begin(world, id, await claim())).toMatchObject({ may_send: false, status: 'sending' })
+    await sql`update jobs set lease_until = now() where resource_id = ${id}`
     await awaitState(world, id, { status: 'unknown', job: 'unknown' })
   })
 

@@ -74,3 +74,29 @@ test('a job that waits for a connection is given back at once, while a call in p
   expect(await worker.ended).toEqual({ code: 0, signal: null })
   expect((await client.get(`/v1/messages/${sent}`)).body).toMatchObject({ status: 'sent' })
 })
+
+test('a stopped worker claims no more jobs while recurring work waits for a provider', async () => {
+  const deployment = await deploy()
+  const { client, provider, sql } = deployment
+  const hold = await provider('stripe').fault({ match: { path: '^/v1/events' }, fault: { hold: 'before' } })
+  const worker = await deployment.startWorker({ RECONCILE_EVERY_S: '1' })
+  await hold.hit()
+  worker.signal('SIGTERM')
+  await worker.waitForLine(STOPPING)
+  const email = {
+    idempotency_key: freshKey(),
+    to: ['ada@example.com'],
+    subject: 'Shipped',
+    text: 'On its way.',
+  }
+  const { body } = await client.post('/v1/messages/email', email, { prefer: 'respond-async' })
+  const next = await deployment.startWorker()
+  await expect
+    .poll(async () => (await client.get(`/v1/messages/${body.id}`)).body)
+    .toMatchObject({ status: 'sent' })
+  await hold.release()
+  expect(await worker.ended).toEqual({ code: 0, signal: null })
+  expect(await sql`select distinct worker from jobs where resource_id = ${body.id}`).toHaveLength(1)
+  expect(worker.output()).not.toContain(body.id)
+  expect(next.output()).toContain(body.id)
+})

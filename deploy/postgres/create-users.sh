@@ -25,7 +25,8 @@ for user in owner api webhooks worker dashboard reports; do
     exit 1
   fi
   # Programs of other users can read the arguments of psql, but not its environment. %40 and the like are decoded.
-  printf -v "${user^^}_PASSWORD" '%b' "${BASH_REMATCH[2]//%/\\x}"
+  password=${BASH_REMATCH[2]//\\/\\\\}
+  printf -v "${user^^}_PASSWORD" '%b' "${password//%/\\x}"
   export "${user^^}_PASSWORD"
 done
 psql -qX "$@" -f "$(dirname "${BASH_SOURCE[0]}")/users.sql"

@@ -159,8 +159,9 @@ export function unanswered(
   return retry(reason, { outcome, after_ms, limits_after, unanswered: true, ...options })
 }
 
-/** The minimum delay after an error of the database. */
+/** The minimum and maximum delays after an error of the database. */
 const DATABASE_DELAY_MS = 500
+const MAX_DATABASE_DELAY_MS = 30_000
 /** The retry delay while the provider refuses our credentials or configuration. */
 const MISCONFIGURED_DELAY_MS = 30_000
 /** A delay that the provider demands is accepted up to this limit, even if the lookup schedule has a shorter delay. */
@@ -281,6 +282,7 @@ function afterDatabaseFailure(
     context: { database_failures: database_failures + 1 },
   }
   if (database_failures === 0) return { ...settlement, error, delay_ms: DATABASE_DELAY_MS }
-  const delay_ms = retryDelay({ failures: database_failures - 1 }, retry, DATABASE_DELAY_MS)
+  const cap_ms = Math.min(retry.cap_ms, MAX_DATABASE_DELAY_MS)
+  const delay_ms = retryDelay({ failures: database_failures - 1 }, { ...retry, cap_ms }, DATABASE_DELAY_MS)
   return { ...settlement, error, delay_ms, failing: true }
 }

@@ -23,6 +23,8 @@ export type Leases = {
 export type Lease = {
   /** Aborts when the lease has expired or the worker stops. */
   signal: AbortSignal
+  /** Whether the lease has expired. */
+  isLost: () => boolean
   /** Records that a call of the job was sent. */
   callSent: () => void
   release: () => void
@@ -48,11 +50,14 @@ export function createLeases(sql: Sql, log: Log): Leases {
   // slow.
   void renewLeases(sql, []).catch(() => {})
   const renewal = setInterval(() => {
-    const now = performance.now()
-    for (const { confirmed_at, controller } of leases.values())
-      if (now - confirmed_at > LEASE_MS) controller.abort(new Error('the lease was lost'))
+    for (const lease of leases.values())
+      if (isLost(lease)) lease.controller.abort(new Error('the lease was lost'))
     if (leases.size > 0 && renewals < MAX_CONCURRENT_RENEWALS) void renew()
   }, RENEW_INTERVAL_MS)
+
+  function isLost({ confirmed_at }: TrackedLease): boolean {
+    return performance.now() - confirmed_at > LEASE_MS
+  }
 
   async function renew(): Promise<void> {
     renewals += 1
@@ -77,6 +82,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
       leases.set(id, lease)
       return {
         signal: controller.signal,
+        isLost: () => isLost(lease),
         callSent: () => void (lease.sent = true),
         release: () => void leases.delete(id),
       }

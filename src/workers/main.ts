@@ -109,8 +109,10 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     'the worker is running',
   )
   cleanup.defer(async () => {
-    await Promise.all(loops.map((loop) => loop.close()))
-    await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
+    // The performer stops first: a loop may end only after a slow call of its own.
+    performer.stop()
+    await Promise.all([...loops, ...consumers.values()].map((opened) => opened.close()))
+    await performer.close()
   })
   return {
     ...createService(cleanup.move(), sql, { name: 'worker', queues }),

@@ -1,7 +1,7 @@
 // Performs jobs: claims a job under a lease, runs its handler, settles its decision behind the fence, and publishes
 // the state to waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDatabaseFailure, type Sql } from '#core/db.ts'
+import { type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { currentSpan, traceLabels, withSpan } from '#core/tracing.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -12,13 +12,13 @@ import { attempt } from './attempt.ts'
 import { createCallPermits, type CallPermits } from './call-permits.ts'
 import { createJobClaimer, applyCallRule, type JobClaim } from './claims.ts'
 import type { WorkerContext } from './context.ts'
-import { giveBack, giveBackUnstarted, settlementOf, type Decision } from './decision.ts'
+import { giveBack, giveBackUnstarted, type Decision } from './decision.ts'
 import { handlerOf } from './handlers/index.ts'
 import { endJobSpan, startJobSpan } from './job-span.ts'
 import { factsOf } from './job-log.ts'
 import { createLeases, type Lease } from './leases.ts'
 import { createRunningJobs } from './running-jobs.ts'
-import { JOB_ONLY } from './settle.ts'
+import { settleDecision } from './settle-decision.ts'
 import { createShares, type Shares } from './shares.ts'
 import type { Source } from './slots.ts'
 
@@ -43,7 +43,9 @@ export type Performer = {
   idleFor(): number
   /** Sets a callback for each job that starts while no other job runs. */
   onFirstJob(called: () => void): void
-  /** Stops claiming, and gives jobs whose call was not sent yet back. Resolves when the others are settled. */
+  /** Claims no more jobs, gives back those whose call was not sent, and limits the time of the others. */
+  stop(): void
+  /** Resolves when the jobs that run now are settled. */
   close(): Promise<void>
 }
 
@@ -105,10 +107,13 @@ export function createPerformer(
       // The lease is also renewed while the job waits for a slot or for its start time.
       await withLease(job, async (lease) => {
         const begins_at = performance.now() + begins_in_ms
-        if (closing) return
+        const run = () =>
+          runClaimed(run_context, { job: applyCallRule(job), requested_at, claimed_at }, lease)
+        // A job that was claimed while the worker stopped is given back, without a slot.
+        if (closing) return await run()
         await running.run(job, 'scan', async () => {
           if (begins_in_ms > 0) await sleep(Math.max(0, begins_at - performance.now()))
-          await runClaimed(run_context, { job: applyCallRule(job), requested_at, claimed_at }, lease)
+          await run()
         })
       })
     },
@@ -117,18 +122,16 @@ export function createPerformer(
     lastWakeUpAt: (name) => last_wakeups.get(name) ?? created_at,
     onFirstJob: running.onFirstJob,
     idleFor: running.idleFor,
-    async close() {
+    stop() {
       closing = true
       leases.stop(call_timeout_ms)
+    },
+    async close() {
       await running.allEnded()
       leases.close()
     },
   }
 }
-
-/** The mean delay between attempts to settle a decision while the database fails, and their time limit. */
-const SETTLE_RETRY_DELAY_MS = 250
-const SETTLE_RETRIES_MS = 10_000
 
 type RunContext = { context: WorkerContext; queue: Queue; permits: CallPermits; isClosing: () => boolean }
 
@@ -153,8 +156,7 @@ async function runAttempt(
     value: Math.max(0, job.waited_ms / 1000),
     exemplarLabels: traceLabels(currentSpan()),
   })
-  const settle = (decision: Decision) =>
-    settleWhenPossible(() => settleDecision(context, queue, job, decision), decision, signal)
+  const settle = (decision: Decision) => settleDecision(context, queue, { job, lease, decision })
   const attemptUnlessClosing = () =>
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
   return await context.job_log.of(job, async () => {
@@ -174,42 +176,6 @@ async function runAttempt(
       return undefined
     }
   })
-}
-
-/**
- * Settles a decision, again after each failure of the database, until the lease is lost; then rejects with the last
- * error. A decision with effects is tried for `SETTLE_RETRIES_MS`: its effects may cause the error, and without them
- * the job can still be given back.
- */
-async function settleWhenPossible(
-  settle: () => Promise<Settlement>,
-  { effects }: Decision,
-  signal: AbortSignal,
-): Promise<Settlement> {
-  const ends_at = effects === undefined ? Infinity : performance.now() + SETTLE_RETRIES_MS
-  for (;;) {
-    try {
-      return await settle()
-    } catch (error) {
-      if (!isDatabaseFailure(error) || signal.aborted || performance.now() > ends_at) throw error
-      // A random delay: decisions that failed in one statement shall not fail together again.
-      await sleep(SETTLE_RETRY_DELAY_MS * (0.5 + Math.random()))
-    }
-  }
-}
-
-/** Writes a decision behind the fence. If the lease was lost, the outcome of the returned settlement is `fenced`. */
-async function settleDecision(
-  { sql }: WorkerContext,
-  queue: Queue,
-  job: ClaimedJob,
-  decision: Decision,
-): Promise<Settlement> {
-  const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
-  const was_written = await (decision.effects ?? JOB_ONLY).settle(sql, settlement)
-  if (was_written && decision.kind === 'retry' && decision.publish_state === true)
-    queue.publish([{ id: job.id, state: settlement.state }])
-  return was_written ? settlement : { ...settlement, outcome: 'fenced' }
 }
 
 /** Counts and logs an ended attempt, and publishes the state of a finished job to waiting requests. */

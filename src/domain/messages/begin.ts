@@ -35,8 +35,9 @@ export type MessageToSend = MessageState & {
 /**
  * Marks messages as `sending`, before the call to their provider, and marks recipients that are suppressed by now. A
  * message without remaining recipients is `suppressed`. A marked message is never sent again unless it is settled as
- * not sent. A message that was sent is sent once more to its deferred recipients, which are marked too; an event
- * reports those that are suppressed by now. Returns the messages by job id, for the jobs with a valid lease.
+ * not sent, or an earlier attempt marked it and no attempt before this one can have sent it. A message that was sent is
+ * sent once more to its deferred recipients, which are marked too; an event reports those that are suppressed by now.
+ * Returns the messages by job id, for the jobs with a valid lease.
  */
 export async function beginMessages(
   sql: Sql,
@@ -45,21 +46,25 @@ export async function beginMessages(
   const items = messages.map((message) => ({ ...message, event_id: newId() }))
   const rows = await sql<(MessageToSend & { job_id: string })[]>`
     with fenced as (
-      select l.* from (
+      select l.*, j.* from (
         select * from jsonb_to_recordset(${sql.json(items)}) as l(
           job_id uuid, lease_token uuid, tenant_id uuid, message_id uuid, event_id uuid)
         order by job_id
       ) l
       cross join lateral (
-        select from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
+        select j.started_at, (j.first_sent_at = j.last_sent_at and not j.in_doubt) is true as was_never_sent
+        from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
       ) j
     ), locked as (
-      select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued') as is_first_send,
-        m.status in ('scheduled', 'queued') or (m.status in ('sent', 'delivered', 'undelivered')
-          and ${awaitsRetry(sql, 'm')}) as may_send
-      from (select * from fenced order by tenant_id, message_id) h
-      cross join lateral (
-        select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
+      select m.*, m.is_first_send or (m.status in ('sent', 'delivered', 'undelivered')
+        and ${awaitsRetry(sql, 'm')}) as may_send
+      from (
+        select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued')
+          or (m.status = 'sending' and h.was_never_sent and m.begun_at < h.started_at) as is_first_send
+        from (select * from fenced order by tenant_id, message_id) h
+        cross join lateral (
+          select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
+        ) m
       ) m
     ), checked as (${checkingSuppressions(sql)}), m as (
       update messages m set recipients = checked.recipients,

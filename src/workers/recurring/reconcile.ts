@@ -39,6 +39,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
   const events_of = `events of ${context.processor.name}`
   const interval_ms = () => options.every_s * 1000
   let has_more = false
+  let closing = false
   const warnOfUncompared = throttle(
     (suppressed, jobs: string[]) =>
       log.error(
@@ -59,13 +60,16 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
       async () => {
         has_more = false
         has_more =
-          (await runIfDue(sql, events_of, (run) => readEvents(context, options, run, warnOfUnread))) ?? false
+          (await runIfDue(sql, events_of, (run) =>
+            readEvents(context, { ...options, closed: () => closing }, run, warnOfUnread),
+          )) ?? false
       },
     ),
     repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),
   ]
   return {
     async close() {
+      closing = true
       await Promise.all(loops.map((loop) => loop.close()))
     },
   }
@@ -135,7 +139,7 @@ function createUnreadWarning(log: Log, provider: string): UnreadWarning {
  */
 async function readEvents(
   context: WorkerContext,
-  { every_s, after_s }: ReconcileOptions,
+  { every_s, after_s, closed }: ReconcileOptions & { closed: () => boolean },
   run: Run,
   warnOfUnread: UnreadWarning,
 ): Promise<boolean> {
@@ -165,7 +169,8 @@ async function readEvents(
       last === null
         ? { from_s: newest, range: null }
         : { from_s, range: { to_s, after: last, newest_s: newest } }
-    if (last === null) break
+    // Another worker reads the remaining pages.
+    if (last === null || closed()) break
     if (!(await renewRun(sql, run, position))) return false
   }
   const has_more = position.range !== null

@@ -12,7 +12,7 @@ import {
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { sendEmail } from '#jobs/messages.ts'
-import { NotStarted } from '#providers/permit.ts'
+import { awaitPermit, currentPermit, NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../../context.ts'
 import { giveBackUnstarted, park, retry, unknown, type Decision } from '../../decision.ts'
 import { settlingMessage, messageEffects } from './effects.ts'
@@ -71,6 +71,8 @@ async function beginAndSend(
   // Files are read even if an earlier attempt may have reached the provider: only the message's row shows whether the
   // message has begun.
   const files = job.call.request.has_files ? await sender.filesOf(context, job) : []
+  // A message that has begun may be `unknown` if the database fails, so it begins only when its call may start.
+  await awaitPermit(currentPermit())
   const message = await begin(context.sql, { job_id, lease_token, ...idsOf(job) })
   if (message === undefined) return retry('the lease was lost before the call', { unsent: true })
   if (message.may_send) return await attempt(context, job, sender, { message, files })

@@ -1,0 +1,52 @@
+// Settles the decision of an attempt, again while the database fails.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDatabaseFailure } from '#core/db.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
+import { findJobStates } from '#domain/jobs/states.ts'
+import type { Queue } from '#queue/queue.ts'
+import type { WorkerContext } from './context.ts'
+import { settlementOf, type Decision } from './decision.ts'
+import { handlerOf } from './handlers/index.ts'
+import type { Lease } from './leases.ts'
+import { JOB_ONLY } from './settle.ts'
+
+/** The mean delay between attempts to settle a decision while the database fails, and their time limit. */
+const RETRY_DELAY_MS = 250
+const RETRIES_MS = 10_000
+
+/**
+ * Writes a decision behind the fence, again after each failure of the database, until the lease is lost; then rejects
+ * with the last error. If the lease was lost, the outcome of the returned settlement is `fenced`.
+ *
+ * A decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and without them the job can still
+ * be given back. A decision after which the attempt continues is tried once, because the fence would let it be written
+ * twice.
+ */
+export async function settleDecision(
+  { sql }: WorkerContext,
+  queue: Queue,
+  { job, lease, decision }: { job: ClaimedJob; lease: Lease; decision: Decision },
+): Promise<Settlement> {
+  const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
+  const { effects = JOB_ONLY } = decision
+  const ends_at = effects === JOB_ONLY ? Infinity : performance.now() + RETRIES_MS
+  let was_lost = false
+  for (;;) {
+    try {
+      // An earlier try whose answer was lost may have been written: then the job has left this attempt with its state.
+      const was_written =
+        (await effects.settle(sql, settlement)) ||
+        (was_lost && (await findJobStates(sql, [job.id]))[0]?.state === settlement.state)
+      if (was_written && decision.kind === 'retry' && decision.publish_state === true)
+        queue.publish([{ id: job.id, state: settlement.state }])
+      return was_written ? settlement : { ...settlement, outcome: 'fenced' }
+    } catch (error) {
+      if (!isDatabaseFailure(error) || decision.kind === 'continue') throw error
+      if (lease.isLost() || performance.now() > ends_at) throw error
+      was_lost = true
+      // A random delay: decisions that failed in one statement shall not fail together again.
+      await sleep(RETRY_DELAY_MS * (0.5 + Math.random()))
+    }
+  }
+}
