@@ -19,9 +19,9 @@ const RETRIES_MS = 10_000
  * Writes a decision behind the fence, again after each failure of the database, until the lease is lost; then rejects
  * with the last error. If the lease was lost, the outcome of the returned settlement is `fenced`.
  *
- * A decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and without them the job can still
- * be given back. A decision after which the attempt continues is tried once, because the fence would let it be written
- * twice.
+ * A decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and without them the job can
+ * still be given back. A decision after which the attempt continues is tried once, because the fence would let it be
+ * written twice.
  */
 export async function settleDecision(
   { sql }: WorkerContext,
