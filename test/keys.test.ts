@@ -392,4 +392,11 @@ test('the command names missing and invalid options', async ({ world }) => {
     1,
     expect.stringContaining('No Sluice runs in .data. Start one with npm start, or set DATABASE_URL'),
   ])
+  const production = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'shop'], {
+    NODE_ENV: 'production',
+  })
+  expect([production.code, production.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^DATABASE_URL is not set\. Set it, or DATABASE_URL_FILE, (?!.*npm start)/),
+  ])
 })

@@ -58,6 +58,10 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
     const { world, operator } = await startWorld()
     const { client } = world
     const worker = await startWorker(world)
+    const check =
+      problem === 'no_answer'
+        ? `${variable}, and the network, name servers and firewall of the workers`
+        : variable
     await capturedPayment(client, { amount_minor: 10_000 })
     const to = await recipient(client)
     const fault = await world
@@ -84,14 +88,12 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
       expect(outages).toMatchObject({ payouts: [text], payments: [], messages: [] })
       expect(await worker.read(OUTAGE, { provider: 'stripe', operation: 'payout' })).toBeGreaterThan(0)
       expect(await worker.read(OUTAGE, { operation: '' })).toBeUndefined()
-      expect(worker.warnings()).toContain(`${text}: check ${variable}`)
+      expect(worker.warnings()).toContain(`${text}: check ${check}`)
     }, A_MINUTE_MS)
     expect(performance.now() - began_at).toBeLessThan(A_MINUTE_MS)
     const { stdout } = await runCommand('src/commands/queues.ts', ['list'], world.env)
     expect(stdout).toMatch(new RegExp(`^payouts .*, ${text}$`, 'm'))
-    expect(worker.warnings().filter((msg) => msg.startsWith('Stripe '))).toEqual([
-      `${text}: check ${variable}`,
-    ])
+    expect(worker.warnings().filter((msg) => msg.startsWith('Stripe '))).toEqual([`${text}: check ${check}`])
 
     await fault.remove()
     await world.provider('stripe').control('POST', '/release')
@@ -121,7 +123,9 @@ test('Twilio fails to send SMS and answers lookups: the outage names SMS', { tim
       { provider: 'twilio', text: 'Twilio does not answer SMS', operations: ['send_sms'] },
     ])
     expect(await worker.read(OUTAGE, { provider: 'twilio', operation: 'send_sms' })).toBeGreaterThan(0)
-    expect(worker.warnings()).toContain('Twilio does not answer SMS: check TWILIO_API_BASE')
+    expect(worker.warnings()).toContain(
+      'Twilio does not answer SMS: check TWILIO_API_BASE, and the network, name servers and firewall of the workers',
+    )
   }, A_MINUTE_MS)
 })
 

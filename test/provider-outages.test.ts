@@ -181,9 +181,13 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
       const outage_gauges = (await metrics.outage.get()).values.map(({ labels }) => labels)
       for (const provider of names) expect(outage_gauges).toContainEqual({ provider, operation: '' })
 
+      const network =
+        check_kind === 'address' ? ', and the network, name servers and firewall of the workers' : ''
       for (const { title, check } of names.map((name) => PROVIDER_FACTS[name]!))
         expect(lines.map(({ msg }) => msg)).toContainEqual(
-          expect.stringMatching(new RegExp(`^${title} .*: check ${check[check_kind].join(' and ')}$`)),
+          expect.stringMatching(
+            new RegExp(`^${title} .*: check ${check[check_kind].join(' and ')}${network}$`),
+          ),
         )
     }, A_MINUTE_MS)
 
@@ -406,6 +410,9 @@ test('events that cannot be read cause one warning a minute, with the provider a
   onTestFinished(() => worker.close())
   await vi.waitFor(async () => expect(await failures()).toBeGreaterThan(before + 2), 30_000)
   expect(lines.filter(({ msg }) => String(msg).includes('could not be read'))).toMatchObject([
-    { provider: 'stripe', msg: 'the events of Stripe could not be read: check STRIPE_API_BASE' },
+    {
+      provider: 'stripe',
+      msg: 'the events of Stripe could not be read: check STRIPE_API_BASE, and the network, name servers and firewall of the workers',
+    },
   ])
 })

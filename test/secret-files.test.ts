@@ -212,7 +212,7 @@ test('the Stripe key rotates under load: no call fails, and a key of another acc
   ] as const) {
     await writeFile(file, content)
     // This line is the last one of a SIGHUP.
-    const refusal = await hangUp(worker, '"no secret has a new value to use"')
+    const refusal = await hangUp(worker, '"no secret has a new value to use; 1 was refused"')
     expect(refusal).toContain(reason)
     expect(refusal).toContain('The previous value stays in use.')
   }

@@ -51,6 +51,10 @@ test(
       return url.href
     }
     const api = 'src/api/main.ts'
+    await world.sql`create role login_without_role login password 'secret'`
+    onTestFinished(async () => {
+      await world.sql`drop role login_without_role`
+    })
     const cases: [string, string, RegExp][] = [
       [
         api,
@@ -61,6 +65,11 @@ test(
         api,
         changeUrl((url) => (url.password = 'guessed')),
         /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
+      ],
+      [
+        api,
+        changeUrl((url) => Object.assign(url, { username: 'login_without_role', password: 'secret' })),
+        /^The user login_without_role may not read schema_migrations\. Grant it the role of its process, such as sluice_api/,
       ],
       [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
       [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],

@@ -11,7 +11,7 @@ else
   exit 77
 fi
 "${compose[@]}" config --quiet
-"${compose[@]}" --env-file deploy/compose/demo.env config --quiet
+"${compose[@]}" --env-file deploy/compose/demo.env --profile monitoring config --quiet
 echo "compose.yaml: read by ${compose[0]}, without and with the demo's variables"
 if command -v caddy > /dev/null; then
   caddy validate --config deploy/compose/Caddyfile --adapter caddyfile > "$folder/caddy.log" 2>&1 ||

@@ -16,7 +16,14 @@ for secret in database_url_{owner,api,webhooks,worker,dashboard} redis_url encry
   stripe_secret_key stripe_webhook_secret; do
   echo "not-a-secret" > "$folder/overlays/minimal/secrets/$secret"
 done
+sed -i 's/newTag: .* }/newTag: of-the-check }/' "$folder/overlays/minimal/kustomization.yaml"
 for overlay in minimal production; do
   echo -n "$overlay: "
-  "${render[@]}" "$folder/overlays/$overlay" | node deploy/check/manifests.ts
+  "${render[@]}" "$folder/overlays/$overlay" > "$folder/rendered.yaml"
+  node deploy/check/manifests.ts < "$folder/rendered.yaml"
+  images=$(grep -c 'image: registry.example.com/sluice:of-the-check$' "$folder/rendered.yaml" || true)
+  if ((images != 5)); then
+    echo "$overlay: $images of 5 workloads have the image of overlays/minimal/kustomization.yaml" >&2
+    exit 1
+  fi
 done

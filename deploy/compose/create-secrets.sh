@@ -3,11 +3,11 @@
 # run again. The folder is for this user only; the files can be read by the users of the containers.
 #
 #   deploy/compose/create-secrets.sh                                    the product with emulators
-#   STRIPE_SECRET_KEY=sk_test_... STRIPE_WEBHOOK_SECRET=whsec_... \
+#   STRIPE_SECRET_KEY='<the secret key>' STRIPE_WEBHOOK_SECRET='<the signing secret>' \
 #     deploy/compose/create-secrets.sh                                  the product with Stripe's test mode
 #
-# TWILIO_AUTH_TOKEN, SMTP_URL and AI_API_KEY are read in the same way. By default, all credentials are those of the
-# emulators.
+# TWILIO_AUTH_TOKEN, SMTP_URL, EMAIL_WEBHOOK_SECRET and AI_API_KEY are read in the same way. By default, all credentials
+# are those of the emulators. A variable that differs from its file is an error.
 set -euo pipefail
 
 case ${1-} in
@@ -39,6 +39,20 @@ keep() {
   fi
 }
 random() { openssl rand -hex 24; }
+
+differs=0
+for name in STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TWILIO_AUTH_TOKEN SMTP_URL EMAIL_WEBHOOK_SECRET AI_API_KEY; do
+  file=${name,,}
+  if [[ -n ${!name-} && -e $file && $(< "$file") != "${!name}" ]]; then
+    echo "$PWD/$file: differs from $name. To use the new value, remove the file and run this again." >&2
+    differs=1
+  fi
+done
+if ((differs)); then
+  echo "Nothing was changed. The database of the demo is of no use with other credentials: to remove it," >&2
+  echo "  docker compose --env-file deploy/compose/demo.env down --volumes" >&2
+  exit 1
+fi
 
 random | keep postgres_password
 for user in owner api webhooks worker dashboard reports; do

@@ -4,9 +4,24 @@
 # postgres://acme_owner:<password>@<host>/sluice. Run it once, as a superuser, in the database of Sluice, before the first
 # migration.
 #
-#   deploy/postgres/create-users.sh FOLDER [OPTION OF PSQL...]
+#   deploy/postgres/create-users.sh [--as USER] FOLDER [OPTION OF PSQL...]
 #   deploy/postgres/create-users.sh deploy/kubernetes/overlays/minimal/secrets -h db.example.com -U postgres -d sluice
+#   deploy/postgres/create-users.sh --as postgres /etc/sluice/secrets -d sluice
+#
+# --as USER: as root, reads the files as root and runs psql as this user of the machine, for a server that knows its
+# superuser by that.
 set -euo pipefail
+
+psql=(psql)
+if [[ ${1-} == --as ]]; then
+  if ((EUID != 0)) || ! id "${2-}" > /dev/null; then
+    echo "--as needs root, and a user of this machine" >&2
+    exit 1
+  fi
+  # The environment is passed on.
+  psql=(runuser -u "$2" -- psql)
+  shift 2
+fi
 
 case ${1-} in
   '' | -*)
@@ -29,4 +44,5 @@ for user in owner api webhooks worker dashboard reports; do
   printf -v "${user^^}_PASSWORD" '%b' "${password//%/\\x}"
   export "${user^^}_PASSWORD"
 done
-psql -qX "$@" -f "$(dirname "${BASH_SOURCE[0]}")/users.sql"
+# The other user may not be able to read this folder.
+"${psql[@]}" -qX "$@" -f - < "$(dirname "${BASH_SOURCE[0]}")/users.sql"

@@ -45,7 +45,11 @@ export function explainDatabaseError(error: unknown, config: Config, url: string
   return is_default ? notRunningError(config) : problem
 }
 
-function notRunningError({ DATA_DIR }: Config): ConfigError {
+function notRunningError({ DATA_DIR, NODE_ENV }: Config): ConfigError {
+  if (NODE_ENV === 'production')
+    return new ConfigError(
+      'DATABASE_URL is not set. Set it, or DATABASE_URL_FILE, to the database of the installation, as the owner of the tables',
+    )
   return new ConfigError(
     `No Sluice runs in ${DATA_DIR}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice`,
   )

@@ -184,9 +184,11 @@ export async function problemOfDatabase(
   } catch (error) {
     const code = databaseCode(error)
     if (code === '42P01') return 'The database has no tables yet. Run: npm run migrate'
-    // Permission denied: probably the migration that grants the right to read this table is missing.
-    if (code === '42501')
-      return 'The database is not migrated for this version, or its user may not read schema_migrations. Run: npm run migrate'
+    // Permission denied: the user has no role of a process, or the migration that grants them this right is missing.
+    if (code === '42501') {
+      const [row] = await sql<{ login: string }[]>`select current_user as login`
+      return `The user ${row!.login} may not read schema_migrations. Grant it the role of its process, such as sluice_api, or, if the database is not migrated for this version, run: npm run migrate`
+    }
     throw error
   }
   const local_names = await migrationNames()

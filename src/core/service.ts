@@ -165,7 +165,10 @@ async function reportReread(
       { secrets: need_restart },
       'secrets have changed that this process reads only when it starts: restart it',
     )
-  log.info({ changed }, changed.length > 0 ? 'new secrets are in use' : 'no secret has a new value to use')
+  const outcome = changed.length > 0 ? 'new secrets are in use' : 'no secret has a new value to use'
+  if (problems.length === 0) log.info({ changed }, outcome)
+  else
+    log.warn({ changed }, `${outcome}; ${problems.length} ${problems.length === 1 ? 'was' : 'were'} refused`)
 }
 
 /**

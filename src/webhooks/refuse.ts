@@ -5,13 +5,17 @@ import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import type { SignatureVerdict } from '#providers/signatures.ts'
 
+/** The reasons of refusals, as labels of their metric. */
+const REASONS = ['malformed', 'stale', 'mismatch', 'not configured', 'no event'] as const
+type Reason = (typeof REASONS)[number]
+
 export type NotificationRefusals = {
   /**
    * Refuses a request whose sender is not verified. `verdict`: the problem of the signature, or that no secret is
    * configured.
    */
   signature(
-    verdict: SignatureVerdict | 'not configured',
+    verdict: Exclude<SignatureVerdict, 'valid'> | 'not configured',
     request: FastifyRequest,
     reply: FastifyReply,
   ): FastifyReply
@@ -24,11 +28,13 @@ export type NotificationRefusals = {
 
 /** Refuses and counts the notifications of one provider. */
 export function createNotificationRefusals(provider: string, log: Log): NotificationRefusals {
+  // From 0, so that Prometheus sees also the first refusal as an increase.
+  for (const reason of REASONS) metrics.notificationsRefused.inc({ provider, reason }, 0)
   const warn = throttle((suppressed, reason: string, ip: string) =>
     log.warn({ provider, verdict: reason, ip, suppressed }, 'a notification was refused'),
   )
   const refuse = (
-    reason: string,
+    reason: Reason,
     error: { code: string; message: string },
     { ip }: FastifyRequest,
     reply: FastifyReply,

@@ -1,7 +1,7 @@
 // The health of one provider, or of one operation of a provider, as this worker sees it, and its log lines: one a
 // minute while calls fail.
 import type { Log } from '#core/log.ts'
-import { outageText, problemOf, variablesToCheck, type CallFailure } from '#domain/operations/outage-texts.ts'
+import { adviceText, outageText, problemOf, type CallFailure } from '#domain/operations/outage-texts.ts'
 
 const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
@@ -74,11 +74,10 @@ export function createProviderHealth(provider: string, operation: string | null,
     // Refused credentials are logged at once, unless the provider has just answered another call.
     const is_certain = outage.outcome === 'misconfigured' && now - answered_at > RECENT_ANSWER_MS
     if (!is_certain && now - outage.since < MIN_LOGGED_OUTAGE_MS) return
-    const check = variablesToCheck(provider, outage.outcome)
     const text = outageText(provider, problemOf(outage.outcome), operations)
     log.warn(
       { ...fields, outcome: outage.outcome, failed: unlogged, since: new Date(outage.since).toISOString() },
-      `${text}${check.length > 0 ? `: check ${check.join(' and ')}` : ''}`,
+      `${text}${adviceText(provider, outage.outcome)}`,
     )
     logged_at = now
     unlogged = 0

@@ -33,6 +33,7 @@ export const COMPOSE = composeFile.parse(COMPOSE_YAML)
 const kustomization = z.object({
   resources: z.array(z.string()).default([]),
   patches: z.array(z.object({ path: z.string() })).default([]),
+  images: z.array(z.object({ name: z.string() })).default([]),
   configMapGenerator: z.array(z.object({ literals: z.array(z.string()).default([]) })).default([]),
   secretGenerator: z.array(z.object({ name: z.string(), files: z.array(z.string()) })).default([]),
 })

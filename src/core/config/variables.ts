@@ -47,10 +47,12 @@ export const VARIABLES = {
   STRIPE_SECRET_KEY: [
     z
       .string()
-      .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key: sk_... or rk_...' })
+      .regex(/^(sk|rk)_\S{5,}(?<!\.\.\.)$/, {
+        error: 'must be a secret or restricted key, sk_... or rk_..., and no placeholder that ends in dots',
+      })
       .optional()
       .register(SECRETS, { is_reread: true }),
-    'sk_test_...',
+    'sk_test_51AbCdEfGhIjKlMnOp',
     'secret key of the Stripe account; without it, `npm start` runs a Stripe emulator',
     ['worker'],
     ['worker'],
@@ -59,8 +61,9 @@ export const VARIABLES = {
   STRIPE_WEBHOOK_SECRET: [
     z
       .string()
-      .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
-        error: 'must be a signing secret, whsec_...; list several during a rotation, separated by commas',
+      .regex(/^\s*whsec_[^\s,]{4,}(?<!\.\.\.)(\s*,\s*whsec_[^\s,]{4,}(?<!\.\.\.))*\s*$/, {
+        error:
+          'must be a signing secret, whsec_..., and no placeholder that ends in dots; list several during a rotation, separated by commas',
       })
       .optional()
       .register(SECRETS, { is_reread: true }),

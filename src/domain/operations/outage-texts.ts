@@ -29,6 +29,14 @@ export function variablesToCheck(provider: string, outcome: CallFailure): readon
   )
 }
 
+/** The end of a log line about an outcome of a provider's calls: what to check. Empty if the provider is not known. */
+export function adviceText(provider: string, outcome: CallFailure): string {
+  const variables = variablesToCheck(provider, outcome).join(' and ')
+  if (variables === '') return ''
+  if (problemOf(outcome) === 'credentials') return `: check ${variables}`
+  return `: check ${variables}, and the network, name servers and firewall of the workers`
+}
+
 const LISTED = new Intl.ListFormat('en', { type: 'conjunction' })
 
 /**

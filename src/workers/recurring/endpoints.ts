@@ -23,9 +23,8 @@ const SKIPPED_REASONS: Record<
 export function startEndpointNotices({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
   const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
-    log.info(
-      'EMAIL_FROM or ADDRESS_KEY is not set: another worker has to notify tenants of disabled endpoints',
-    )
+    const missing = from === undefined ? 'EMAIL_FROM' : 'ADDRESS_KEY'
+    log.info(`${missing} is not set: another worker has to notify tenants of disabled endpoints`)
     return []
   }
   let closing = false

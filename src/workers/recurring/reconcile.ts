@@ -10,7 +10,7 @@ import { storeNotifications } from '#domain/notifications/store.ts'
 import { countDrifts, DRIFT_STATES } from '#domain/reconciliation/drift.ts'
 import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { findDrifting, findStale, lookupsOf, type Cursor } from '#domain/reconciliation/lookups.ts'
-import { variablesToCheck } from '#domain/operations/outage-texts.ts'
+import { adviceText } from '#domain/operations/outage-texts.ts'
 import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { ProviderEvent } from '#providers/events.ts'
@@ -127,8 +127,7 @@ type UnreadWarning = (outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigur
 function createUnreadWarning(log: Log, provider: string): UnreadWarning {
   const title = PROVIDER_FACTS[provider]?.title ?? provider
   return throttle((suppressed, outcome, reason) => {
-    const check = outcome === 'declined' ? [] : variablesToCheck(provider, outcome)
-    const advice = check.length > 0 ? `: check ${check.join(' and ')}` : ''
+    const advice = outcome === 'declined' ? '' : adviceText(provider, outcome)
     log.warn({ provider, outcome, reason, suppressed }, `the events of ${title} could not be read${advice}`)
   }, UNREAD_INTERVAL_MS)
 }
