@@ -4,6 +4,7 @@ import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { bareAddress } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsFailed } from '#domain/job-acts/act.ts'
@@ -271,16 +272,57 @@ describe('the start of a message', () => {
 })
 
 describe('without a configured sender', () => {
-  test.for(['email', 'sms'] as const)('a synchronous request for an %s fails', async (channel, { world }) => {
-    const { status, body } = await send({ to: channel === 'email' ? [freshAddress()] : freshNumber() })
-    expect([status, body.error.code]).toEqual([channel === 'email' ? 500 : 502, `${channel}_send_failed`])
-    await awaitState(world, body.error.context.message_id, {
-      status: 'failed',
-      job: 'failed',
-      outcome: 'declined',
-      error: { code: `${channel}_send_failed`, provider_message: expect.stringContaining('configured') },
-      events: ['created', 'failed'],
-    })
+  test.for(['email', 'sms'] as const)(
+    'a synchronous request for an %s waits for a worker with the credentials, and an outage is reported',
+    async (channel, { world }) => {
+      const provider = channel === 'email' ? 'smtp' : 'twilio'
+      const { status, body } = await send(
+        { to: channel === 'email' ? [freshAddress()] : freshNumber() },
+        { prefer: 'wait=1' },
+      )
+      expect([status, body.status]).toEqual([202, 'queued'])
+      const misconfigured = (await metrics.misconfigured.get()).values.find(
+        ({ labels }) => labels['provider'] === provider,
+      )
+      expect(misconfigured?.value).toBeGreaterThan(0)
+      await until('the outage is reported', async () => {
+        const rows = await world.sql`
+          select from provider_outages where provider = ${provider} and outcome = 'misconfigured'`
+        return rows.length > 0 || undefined
+      })
+      const credentials = {
+        SMTP_URL: world.provider('smtp').addresses['smtp_url']!,
+        TWILIO_ACCOUNT_SID: MESSAGE_SENDERS.TWILIO_ACCOUNT_SID,
+        TWILIO_AUTH_TOKEN: world.provider('twilio').api_key,
+      }
+      const worker = await startInThisProcess(
+        'worker',
+        { ...world.env, ...credentials },
+        createLog('silent', 'test'),
+      )
+      onTestFinished(() => worker.close())
+      await eventually(async () => {
+        await world.sql`update jobs set run_at = now() where resource_id = ${body.id} and state = 'ready'`
+        expect((await client.get(`/v1/messages/${body.id}`)).body.status).toMatch(/^(sent|delivered)$/)
+      })
+    },
+  )
+
+  test('the log of a worker names the missing variables at the start, except those of disabled areas', async ({
+    world,
+  }) => {
+    const lines: unknown[][] = []
+    const log = createLog('silent', 'test')
+    Object.assign(log, { warn: (...line: unknown[]) => void lines.push(line) })
+    const env = { ...world.env, QUEUES: 'messages,ai', AI_BASE_URL: '', AI_API_KEY: '', TWILIO_AUTH_TOKEN: '' }
+    await (await startInThisProcess('worker', { ...env, DISABLED_AREAS: 'ai' }, log)).close()
+    expect(lines).toEqual([
+      [{ provider: 'smtp' }, expect.stringContaining('SMTP_URL is not set')],
+      [
+        { provider: 'twilio' },
+        expect.stringContaining('TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN are not set'),
+      ],
+    ])
   })
 
   test('an asynchronous message is retried', async ({ world }) => {

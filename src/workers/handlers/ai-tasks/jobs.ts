@@ -21,6 +21,7 @@ import {
 } from '../../decision.ts'
 import { outcomeOfSealError } from '../calls.ts'
 import { calling, type JobOf } from '../handler.ts'
+import { recordMissingCredentials } from '../missing-credentials.ts'
 import { settlingAiTask, settlingStep } from './effects.ts'
 
 type AiTaskJob = JobOf<typeof runAiTask>
@@ -40,8 +41,10 @@ export const aiTaskHandlers = {
 /** Shows the task as running, then calls the provider. */
 async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
   const { ai } = context
-  if (ai === null)
-    return retry('AI_BASE_URL and AI_API_KEY are not set', { outcome: 'misconfigured', unsent: true })
+  if (ai === null) {
+    const reason = recordMissingCredentials(context, 'ai', 'complete')
+    return retry(reason, { outcome: 'misconfigured', unsent: true })
+  }
   let text: string
   try {
     text = context.vault.open(job.call.request.sealed.input, aiTaskInputContext(job.tenant_id, job.id))

@@ -9,20 +9,13 @@ import { sendEmail } from '#jobs/messages.ts'
 import type { OutgoingEmail, RefusedRecipient } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
+import { recordMissingCredentials } from '../missing-credentials.ts'
 import { idsOf, markUnknown, notFound, settleAccepted, type MessageJob } from './outcomes.ts'
 import { messageIdOf, openContent, openEnvelope, suppressionOf } from './sealed-content.ts'
 import type { MessageSender } from './sending.ts'
 
 /** Relays that report bounces identify the message by this header, even if they replace its Message-ID. */
 const MESSAGE_ID_HEADER = 'X-Sluice-Message-ID'
-const NOT_CONFIGURED = {
-  kind: 'misconfigured',
-  failure: {
-    code: 'connection_failed',
-    message: 'No email server is configured.',
-    provider_code: null,
-  },
-} as const
 
 export const sendsEmail: MessageSender = {
   channel: 'email',
@@ -41,7 +34,8 @@ async function send(
   files: string[],
 ): ReturnType<MessageSender['send']> {
   const { email: provider, hashOf } = context
-  if (provider === null) return NOT_CONFIGURED
+  if (provider === null)
+    return { kind: 'not_configured', reason: recordMissingCredentials(context, 'email', 'send_email') }
   const email = emailOf(context, job, message, files)
   if (!isSenderAllowed(context, job, message, email)) return SENDER_NOT_ALLOWED
   const sent = await provider.sendEmail(email, job.signal)

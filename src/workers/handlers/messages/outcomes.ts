@@ -66,8 +66,9 @@ export function finalDecision(channel: Channel, ids: MessageIds, message: Messag
   }
 }
 
-/** The result of one call. */
-export type SendResult = SendOutcome<SentMessage> & Partial<RefusedMessage>
+/** The result of one call. `not_configured`: no call was made, because this worker lacks the provider's credentials. */
+export type SendResult = (SendOutcome<SentMessage> | { kind: 'not_configured'; reason: string }) &
+  Partial<RefusedMessage>
 
 export function decide(
   job: MessageJob,
@@ -104,6 +105,8 @@ export function decide(
       })
     case 'misconfigured':
       return retries ? waitForConfiguration(job, message, sent.failure.message) : refuse(sent.failure)
+    case 'not_configured':
+      return waitForConfiguration(job, message, sent.reason)
     case 'ambiguous':
       return markUnknown(job, sent.reason)
     default:
@@ -168,6 +171,8 @@ export function decideRetry(
     }
     case 'misconfigured':
       return waitForConfiguration(job, message, sent.failure.message)
+    case 'not_configured':
+      return waitForConfiguration(job, message, sent.reason)
     case 'ambiguous':
       return settleRecipients(unknownRecipients(message))
     default:

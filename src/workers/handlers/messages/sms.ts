@@ -11,6 +11,7 @@ import type { ProviderSms } from '#providers/sms.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, unanswered, type Decision } from '../../decision.ts'
 import { outcomeOfSealError } from '../calls.ts'
+import { recordMissingCredentials } from '../missing-credentials.ts'
 import {
   idsOf,
   markUnknown,
@@ -24,7 +25,6 @@ import type { MessageSender } from './sending.ts'
 
 /** The maximum difference between the provider's clock and ours. */
 const MAX_CLOCK_SKEW_S = 300
-const NO_PROVIDER = 'No SMS provider is configured.'
 
 export const sendsSms: MessageSender = {
   channel: 'sms',
@@ -42,10 +42,7 @@ async function send(
 ): ReturnType<MessageSender['send']> {
   const { sms: provider, config, vault } = context
   if (provider === null)
-    return {
-      kind: 'misconfigured',
-      failure: { code: 'provider_error', message: NO_PROVIDER, provider_code: null },
-    }
+    return { kind: 'not_configured', reason: recordMissingCredentials(context, 'sms', 'send_sms') }
   const ids = idsOf(job)
   const { from, to, body, validity_s } = openSms(context, job, message)
   const { WEBHOOKS_URL } = config
@@ -80,7 +77,10 @@ function openSms({ vault }: WorkerContext, job: MessageJob, { envelope, content 
 
 async function lookUp(context: WorkerContext, job: MessageJob, message: MessageToSend): Promise<Decision> {
   const { sql, sms: provider } = context
-  if (provider === null) return retry(NO_PROVIDER, { outcome: 'misconfigured', unanswered: true })
+  if (provider === null) {
+    const reason = recordMissingCredentials(context, 'sms', 'find_sms')
+    return retry(reason, { outcome: 'misconfigured', unanswered: true })
+  }
   const { message_id } = idsOf(job)
   const reference = message.provider_reference ?? job.call.reference
   if (reference !== null) {
