@@ -503,6 +503,7 @@ test('a queue that is paused for a tenant continues after the resume', async ({ 
   const [tenant] = await world.sql`select slug from tenants where id = ${other.tenant_id}`
   const target = ['payments', '--tenant', tenant!.slug as string]
   expect(await queues('pause', ...target)).toMatchObject({ code: 1, stdout: '' })
+  expect((await queues()).stdout).toMatch(/^payments +due /)
   expect((await queues('pause', '--reason', 'none is named')).stderr).toContain('Name a queue')
   expect((await queues('pause', 'payment', '--reason', 'misspelled')).stderr).toContain('payments, payouts')
   expect(await queues('pause', ...target, '--reason', 'they asked')).toMatchObject({

@@ -16,12 +16,12 @@ import { print } from './print.ts'
 
 const HELP = `sluice queues: lists, pauses and resumes queues.
 
-  npm run queues -- list
+  npm run queues
   npm run queues -- pause  [<queue>] [--tenant acme] --reason "the bank asked us to wait"
   npm run queues -- resume [<queue>] [--tenant acme]
 
-list    prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), the outages of
-        their providers, and all pauses.
+list    the default: prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), the
+        outages of their providers, and all pauses.
 pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a second no new
         call to a provider starts; a call in progress finishes.
 resume  ends this pause. Other pauses, such as one of the whole tenant, stay.
@@ -42,8 +42,8 @@ const COMMANDS = { list, pause, resume }
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
-  const [command, queue] = positionals
-  if (values.help || command === undefined) return print(HELP)
+  const [command = 'list', queue] = positionals
+  if (values.help) return print(HELP)
   const perform = findCommand(COMMANDS, command)
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
     await perform(sql, values, queue)
