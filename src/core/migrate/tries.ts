@@ -152,7 +152,7 @@ function pollSessions(
 }
 
 function describe(sessions: BlockingSession[]): string {
-  if (sessions.length === 0) return 'sessions that have ended since'
+  if (sessions.length === 0) return 'sessions that could not be named'
   const texts = sessions.map(({ pid, user, application, state, transaction_s }) => {
     const facts = [user, application, state, transaction_s && `for ${Math.round(transaction_s)} s`]
     return `pid ${pid} (${facts.filter((fact) => fact !== null && fact !== 0).join(', ')})`
