@@ -15,6 +15,7 @@ import type { ProcessName } from '#core/config/row.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { VARIABLES } from '#core/config/variables.ts'
 import { SECRET_NAMES } from '#core/config/secret-files.ts'
+import { SESSION_SETTINGS } from '#core/postgres/settings.ts'
 import { SHUTDOWN_TIMEOUT_MS } from '#core/run.ts'
 import { SHUTDOWN_DELAY_S } from '#core/service.ts'
 import { PLACEHOLDERS } from '#start/programs.ts'
@@ -96,6 +97,12 @@ test('the roles in the guide for managed servers are those of deploy/postgres/us
   const roles = await rolesIn('deploy/postgres/users.sql')
   expect(roles).toHaveLength(11)
   expect(await rolesIn('docs/guides/databases.md')).toEqual(roles)
+})
+
+test('deploy/postgres/users.sql gives the users of processes the settings of sessions', async () => {
+  const text = await readRepositoryFile('deploy/postgres/users.sql')
+  const settings = Array.from(text.matchAll(/^ +\('(\w+)', '(\w+(?:\.\d+)?)'\)/gm), ([, name, value]) => [name, value])
+  expect(Object.fromEntries(settings)).toEqual(SESSION_SETTINGS)
 })
 
 test('no script passes a password in the arguments of a program', async () => {

@@ -799,6 +799,12 @@ test('a user without CREATEROLE can migrate, gets a warning, and uses the roles 
   expect(await hasRowSecurity()).toBe(true)
   expect(await canCreateTables(first)).toBe(false)
   expect(await Promise.all(others.map(canCreateTables))).toEqual(others.map(() => false))
+
+  await admin`create role plain_api login in role sluice_api`
+  expect(await runMigration()).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^The session settings of plain_api were not written.*superuser/),
+  })
 })
 
 test('advisory locks do not block a migration, and a lock on a table of the migration is reported', async () => {

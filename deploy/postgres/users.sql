@@ -35,6 +35,19 @@ create role acme_webhooks login password :'webhooks_password' in role sluice_web
 create role acme_worker login password :'worker_password' in role sluice_worker;
 create role acme_dashboard login password :'dashboard_password' in role sluice_dashboard;
 create role acme_reports login password :'reports_password' in role sluice_reader;
+-- Behind PgBouncer, the settings of sessions are settings of their users: SESSION_SETTINGS in
+-- src/core/postgres/settings.ts. acme_owner may not alter other users, so that `npm run migrate` cannot write them.
+select format('alter role %I in database %I set %I = %L', login, current_database(), name, value)
+from unnest(array['acme_api', 'acme_webhooks', 'acme_worker', 'acme_dashboard']) login,
+  (values
+    ('statement_timeout', '12000'),
+    ('plan_cache_mode', 'force_generic_plan'),
+    ('enable_seqscan', 'off'),
+    ('enable_hashjoin', 'off'),
+    ('enable_mergejoin', 'off'),
+    ('random_page_cost', '0.1'),
+    ('seq_page_cost', '0.1'),
+    ('jit', 'off')) settings (name, value) \gexec
 alter role acme_reports set idle_in_transaction_session_timeout = '1min';
 
 -- What PostgreSQL allows everybody, and what could fill the disk: the operations guide, section Database.

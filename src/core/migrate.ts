@@ -117,12 +117,17 @@ async function applyAll(
     }
     await assertExclusive()
     await runInTransaction(sql, { name: 'roles.sql', text: await readRoles(), locks: [] }, wait)
-    await sql.begin(writeUserSettings)
+    const without_settings = await sql.begin(writeUserSettings)
+    if (without_settings.length > 0) wait.report(textOfSkipped(without_settings))
   } catch (error) {
     if (!(error instanceof ConfigError) || newly_applied.length === 0) throw error
     throw new ConfigError(`Applied ${newly_applied.join(', ')}. ${error.message}`)
   }
   return newly_applied
+}
+
+function textOfSkipped(users: string[]): string {
+  return `The session settings of ${users.join(', ')} were not written, because this user may not alter them. Processes behind PgBouncer need them: run npm run migrate as a user with CREATEROLE and the admin option on these users, or as a superuser. Without PgBouncer nothing is missing.`
 }
 
 /** Throws ConfigError if a migration is new: its locks and settings need a session, and PgBouncer shares sessions. */

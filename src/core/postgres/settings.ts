@@ -23,10 +23,10 @@ const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice
 
 /**
  * Writes the settings for each login user that inherits the rights of a process: settings of a group role are not
- * inherited. Users that the current user may not alter are skipped: only processes behind PgBouncer need the settings,
- * and they check them at their start.
+ * inherited. Returns the users whose settings are missing and whom the current user may not alter: only processes
+ * behind PgBouncer need the settings, and they check them at their start.
  */
-export async function writeUserSettings(tx: postgres.TransactionSql): Promise<void> {
+export async function writeUserSettings(tx: postgres.TransactionSql): Promise<string[]> {
   const users = await tx<{ name: string; database: string; settings: string[] }[]>`
     select u.rolname as name, current_database() as database, coalesce(s.setconfig, '{}') as settings
     from pg_roles u
@@ -35,6 +35,7 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<vo
     where u.rolcanlogin and not u.rolsuper and u.rolname <> current_user
       and exists (select from pg_roles r where r.rolname in ${tx(PROCESS_ROLES)} and pg_has_role(u.oid, r.oid, 'usage'))
     order by u.rolname`
+  const skipped: string[] = []
   for (const { name, database, settings } of users) {
     const missing = SETTING_NAMES.filter(
       (setting) => !settings.includes(`${setting}=${SESSION_SETTINGS[setting]}`),
@@ -46,8 +47,10 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<vo
       .savepoint(async (step) => void (await step.unsafe(statements.join(';\n'))))
       .catch((error: unknown) => {
         if (!(error instanceof Error && 'code' in error && error.code === '42501')) throw error
+        skipped.push(name)
       })
   }
+  return skipped
 }
 
 /** What is missing in the settings of a session behind PgBouncer and what to do, or undefined. */
