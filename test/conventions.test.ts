@@ -1057,7 +1057,11 @@ test('every listener answers HEAD like GET, but without a body, and answers /hea
       if (path.startsWith('/healthz')) probes.push(`${get.status} ${get.body.includes('ok')}`)
     }
   expect(probes).toEqual(Array(5).fill('200 true'))
-  expect((await exchange(operations.url, 'POST /metrics', '')).split(' ')[1]).toBe('405')
+  for (const path of ['/metrics', '/readyz', '/healthz'])
+    expect(await exchange(operations.url, `POST ${path}`, '')).toMatch(
+      /^HTTP\/1.1 405 .*^allow: GET, HEAD\r$/ims,
+    )
+  expect((await exchange(operations.url, 'POST /other', '')).split(' ')[1]).toBe('404')
   // The response of a stream ends for HEAD, although the stream itself does not end.
   const stream = await exchange(world.dashboard_url, 'HEAD /api/ops/stream', cookie)
   expect(stream).toMatch(/^HTTP\/1.1 200 .*text\/event-stream.*\r\n\r\n$/s)

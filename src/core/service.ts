@@ -47,21 +47,22 @@ export async function serveOperations(
 ): Promise<Stoppable & { url: string }> {
   const server = createServer((request, response) => {
     const { method = 'GET', url = '/' } = request
-    void answer(method, url.replace(/\?.*/, '')).then(({ status, type, body }) =>
+    void answer(method, url.replace(/\?.*/, '')).then(({ status, type, body, headers }) =>
       response
-        .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body) })
+        .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...headers })
         .end(body),
     )
   })
 
   async function answer(method: string, url: string): Promise<OperationsAnswer> {
-    if (method !== 'GET' && method !== 'HEAD') return text(405, 'only GET and HEAD are answered')
+    if (!PATHS.includes(url)) return text(404, 'not found')
+    if (method !== 'GET' && method !== 'HEAD')
+      return { ...text(405, 'only GET and HEAD are answered'), headers: { allow: 'GET, HEAD' } }
     if (url === '/metrics') {
       const body = await readMetrics()
       return { status: 200, type: contentTypeOf(body), body }
     }
     if (url === HEALTH_PATH) return json(200, { status: 'ok' })
-    if (url !== '/readyz') return text(404, 'not found')
     if (isStopping()) return json(503, { status: 'not ready', reason: 'stopping' })
     try {
       return json(200, { status: 'ready', ...(await ready()) })
@@ -81,7 +82,9 @@ export async function serveOperations(
   }
 }
 
-type OperationsAnswer = { status: number; type: string; body: string }
+const PATHS = ['/metrics', '/readyz', HEALTH_PATH]
+
+type OperationsAnswer = { status: number; type: string; body: string; headers?: Record<string, string> }
 
 function json(status: number, body: unknown): OperationsAnswer {
   return { status, type: 'application/json', body: `${JSON.stringify(body)}\n` }
