@@ -101,7 +101,10 @@ test('the roles in the guide for managed servers are those of deploy/postgres/us
 
 test('deploy/postgres/users.sql gives the users of processes the settings of sessions', async () => {
   const text = await readRepositoryFile('deploy/postgres/users.sql')
-  const settings = Array.from(text.matchAll(/^ +\('(\w+)', '(\w+(?:\.\d+)?)'\)/gm), ([, name, value]) => [name, value])
+  const settings = Array.from(text.matchAll(/^ +\('(\w+)', '(\w+(?:\.\d+)?)'\)/gm), ([, name, value]) => [
+    name,
+    value,
+  ])
   expect(Object.fromEntries(settings)).toEqual(SESSION_SETTINGS)
 })
 

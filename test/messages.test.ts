@@ -314,7 +314,13 @@ describe('without a configured sender', () => {
     const lines: unknown[][] = []
     const log = createLog('silent', 'test')
     Object.assign(log, { warn: (...line: unknown[]) => void lines.push(line) })
-    const env = { ...world.env, QUEUES: 'messages,ai', AI_BASE_URL: '', AI_API_KEY: '', TWILIO_AUTH_TOKEN: '' }
+    const env = {
+      ...world.env,
+      QUEUES: 'messages,ai',
+      AI_BASE_URL: '',
+      AI_API_KEY: '',
+      TWILIO_AUTH_TOKEN: '',
+    }
     await (await startInThisProcess('worker', { ...env, DISABLED_AREAS: 'ai' }, log)).close()
     expect(lines).toEqual([
       [{ provider: 'smtp' }, expect.stringContaining('SMTP_URL is not set')],

@@ -74,6 +74,10 @@ test('a file that cannot be used is refused with its variable, its path and the 
     [await fileWith('empty', ''), / is empty\. Write the value into it\.$/],
     [await fileWith('line', '\n'), / is empty\. Write the value into it\.$/],
     [await fileWith('large', `sk_test_${'x'.repeat(70_000)}`), / is larger than 64 KiB\. Name the file/],
+    [
+      await fileWith('spaces', ' pk_test_visible'),
+      /: the content of \S+ begins or ends with white space\. Example/,
+    ],
     [await fileWith('wrong', 'pk_test_visible'), /: the content of \S+ must be a secret or restricted key/],
   ]
   for (const [path, problem] of cases) {
@@ -83,9 +87,10 @@ test('a file that cannot be used is refused with its variable, its path and the 
     expect(refusal).toContain(path)
     expect(refusal).not.toContain('pk_test_visible')
   }
-  expect(refusalOf({ STRIPE_SECRET_KEY: KEY, STRIPE_SECRET_KEY_FILE: join(folder, 'wrong') })).toContain(
-    'STRIPE_SECRET_KEY and STRIPE_SECRET_KEY_FILE are both set. Unset one of them.',
-  )
+  for (const value of [KEY, 'pk_test_visible'])
+    expect(refusalOf({ STRIPE_SECRET_KEY: value, STRIPE_SECRET_KEY_FILE: join(folder, 'missing') })).toBe(
+      'The configuration is invalid:\n  STRIPE_SECRET_KEY and STRIPE_SECRET_KEY_FILE are both set. Unset one of them.',
+    )
 })
 
 test('a list of keys without the key that encrypts now is refused, and texts can still be decrypted', async () => {

@@ -42,7 +42,14 @@ export function loadConfig(
     const value = environment[name] === '' ? undefined : environment[name]
     const parsed = schema.safeParse(value, { error: describeIssue })
     if (parsed.success) values[name] = parsed.data
-    else problems.push(invalidVariable(name, parsed.error.issues[0]!.message, files[name]))
+    else {
+      const [file, { message }] = [files[name], parsed.error.issues[0]!]
+      problems.push(
+        file === undefined
+          ? invalidVariable(name, message)
+          : `  ${invalidSecret(name, file, value ?? '', message)}`,
+      )
+    }
   }
   if (values.NODE_ENV === 'production') {
     const { WEBHOOKS_ALLOW_CIDRS = [], DASHBOARD_URL } = values as Partial<Variables>
@@ -95,9 +102,8 @@ export function requireVariables(config: Config, process: ProcessName): void {
   if (missing.length > 0) throw new ConfigError(missing.map(missingVariable).join('\n'))
 }
 
-function invalidVariable(name: VariableName, problem: string, file?: string): string {
-  if (file === undefined) return `  ${name}: ${problem}. Example: ${name}=${VARIABLES[name][1]}`
-  return `  ${invalidSecret(name, file, problem)}`
+function invalidVariable(name: VariableName, problem: string): string {
+  return `  ${name}: ${problem}. Example: ${name}=${VARIABLES[name][1]}`
 }
 
 function missingVariable(name: VariableName): string {

@@ -34,7 +34,8 @@ export async function rereadSecrets(config: Config, check: CheckNewSecret): Prom
       continue
     }
     const { data, error } = VARIABLES[name][0].safeParse(read.value, { error: describeIssue })
-    if (error !== undefined) report.problems.push(invalidSecret(name, file, error.issues[0]!.message))
+    if (error !== undefined)
+      report.problems.push(invalidSecret(name, file, read.value, error.issues[0]!.message))
     else if (isDeepStrictEqual(data, values[name])) continue
     else if (!isReread(name)) report.need_restart.push(name)
     else {

@@ -37,9 +37,11 @@ export function readSecretFiles(given: Record<string, string | undefined>): {
     const path = given[fileVariableOf(name)] ?? ''
     if (path === '') continue
     files[name] = path
-    if ((given[name] ?? '') !== '')
+    if ((given[name] ?? '') !== '') {
       problems.push(`  ${name} and ${fileVariableOf(name)} are both set. Unset one of them.`)
-    else {
+      // Which of them is meant is not known: no other problem of the value is reported.
+      delete environment[name]
+    } else {
       const read = readSecretFile(name, path)
       if ('problem' in read) problems.push(`  ${read.problem}`)
       else environment[name] = read.value
@@ -75,7 +77,8 @@ export function readSecretFile(name: VariableName, path: string): { value: strin
   }
 }
 
-/** The text for a file whose content is not a valid value. */
-export function invalidSecret(name: VariableName, path: string, problem: string): string {
-  return `${fileVariableOf(name)}: the content of ${path} ${problem}. Example of a content: ${VARIABLES[name][1]}`
+/** The text for a file whose content is not a valid value. `problem`: that of the value. */
+export function invalidSecret(name: VariableName, path: string, value: string, problem: string): string {
+  const shown = value === value.trim() ? problem : 'begins or ends with white space'
+  return `${fileVariableOf(name)}: the content of ${path} ${shown}. Example of a content: ${VARIABLES[name][1]}`
 }
