@@ -134,6 +134,14 @@ describe('with a collector', () => {
       expect(type).toMatch(/^application\/openmetrics-text/)
       expect(text).toMatch(/\n# EOF\n$/)
       for (const name of names) expect(text).toMatch(exemplarOf(name, caller.trace_id))
+      const plain = await metricsOf(process, 'text/plain; version=0.0.4')
+      expect(plain.type).toMatch(/^text\/plain; version=0\.0\.4/)
+      expect(plain.text).not.toMatch(/ # \{|# EOF/)
+      expect(plain.text).toMatch(
+        /^# HELP process_cpu_seconds_total .*\n# TYPE process_cpu_seconds_total counter\n/m,
+      )
+      for (const [, name, metric_type] of plain.text.matchAll(/^# TYPE (\S+) (\w+)$/gm))
+        expect([name, metric_type === 'counter']).toEqual([name, name!.endsWith('_total')])
     }
   })
 
@@ -378,8 +386,12 @@ function only(spans: CollectedSpan[], name: string): CollectedSpan {
   return found[0]!
 }
 
-async function metricsOf(process: Process): Promise<{ text: string; type: string | null }> {
-  const answer = await fetch(`${await operationsUrlOf(process)}/metrics`)
+/** `accept`: by default what Prometheus sends. */
+async function metricsOf(
+  process: Process,
+  accept = 'application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1',
+): Promise<{ text: string; type: string | null }> {
+  const answer = await fetch(`${await operationsUrlOf(process)}/metrics`, { headers: { accept } })
   return { text: await answer.text(), type: answer.headers.get('content-type') }
 }
 

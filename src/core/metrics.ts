@@ -9,7 +9,15 @@ import { providersMetrics } from './metrics/providers.ts'
 import { usePrometheusFormat } from './metrics/registry.ts'
 import { requestsMetrics } from './metrics/requests.ts'
 
-export { contentTypeOf, END_OF_OPEN_METRICS, registry, useOpenMetrics } from './metrics/registry.ts'
+export {
+  asPrometheusFormat,
+  contentTypeOf,
+  END_OF_OPEN_METRICS,
+  OPEN_METRICS,
+  registry,
+  useOpenMetrics,
+  wantsOpenMetrics,
+} from './metrics/registry.ts'
 
 export const metrics = {
   ...requestsMetrics,

@@ -11,7 +11,7 @@ import { unavailability, type Sql } from './db.ts'
 import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
 import { HEALTH_PATH } from './listener.ts'
 import { assertMigrated } from './migrate.ts'
-import { contentTypeOf, registry } from './metrics.ts'
+import { asPrometheusFormat, contentTypeOf, registry, wantsOpenMetrics } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
 import { run, type Stoppable } from './run.ts'
 import { isStopping } from './stopping.ts'
@@ -46,20 +46,21 @@ export async function serveOperations(
   readMetrics: () => Promise<string> = () => registry.metrics(),
 ): Promise<Stoppable & { url: string }> {
   const server = createServer((request, response) => {
-    const { method = 'GET', url = '/' } = request
-    void answer(method, url.replace(/\?.*/, '')).then(({ status, type, body, headers }) =>
+    const { method = 'GET', url = '/', headers } = request
+    void answer(method, url.replace(/\?.*/, ''), headers.accept).then(({ status, type, body, headers }) =>
       response
         .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...headers })
         .end(body),
     )
   })
 
-  async function answer(method: string, url: string): Promise<OperationsAnswer> {
+  async function answer(method: string, url: string, accept?: string): Promise<OperationsAnswer> {
     if (!PATHS.includes(url)) return text(404, 'not found')
     if (method !== 'GET' && method !== 'HEAD')
       return { ...text(405, 'only GET and HEAD are answered'), headers: { allow: 'GET, HEAD' } }
     if (url === '/metrics') {
-      const body = await readMetrics()
+      const text = await readMetrics()
+      const body = wantsOpenMetrics(accept) ? text : asPrometheusFormat(text)
       return { status: 200, type: contentTypeOf(body), body }
     }
     if (url === HEALTH_PATH) return json(200, { status: 'ok' })

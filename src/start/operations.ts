@@ -1,6 +1,6 @@
 // Readiness and metrics of all parts at one address.
 import { ConfigError } from '#core/config.ts'
-import { END_OF_OPEN_METRICS } from '#core/metrics.ts'
+import { END_OF_OPEN_METRICS, OPEN_METRICS } from '#core/metrics.ts'
 import type { SupervisedPart } from './supervisor.ts'
 
 const TIMEOUT_MS = 5_000
@@ -54,7 +54,8 @@ async function fetchFrom(service: SupervisedPart, path: string): Promise<string 
   const url = service.addresses()?.operations_url
   if (url === undefined) return undefined
   try {
-    const answer = await fetch(url + path, { signal: AbortSignal.timeout(TIMEOUT_MS) })
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
+    const answer = await fetch(url + path, { signal, headers: { accept: `${OPEN_METRICS}, */*` } })
     return await answer.text()
   } catch {
     return undefined

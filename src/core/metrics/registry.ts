@@ -21,7 +21,25 @@ export function useOpenMetrics(): void {
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE)
 }
 
+export const OPEN_METRICS = 'application/openmetrics-text'
 export const END_OF_OPEN_METRICS = '# EOF\n'
+
+/** Whether a scraper asks for OpenMetrics, as Prometheus does. `accept`: the header of its request. */
+export function wantsOpenMetrics(accept = ''): boolean {
+  return accept.includes(OPEN_METRICS)
+}
+
+/**
+ * Metrics in the format of OpenMetrics as those of Prometheus: counters keep their suffix in HELP and TYPE, and exemplars
+ * are left out. A registry cannot return to that format, because OpenMetrics renames its counters.
+ */
+export function asPrometheusFormat(text: string): string {
+  if (!text.endsWith(END_OF_OPEN_METRICS)) return text
+  return text
+    .slice(0, -END_OF_OPEN_METRICS.length)
+    .replace(/^# HELP (\S+)( .*\n# TYPE )\1 counter$/gm, '# HELP $1_total$2$1_total counter')
+    .replace(/^([^#].*) # \{.*\} \S+ \S+$/gm, '$1')
+}
 
 /** The content type of these metrics: the text in the format of OpenMetrics ends with a mark. */
 export function contentTypeOf(text: string): string {
