@@ -69,13 +69,25 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       await postgres.kill()
       const METRICS_PORT = String(await freePort('127.0.0.1'))
       const readiness = async () => (await fetch(`http://127.0.0.1:${METRICS_PORT}/readyz`)).status
-      const [api] = await Promise.all([deployment.startApi({ METRICS_PORT }), deployment.startWorker()])
+      const [api, worker] = await Promise.all([
+        deployment.startApi({ METRICS_PORT }),
+        deployment.startWorker(),
+      ])
       await api.waitForLine(OPERATIONS_READY)
       expect(await readiness()).toBe(503)
       const refused = await deployment.client.get('/v1/payments')
       expect(refused).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })
       expect(refused.headers.get('retry-after')).toBe('1')
       await api.waitForLine('ECONNREFUSED')
+      const failed = [
+        await api.waitForLine('a request failed'),
+        await worker.waitForLine('recurring work failed'),
+      ]
+      for (const line of failed) {
+        expect(line).toContain('"reason":"the database does not answer"')
+        expect(line).not.toContain('"stack"')
+      }
+      expect(worker.output()).not.toContain('the recurring task')
       await postgres.restart('immediate')
       await until('the API is ready', async () => (await readiness()) === 200)
       await expectNothingLost(deployment, [await pay(deployment.client)])

@@ -1,6 +1,6 @@
 // Maps all errors of the API to error codes and answers.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { isStatementTimeout, isUnavailable } from '#core/db.ts'
+import { databaseCode, isStatementTimeout, isUnavailable, unavailability } from '#core/db.ts'
 import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import { countLimited } from '#core/metrics/requests.ts'
 import type { Log } from '#core/log.ts'
@@ -62,7 +62,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     const logOnce =
       loggers.get(code) ??
       throttle((suppressed, err: unknown, of: Record<string, unknown>) =>
-        log.error({ err, code, ...of, suppressed }, 'a request failed'),
+        log.error({ ...factsOf(err, code), code, ...of, suppressed }, 'a request failed'),
       )
     loggers.set(code, logOnce)
     logOnce(error, fields)
@@ -97,6 +97,13 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     },
     errorBody: (code, message, request_id) => bodyOf(code, { message }, request_id),
   }
+}
+
+/** The reason of a failure for its log line. The stack of a lost or refused connection would explain nothing. */
+function factsOf(error: unknown, code: ErrorCode): Record<string, unknown> {
+  if (code !== 'database_unavailable') return { err: error }
+  const cause = error instanceof AppError ? error.cause : error
+  return { reason: unavailability(cause), database_code: databaseCode(cause) }
 }
 
 /** Returns the resource. Throws an error with `code` if the resource is undefined. */

@@ -1,6 +1,8 @@
 // Loops: work that is repeated until the worker stops.
+import { databaseCode, isDatabaseFailure, unavailability } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { throttle } from '#core/seldom.ts'
 
 export type Loop = { close(): Promise<void> }
 /** `runNow` shortens the current wait: call it when the interval has become shorter. */
@@ -10,6 +12,15 @@ export type RestartableLoop = Loop & { runNow(): void }
 export class RunError extends Error {
   override name = 'RunError'
 }
+
+// In an outage all recurring work of the process fails for the same reason: one line for all of it.
+const warnOfDatabase = throttle((suppressed, log: Log, work: string, error: unknown) => {
+  const facts = { work, reason: unavailability(error), code: databaseCode(error), suppressed }
+  log.warn(
+    facts,
+    'recurring work failed, because the database is unavailable: it is retried until it succeeds',
+  )
+}, 10_000)
 
 /**
  * Runs `work` repeatedly; the next run begins `interval_ms()` after the end of the last run. A failure is counted and
@@ -33,7 +44,8 @@ export function repeat(
       failing = false
     } catch (error) {
       metrics.recurringFailures.inc({ work: name })
-      if (!failing && !(error instanceof RunError))
+      if (isDatabaseFailure(error)) warnOfDatabase(log, name, error)
+      else if (!failing && !(error instanceof RunError))
         log.warn({ err: error }, `the recurring task "${name}" failed: it is retried until it succeeds`)
       failing = true
     }
