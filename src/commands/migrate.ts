@@ -11,7 +11,7 @@ import { databaseUrl, explainDatabaseError } from './database.ts'
 import { print } from './print.ts'
 
 const ABOUT = `sluice migrate: applies the new files of migrations/, forward only. Run it as the owner of the tables before you start a new
-version. Processes of the old version work on meanwhile. It needs no Redis.
+version. Processes of the old version work on meanwhile. It needs no Redis. With QUEUE=postgres it also migrates the tables of the queue.
 
   npm run migrate -- --plan    prints what will run, with which locks and about how long, and changes nothing
   npm run migrate              applies each file as a step of its own, then roles.sql, the rights
@@ -35,13 +35,16 @@ async function run(config: Config, { plan }: { plan: boolean }): Promise<void> {
   }
   if (plan) return (await planMigrations(DATABASE_URL).catch(explain)).forEach(print)
   const applied = await migrate(DATABASE_URL, print).catch(explain)
-  // Redis needs no migration, and this command may not know its address.
-  if (!usesRedis(config)) {
+  // Only on request: Redis needs no migration, and this command may not know its address.
+  if (config.QUEUE === 'postgres') {
     const queue = queueConfig({ ...config, DATABASE_URL })
     const variable = config.QUEUE_DATABASE_URL === undefined ? 'DATABASE_URL' : 'QUEUE_DATABASE_URL'
     await migrateQueue(queue, print).catch((error: unknown) => {
       throw databaseError(error, queue.database_url, variable)
     })
-  }
+  } else if (!usesRedis(config))
+    print(
+      'QUEUE is not set: the tables of a queue in PostgreSQL are not created. QUEUE=postgres creates them.',
+    )
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
 }
