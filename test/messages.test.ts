@@ -11,7 +11,7 @@ import { resolveAsFailed } from '#domain/job-acts/act.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
 import { settleMessages } from '#domain/messages/settle.ts'
-import { emptyMessageUpdate } from '#domain/messages/update.ts'
+import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { suppressionContext } from '#domain/suppressions/suppression.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { readAllRows } from '#test/databases.ts'
@@ -187,6 +187,25 @@ const RETURNED: Omit<Settlement, 'job_id' | 'lease_token'> = {
   unsent: true,
   forgive: true,
   failing: null,
+}
+/** Settles the attempt at a message as a worker does, with its outcome. */
+async function settle(
+  world: World,
+  update: MessageUpdate,
+  ended: { state: 'succeeded' | 'failed'; outcome: 'done' | 'declined' },
+): Promise<void> {
+  const settlement = {
+    ...(await claimJob(world, update.message_id)),
+    ...ended,
+    error: null,
+    delay_ms: null,
+    provider_reference: update.provider_reference,
+    rotate: false,
+    unsent: false,
+    forgive: false,
+    failing: false,
+  }
+  await settleMessages(world.sql, [{ ...settlement, update, notification_id: null, happened_at: null }])
 }
 const begin = async (world: World, id: string, lease: { job_id: string; lease_token: string }) =>
   (await beginMessages(world.sql, [{ ...lease, tenant_id: world.tenant_id, message_id: id }])).get(
@@ -389,29 +408,17 @@ test('a lookup by text does not settle a message with the reference of another m
   const to = freshNumber()
   const other = await createSentMessage(world, { to })
   const id = await createUncertainMessage(world, { to })
-  const update = {
+  const update: MessageUpdate = {
     ...emptyMessageUpdate,
     tenant_id: world.tenant_id,
     message_id: id,
-    reported: 'sent' as const,
+    reported: 'sent',
     provider_reference: (await readMessageState(world, other)).reference,
     found: true,
   }
-  const settlement = {
-    ...(await claimJob(world, id)),
-    state: 'succeeded' as const,
-    outcome: 'done' as const,
-    error: null,
-    delay_ms: null,
-    provider_reference: update.provider_reference,
-    rotate: false,
-    unsent: false,
-    forgive: false,
-    failing: false,
-  }
-  await expect(
-    settleMessages(world.sql, [{ ...settlement, update, notification_id: null, happened_at: null }]),
-  ).rejects.toThrow('messages_provider_reference')
+  await expect(settle(world, update, { state: 'succeeded', outcome: 'done' })).rejects.toThrow(
+    'messages_provider_reference',
+  )
   expect(await readMessageState(world, id)).toMatchObject({ status: 'sending', reference: null })
 })
 
@@ -517,7 +524,19 @@ describe('a callback of Twilio', () => {
   test('replaces a failure that Sluice has recorded, and a reported failure is final and fails the job', async ({
     world,
   }) => {
-    const { message_id: id } = (await send({ to: freshNumber() })).body.error.context
+    const id = await createUncertainMessage(world, { to: freshNumber() })
+    const failure = { code: 'provider_error', message: 'Not sent.', provider_code: null } as const
+    await settle(
+      world,
+      {
+        ...emptyMessageUpdate,
+        tenant_id: world.tenant_id,
+        message_id: id,
+        reported: 'refused',
+        failure,
+      },
+      { state: 'failed', outcome: 'declined' },
+    )
     const sid = freshSid()
     await postStatus(world, id, sid, 'sent')
     await awaitState(world, id, { status: 'sent', failure: null })

@@ -152,7 +152,7 @@ export const VARIABLES = {
     commaList,
     'payments',
     "areas of the API to switch off, separated by commas; the operations guide, the log of the API's start and `/readyz` name all areas",
-    ['api'],
+    ['api', 'worker'],
   ],
   ...LIMIT_VARIABLES,
   RETENTION_DAYS: [

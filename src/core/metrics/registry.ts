@@ -30,8 +30,8 @@ export function wantsOpenMetrics(accept = ''): boolean {
 }
 
 /**
- * Metrics in the format of OpenMetrics as those of Prometheus: counters keep their suffix in HELP and TYPE, and exemplars
- * are left out. A registry cannot return to that format, because OpenMetrics renames its counters.
+ * Metrics in the format of OpenMetrics as those of Prometheus: counters keep their suffix in HELP and TYPE, and
+ * exemplars are left out. A registry cannot return to that format, because OpenMetrics renames its counters.
  */
 export function asPrometheusFormat(text: string): string {
   if (!text.endsWith(END_OF_OPEN_METRICS)) return text
