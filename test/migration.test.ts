@@ -125,6 +125,18 @@ test('a migration that a forgotten transaction prevents names the session, and l
   expect(migration.output()).toContain('Applied 0801_note.sql.')
 })
 
+test('a migration that does not say which tables it locks names the session too', async () => {
+  const { url } = await connectToNew({ empty: false })
+  const root = await copyWith({ '0801_note.sql': 'alter table payments add column note text' })
+  const forgotten = await lockTables(url, ['payments'], 'a report')
+  const migration = await startMigrate(root, url)
+  expect(await migration.waitForLine('locked by pid')).toMatch(
+    /locked by pid \d+ \(\w+, a report, idle in transaction, for \d+ s\), on payments\./,
+  )
+  await forgotten`rollback`
+  expect(await migration.ended).toMatchObject({ code: 0 })
+})
+
 test('a session that locked the tables of a migration in another order is not ended by a deadlock', async () => {
   const { url, sql } = await connectToNew({ empty: false })
   const root = await copyWith({

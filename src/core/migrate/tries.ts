@@ -12,6 +12,8 @@ export const TRIES: Tries = { max_tries: 30, first_wait_ms: 250, max_wait_ms: 2_
 /** The wait of a command that blocks no other session while it waits. */
 const PATIENT_WAIT_MS = 600_000
 const POLL_SESSIONS_EVERY_MS = 200
+/** More often than that for a step with short waits: its shortest one, `WAIT_WITH_LOCKS_MS`, must be observed. */
+const POLL_SESSIONS_OF_SHORT_WAITS_EVERY_MS = 40
 const REPORT_EVERY_MS = 10_000
 
 /** A session that blocks another one. Times in seconds; null if the user may not see it. */
@@ -72,7 +74,7 @@ export async function retryWhileLocked<T>(
   const { max_tries, first_wait_ms, max_wait_ms } = tries
   for (let nth = 1; ; nth++) {
     const wait_ms = Math.min(first_wait_ms * nth, max_wait_ms)
-    const polling = pollSessions(findBlockingSessions)
+    const polling = pollSessions(findBlockingSessions, POLL_SESSIONS_OF_SHORT_WAITS_EVERY_MS)
     try {
       return await attempt(wait_ms)
     } catch (error) {
@@ -100,7 +102,7 @@ export async function waitPatiently<T>(
   { findBlockingSessions, report }: LockWait,
   attempt: (lock_timeout_ms: number) => Promise<T>,
 ): Promise<T> {
-  const polling = pollSessions(findBlockingSessions, (sessions) =>
+  const polling = pollSessions(findBlockingSessions, POLL_SESSIONS_EVERY_MS, (sessions) =>
     report(`${name}: waits for ${describe(sessions)}. Reads and writes go on.`),
   )
   try {
@@ -128,6 +130,7 @@ function isLockConflict(error: unknown): boolean {
 /** Polls the blocking sessions until it is stopped. `onBlocked` is called at first, and then every ten seconds. */
 function pollSessions(
   findBlockingSessions: () => Promise<BlockingSession[]>,
+  every_ms: number,
   onBlocked: (sessions: BlockingSession[]) => void = () => {},
 ) {
   let last: BlockingSession[] = []
@@ -147,7 +150,7 @@ function pollSessions(
     void poll()
       .catch(() => {})
       .finally(() => (busy = false))
-  }, POLL_SESSIONS_EVERY_MS)
+  }, every_ms)
   return { last: () => last, stop: () => clearInterval(timer) }
 }
 
