@@ -47,7 +47,9 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       for (let crashes = 1; crashes <= 2; crashes++) {
         await postgres.kill()
         // The API process keeps running, so every request gets a response.
-        await expect.poll(async () => (await deployment.client.get('/v1/payments')).status).toBe(503)
+        await until('a request is answered 503', async () => {
+          return (await deployment.client.get('/v1/payments')).status === 503
+        })
         await postgres.restart('immediate')
         await load.untilPaid(15)
       }

@@ -127,7 +127,7 @@ async function applyAll(
 }
 
 function textOfSkipped(users: string[]): string {
-  return `The session settings of ${users.join(', ')} were not written, because this user may not alter them. Processes behind PgBouncer need them: run npm run migrate as a user with CREATEROLE and the admin option on these users, or as a superuser. Without PgBouncer nothing is missing.`
+  return `New session settings of ${users.join(', ')} were not written, because this user may not alter them. Processes behind PgBouncer need them: run npm run migrate as a user with CREATEROLE and the admin option on these users, or as a superuser.`
 }
 
 /** Throws ConfigError if a migration is new: its locks and settings need a session, and PgBouncer shares sessions. */

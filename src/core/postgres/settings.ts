@@ -23,8 +23,8 @@ const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice
 
 /**
  * Writes the settings for each login user that inherits the rights of a process: settings of a group role are not
- * inherited. Returns the users whose settings are missing and whom the current user may not alter: only processes
- * behind PgBouncer need the settings, and they check them at their start.
+ * inherited. Returns the users that have only some of the settings and whom the current user may not alter. A user
+ * without any is not returned: only processes behind PgBouncer need settings, and they check them at their start.
  */
 export async function writeUserSettings(tx: postgres.TransactionSql): Promise<string[]> {
   const users = await tx<{ name: string; database: string; settings: string[] }[]>`
@@ -47,7 +47,7 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<st
       .savepoint(async (step) => void (await step.unsafe(statements.join(';\n'))))
       .catch((error: unknown) => {
         if (!(error instanceof Error && 'code' in error && error.code === '42501')) throw error
-        skipped.push(name)
+        if (missing.length < SETTING_NAMES.length) skipped.push(name)
       })
   }
   return skipped
