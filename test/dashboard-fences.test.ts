@@ -367,14 +367,19 @@ test('previews by read-only users have the limits of API keys, and abandoned pre
   const other = await signedInAs(world, { role: 'read-only' })
   const request = { variables: { mark: 1, rest: 'x'.repeat(60_000) } }
   // Each user has at most a hundred concurrent requests.
-  const requests = Array.from({ length: 190 }, (_, nth) => (nth % 2 ? reader : another).post(slow, request))
+  const flood = () =>
+    Array.from({ length: 190 }, (_, nth) => (nth % 2 ? reader : another).post(slow, request))
+  const refusalsOf = async (requests: ReturnType<typeof flood>) =>
+    (await Promise.all(requests)).filter(({ status }) => status !== 200).map(({ body }) => body.error.message)
+  const requests = flood()
   await Promise.race(requests)
   // A slow machine may briefly refuse a preview.
   const previewOfOther = async () => (await other.post(quick, { variables: {} })).body.text
   await expect.poll(previewOfOther).toBe('Hello')
-  const answers = await Promise.all(requests)
-  const refusals = answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.message)
-  expect(refusals).toContainEqual(expect.stringMatching(/your templates wait/))
+  const refusals = await refusalsOf(requests)
+  // On a busy machine, the lookups of sessions may refuse the requests before their templates wait.
+  while (!refusals.some((message) => /your templates wait/.test(message)))
+    refusals.push(...(await refusalsOf(flood())))
   for (const message of refusals)
     expect(message).toMatch(/ wait | are waiting|cannot be rendered now|is too busy|took too long/)
 
