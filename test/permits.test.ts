@@ -79,12 +79,14 @@ function lockPauses(sql: Sql): { locked: Promise<void>; release: () => Promise<v
   return { locked: locked.promise, release }
 }
 
-const isWaiting = async (sql: Sql, statement: string, for_ms = 0) =>
-  (
-    await sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
-        and query like ${statement} and query_start < now() - ${for_ms} * interval '1 millisecond'`
-  ).count > 0
+/** Whether at least one session waits for a lock with this statement, and all of them have waited for `for_ms`. */
+async function areWaiting(sql: Sql, statement: string, for_ms = 0): Promise<boolean> {
+  const [row] = await sql<{ are_waiting: boolean | null }[]>`
+    select bool_and(query_start < now() - ${for_ms} * interval '1 millisecond') as are_waiting
+    from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock' and query like ${statement}`
+  return row?.are_waiting === true
+}
 
 /**
  * Makes a request whose job is claimed with a permit that has expired, and ends the connection that renews it. Nothing
@@ -97,13 +99,13 @@ async function loseConnectionBeforeCall(world: World, prepare: Prepare) {
   const claim_lock = lockPauses(sql)
   await claim_lock.locked
   const id = await request()
-  // The permit's time begins with the claim.
-  await until('the claim has waited for longer than a permit is valid', async () =>
-    isWaiting(sql, '%row_number() over (partition by j.queue, j.tenant_id%', 1000),
+  // The permit's time begins with the claim. The claims of the wake-up and of the sweep both wait, and either may win.
+  await until('the claims have waited for longer than a permit is valid', async () =>
+    areWaiting(sql, '%row_number() over (partition by j.queue, j.tenant_id%', 1000),
   )
   // The second lock is granted right after the claim.
   const permit_lock = lockPauses(sql)
-  await until('the second lock waits', async () => isWaiting(sql, 'lock table pauses%'))
+  await until('the second lock waits', async () => areWaiting(sql, 'lock table pauses%'))
   await claim_lock.release()
   await permit_lock.locked
   await until('the connection of the permit is ended', async () => {
