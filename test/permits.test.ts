@@ -79,7 +79,7 @@ function lockPauses(sql: Sql): { locked: Promise<void>; release: () => Promise<v
   return { locked: locked.promise, release }
 }
 
-/** Whether at least one session waits for a lock with this statement, and all of them have waited for `for_ms`. */
+/** Whether sessions wait for a lock with this statement, and all of them have waited for `for_ms`. */
 async function areWaiting(sql: Sql, statement: string, for_ms = 0): Promise<boolean> {
   const [row] = await sql<{ are_waiting: boolean | null }[]>`
     select bool_and(query_start < now() - ${for_ms} * interval '1 millisecond') as are_waiting
@@ -93,14 +93,22 @@ async function areWaiting(sql: Sql, statement: string, for_ms = 0): Promise<bool
  * is claimed until `release` is called.
  */
 async function loseConnectionBeforeCall(world: World, prepare: Prepare) {
+  for (;;) {
+    const made = await tryToLoseConnection(world, prepare)
+    if (made !== undefined) return made
+  }
+}
+
+/** Undefined if a claim came too late for the job, or so late that its permit was valid, as on a busy machine. */
+async function tryToLoseConnection(world: World, prepare: Prepare) {
   const { sql } = world
   const request = await prepare(world)
   await world.drain()
   const claim_lock = lockPauses(sql)
   await claim_lock.locked
   const id = await request()
-  // The permit's time begins with the claim. The claims of the wake-up and of the sweep both wait, and either may win.
-  await until('the claims have waited for longer than a permit is valid', async () =>
+  // The permit's time begins with the claim.
+  await until('a claim has waited for longer than a permit is valid', async () =>
     areWaiting(sql, '%row_number() over (partition by j.queue, j.tenant_id%', 1000),
   )
   // The second lock is granted right after the claim.
@@ -108,13 +116,17 @@ async function loseConnectionBeforeCall(world: World, prepare: Prepare) {
   await until('the second lock waits', async () => areWaiting(sql, 'lock table pauses%'))
   await claim_lock.release()
   await permit_lock.locked
-  await until('the connection of the permit is ended', async () => {
+  const connection = await until('the connection of the permit is ended, or is not used', async () => {
     const ended = await sql`
       select pg_terminate_backend(pid) from pg_stat_activity
       where datname = current_database() and application_name = 'sluice-worker-leases' and wait_event_type = 'Lock'`
-    return ended.count > 0
+    if (ended.count > 0) return 'ended'
+    const running = await sql`select from jobs where resource_id = ${id} and state = 'running'`
+    return running.count === 0 && 'unused'
   })
-  return { id, release: permit_lock.release }
+  if (connection === 'ended') return { id, release: permit_lock.release }
+  await permit_lock.release()
+  return undefined
 }
 
 async function readJob({ sql }: World, resource_id: string, name: string) {
