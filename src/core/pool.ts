@@ -25,11 +25,9 @@ const DRAIN_TIMEOUT_S = 2
 const pending = new WeakMap<Sql, () => number>()
 
 /**
- * Opens a pool. Connections are opened on demand. Errors: those of postgres.js (`code` is the SQLSTATE or a socket
- * error).
- *
- * The driver's pool behind the returned value is replaced when a connection closes or becomes silent, and after many
- * statements. A replaced pool finishes its running statements before it closes.
+ * Opens a pool. Connections are opened on demand. The driver's pool behind the returned value is replaced when a
+ * connection closes or becomes silent, and after many statements; it then finishes its running statements before it
+ * closes. Errors: those of postgres.js (`code` is the SQLSTATE or a socket error).
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
   const { max_statements = MAX_POOL_STATEMENTS, pool_name, max, statement_timeout_ms } = options
@@ -85,8 +83,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
       },
       onError(error) {
         stopLimit()
-        // The server has become a standby, and its connections stay open: another host, or another server of the same
-        // name, may be the primary.
+        // The server has become a standby: another host, or another server of this name, may be the primary.
         if (isReadOnlyServer(error) && !ended) closing.closed()
       },
     })
