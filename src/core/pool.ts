@@ -25,9 +25,9 @@ const DRAIN_TIMEOUT_S = 2
 const pending = new WeakMap<Sql, () => number>()
 
 /**
- * Opens a pool. Connections are opened on demand. The driver's pool behind the returned value is replaced when a
- * connection closes or becomes silent, and after many statements; it then finishes its running statements before it
- * closes. Errors: those of postgres.js (`code` is the SQLSTATE or a socket error).
+ * Opens a pool. Connections are opened on demand. The driver's pool is replaced when a connection closes or becomes
+ * silent, and after many statements; a replaced pool finishes its running statements. Errors: those of postgres.js
+ * (`code` is the SQLSTATE or a socket error).
  */
 export function connectDatabase(url: string, options: PoolOptions): Sql {
   const { max_statements = MAX_POOL_STATEMENTS, pool_name, max, statement_timeout_ms } = options
