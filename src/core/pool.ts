@@ -105,9 +105,8 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     },
     get(_target, name) {
       if (name === 'end') return end
-      if (name === 'begin' && measured !== undefined)
-        return measured.transaction(Reflect.get(pool, name) as never)
-      return Reflect.get(pool, name)
+      const value: unknown = Reflect.get(pool, name)
+      return name === 'begin' && measured !== undefined ? measured.transaction(value as never) : value
     },
   })
   pending.set(proxy, () => traffic.pending.size)
