@@ -103,8 +103,9 @@ export function createBatcher<I, O>(
     })
   }
 
+  const describe = () => ({ name: step, ...statementSpan(step) })
   return (item) => {
-    const span = startChildSpan(step, statementSpan(step))
+    const span = startChildSpan(describe)
     return span === undefined ? add(item) : endingSpan(span, add(item))
   }
 }

@@ -10,7 +10,7 @@ import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
 import { debounceReplace } from './postgres/stuck-writes.ts'
 import { cancelAfter } from './postgres/statement-limits.ts'
-import { trackStatement, createTraffic } from './postgres/traffic.ts'
+import { trackStatement, createTraffic, type StatementHooks } from './postgres/traffic.ts'
 
 type PoolOptions = DriverOptions & {
   /** After this many statements the pool is replaced. Default: 50,000. */
@@ -68,25 +68,18 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
 
   const timers = [setInterval(sendPings, PING_INTERVAL_MS).unref(), setInterval(check, CHECK_MS).unref()]
 
-  function track(statement: PromiseLike<unknown>): void {
-    let stopLimit = () => {}
-    trackStatement(statement, traffic, ANSWER_LIMIT_MS, {
-      onSend() {
-        measured?.statement(statement)
-        // PgBouncer does not let a session have its own timeout.
-        if (statement_timeout_ms !== undefined && target.address.pgbouncer)
-          stopLimit = cancelAfter(statement, statement_timeout_ms)
-      },
-      onRows(rows) {
-        stopLimit()
-        dropHoles(rows)
-      },
-      onError(error) {
-        stopLimit()
-        // The server has become a standby: another host, or another server of this name, may be the primary.
-        if (isReadOnlyServer(error) && !ended) closing.closed()
-      },
-    })
+  const hooks: StatementHooks = {
+    onSend(statement) {
+      measured?.statement(statement)
+      // PgBouncer does not let a session have its own timeout.
+      const is_limited = statement_timeout_ms !== undefined && target.address.pgbouncer
+      return is_limited ? cancelAfter(statement, statement_timeout_ms) : undefined
+    },
+    onRows: dropHoles,
+    onError(error) {
+      // The server has become a standby: another host, or another server of this name, may be the primary.
+      if (isReadOnlyServer(error) && !ended) closing.closed()
+    },
   }
 
   async function end(limit?: { timeout?: number }): Promise<void> {
@@ -100,7 +93,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const proxy = new Proxy(pool, {
     apply(_target, _this, args: unknown[]) {
       const result: unknown = Reflect.apply(pool, undefined, args)
-      if (result instanceof Promise) track(result)
+      if (result instanceof Promise) trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
       return result
     },
     get(_target, name) {

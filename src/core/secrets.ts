@@ -1,5 +1,6 @@
 // Encrypts stored secrets: AES-256-GCM with the keys of ENCRYPTION_KEY.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { deriveFrom } from './derived.ts'
 
 /**
  * The row and column to which a sealed text is bound, so that it cannot be opened after it was copied into another
@@ -66,15 +67,9 @@ export function createVault(keys: string): Vault {
 
 /** A vault whose keys may change: `currentKeys` returns the present ones. */
 export function createCurrentVault(currentKeys: () => string): Vault {
-  let keys = currentKeys()
-  let vault = createVault(keys)
-  const currentVault = () => {
-    if (keys !== currentKeys()) {
-      keys = currentKeys()
-      vault = createVault(keys)
-    }
-    return vault
-  }
+  const currentVault = deriveFrom(currentKeys, createVault)
+  // An invalid key is refused now.
+  currentVault()
   return {
     seal: (text, context) => currentVault().seal(text, context),
     open: (sealed, context) => currentVault().open(sealed, context),

@@ -31,6 +31,7 @@ export function startRequestSpan(
   reply: FastifyReply,
   { tenant_id, parent, findLink }: RequestSpanOptions,
 ): TraceSpan | undefined {
+  if (!isTracing()) return undefined
   const { method, protocol, raw, routeOptions } = request
   const route = routeOptions.url ?? '*'
   const span = startSpan(`${method} ${route}`, {

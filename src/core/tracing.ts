@@ -42,13 +42,15 @@ export function startSpan(name: string, options: SpanOptions): TraceSpan | undef
   return tracer?.start(name, options)
 }
 
-/** Starts a child of the current span. Undefined without a current span. */
-export function startChildSpan(
-  name: string,
-  options: Omit<SpanOptions, 'parent' | 'link'>,
-): TraceSpan | undefined {
+/** A span to be started under the current span. */
+export type ChildSpan = Omit<SpanOptions, 'parent' | 'link'> & { name: string }
+
+/** Starts a child of the current span. Without a current span: undefined, and `describe` is not called. */
+export function startChildSpan(describe: () => ChildSpan): TraceSpan | undefined {
   const parent = currentSpan()
-  return parent && tracer?.start(name, { ...options, parent: parent.trace_context })
+  if (parent === undefined) return undefined
+  const { name, ...options } = describe()
+  return tracer?.start(name, { ...options, parent: parent.trace_context })
 }
 
 /** The options of the span of an atomic step in the database, which includes the wait for its statement. */
@@ -89,9 +91,9 @@ export function withSpan<T>(span: TraceSpan | undefined, work: () => T): T {
  */
 export function traceColumn(sql: Sql | Tx): { name: Fragment; value: Fragment } {
   const span = currentSpan()
-  return span === undefined
-    ? { name: sql``, value: sql`` }
-    : { name: sql`, trace_context`, value: sql`, ${span.trace_context}::text` }
+  if (span !== undefined) return { name: sql`, trace_context`, value: sql`, ${span.trace_context}::text` }
+  const empty = sql``
+  return { name: empty, value: empty }
 }
 
 /** The labels of an exemplar, and the fields of a log line. Empty without a span. */

@@ -72,7 +72,8 @@ export function createProducer(
 type TracedWakeUp = WakeUp & { span: TraceSpan | undefined }
 
 function startSendSpan({ id, queue }: WakeUp): TraceSpan | undefined {
-  return startChildSpan(`send ${queue}`, {
+  return startChildSpan(() => ({
+    name: `send ${queue}`,
     kind: 'producer',
     attributes: {
       'messaging.system': 'bullmq',
@@ -81,7 +82,7 @@ function startSendSpan({ id, queue }: WakeUp): TraceSpan | undefined {
       'messaging.destination.name': queue,
       'messaging.message.id': id,
     },
-  })
+  }))
 }
 
 type Sender<T> = { add(item: T): void; discard(): void; close(): Promise<void> }

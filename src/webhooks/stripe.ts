@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { requireVariable } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
+import { deriveFrom } from '#core/derived.ts'
 import { metrics } from '#core/metrics.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { LOOKUP_KIND } from '#domain/reconciliation/lookups.ts'
@@ -22,7 +23,7 @@ function stripeRoute(
   { config, log }: WebhooksContext,
   storeNotification: StoreNotification,
 ): void {
-  const currentSecrets = () => list(requireVariable(config, 'STRIPE_WEBHOOK_SECRET'))
+  const currentSecrets = deriveFrom(() => requireVariable(config, 'STRIPE_WEBHOOK_SECRET'), list)
   const refuse = createNotificationRefusals('stripe', log)
 
   // Refuses a header that cannot be valid, before the body is read.

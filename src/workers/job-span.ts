@@ -42,7 +42,8 @@ export function startJobSpan({ job, requested_at, claimed_at }: JobClaim): Trace
 
 /** Adds the span of a finished call to a provider. No call contains our trace. */
 export function traceCall(provider: string, { operation, outcome, duration_ms }: FinishedCall): void {
-  startChildSpan(`${provider} ${operation}`, {
+  startChildSpan(() => ({
+    name: `${provider} ${operation}`,
     kind: 'client',
     started_at: performance.now() - duration_ms,
     attributes: {
@@ -50,7 +51,7 @@ export function traceCall(provider: string, { operation, outcome, duration_ms }:
       'sluice.provider.operation': operation,
       'sluice.provider.outcome': outcome,
     },
-  })?.end({ failure: outcome === 'done' ? undefined : outcome })
+  }))?.end({ failure: outcome === 'done' ? undefined : outcome })
 }
 
 /** Ends the span of an attempt. The span of a notification gets a link to the trace of the resource. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Stripe } from 'stripe'
 import type { ProviderOperation } from '#core/config/providers.ts'
+import { deriveFrom } from '#core/derived.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { assertAnswer, isId } from './answers.ts'
 import { causeOf, classify } from './classify.ts'
@@ -74,10 +75,15 @@ export function openStripe(options: StripeOptions): StripeClient {
     return await request().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
   }
 
+  const address = new URL(api_base).href
+  const currentFingerprint = deriveFrom(
+    () => options.secret_key,
+    (secret_key) => fingerprintOf(address, secret_key),
+  )
   return {
     stripe,
     get credentials() {
-      return fingerprintOf(new URL(api_base).href, options.secret_key)
+      return currentFingerprint()
     },
     deadline_ms,
     call,

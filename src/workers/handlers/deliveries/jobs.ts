@@ -143,14 +143,17 @@ async function post(
 
 /** The span of the request to a receiver. Its URL is the tenant's secret, so the span has only the host. */
 function startRequestSpan(url: string): TraceSpan | undefined {
-  const { hostname, port, protocol } = new URL(url)
-  return startChildSpan('POST', {
-    kind: 'client',
-    attributes: {
-      'http.request.method': 'POST',
-      'server.address': hostname,
-      'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
-    },
+  return startChildSpan(() => {
+    const { hostname, port, protocol } = new URL(url)
+    return {
+      name: 'POST',
+      kind: 'client',
+      attributes: {
+        'http.request.method': 'POST',
+        'server.address': hostname,
+        'server.port': Number(port) || (protocol === 'https:' ? 443 : 80),
+      },
+    }
   })
 }
 
