@@ -85,6 +85,9 @@ const { values } = parseArgs({
   },
 })
 
+/** The minimum number of rounds for the reference that a release serves. */
+const MIN_REFERENCE_ROUNDS = 3
+
 async function main(): Promise<void> {
   if (values.help === true) return void process.stdout.write(`${HELP}\n`)
   const names =
@@ -93,6 +96,10 @@ async function main(): Promise<void> {
   const unknown = names.find((name) => MEASURES.every((measure) => measure.name !== name))
   if (unknown !== undefined) throw new Error(`--only: there is no measure "${unknown}". See --help.`)
   const reference = values['write-reference'] ? createReference() : null
+  if (reference !== null && (count('rounds') < MIN_REFERENCE_ROUNDS || hasChanges()))
+    throw new Error(
+      `--write-reference: measure a commit, without changes in src and migrations, with --rounds ${MIN_REFERENCE_ROUNDS} or more.`,
+    )
   const system = await startSystem({
     seconds: count('seconds'),
     rounds: count('rounds'),
@@ -124,9 +131,13 @@ async function main(): Promise<void> {
 /** Time, versions and machine of the run. */
 function about(): string {
   const commit = git(['rev-parse', '--short', 'HEAD'])
-  const changed = git(['status', '--porcelain', 'src', 'migrations']) === '' ? '' : ' with changes'
+  const changed = hasChanges() ? ' with changes' : ''
   const [load = 0] = loadavg()
-  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, ${values.rounds} rounds of ${values.seconds} s${values.postgres === undefined ? '' : ', PostgreSQL of your own'}`
+  return `${new Date().toISOString()}, commit ${commit}${changed}, Node ${process.version}, ${cpus().length} cores (${cpus()[0]?.model.trim()}), load before ${load.toFixed(1)}, rounds: ${values.rounds}, each of ${values.seconds} s${values.postgres === undefined ? '' : ', PostgreSQL of your own'}`
+}
+
+function hasChanges(): boolean {
+  return git(['status', '--porcelain', 'src', 'migrations']) !== ''
 }
 
 function git(args: string[]): string {

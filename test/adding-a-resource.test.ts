@@ -372,7 +372,7 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
   await writeFile(definition, (await readFile(definition, 'utf8')).replace(/^ {2}under_way: .*\n/m, ''))
   const database = await createDatabase()
   onTestFinished(database.drop)
-  // Its errors hide those of other omitted parts.
+  // This part is omitted in a copy of its own, because its type errors hide those of other parts.
   const types_of_third = await typecheck(await copyWithout("the titles of its provider's operations"))
   const [types, types_of_second, unused, migration] = await Promise.all([
     typecheck(first_copy),

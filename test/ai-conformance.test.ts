@@ -35,7 +35,7 @@ const completionOf = (content: string): OpenAI.Chat.ChatCompletion => ({
 })
 
 test.for(INPUTS)(
-  'a task that is to $kind has an official request and reads an official answer',
+  'the request and the answer of a $kind task conform to the types of the official package',
   async (input) => {
     expect(requestOf(input)).toMatchObject({ model: 'gpt-5-mini', max_completion_tokens: 100 })
     expect(requestOf(input).messages.length).toBeGreaterThan(0)

@@ -173,7 +173,7 @@ describeIn('an error that ends a connection', { parts: [] }, (test) => {
     expect([databaseCode(error), isDatabaseFailure(error), isUnavailable(error)]).toEqual([code, true, true])
   })
 
-  test('and another error of the same code is not', async () => {
+  test('is told apart from an error of a statement with the same code', async () => {
     const error: unknown = await open(await postgresUrl())`set no_setting = 1`.catch(
       (refused: unknown) => refused,
     )

@@ -17,7 +17,7 @@ import { VARIABLES } from '#core/config/variables.ts'
 import { SECRET_NAMES } from '#core/config/secret-files.ts'
 import { SESSION_SETTINGS } from '#core/postgres/settings.ts'
 import { SHUTDOWN_TIMEOUT_MS } from '#core/run.ts'
-import { SHUTDOWN_DELAY_S } from '#core/service.ts'
+import { PRODUCTION_SHUTDOWN_DELAY_S } from '#core/service.ts'
 import { PLACEHOLDERS } from '#start/programs.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import {
@@ -73,7 +73,7 @@ describe('a process has more time to stop than it takes at most', () => {
     const closing_ms =
       name === 'worker'
         ? shutdownTimeoutOf({ SHUTDOWN_TIMEOUT_S: undefined }, QUEUES)
-        : SHUTDOWN_DELAY_S * 1000 + SHUTDOWN_TIMEOUT_MS
+        : PRODUCTION_SHUTDOWN_DELAY_S * 1000 + SHUTDOWN_TIMEOUT_MS
     expect((await PLACES[place]!(name)).grace_s * 1000).toBeGreaterThan(closing_ms)
   })
 })

@@ -6,7 +6,7 @@ import postgres from 'postgres'
 import { beforeAll, expect, test } from 'vitest'
 import { parseMigration, readMigrations, type Migration } from '#core/migrate/files.ts'
 import { applyMigration } from '#core/migrate/steps.ts'
-import { TRIES } from '#core/migrate/tries.ts'
+import { TRIES } from '#core/migrate/lock-waits.ts'
 import { createDatabase } from '#test/databases.ts'
 import { ruleViolations } from '#test/migration-rules.ts'
 

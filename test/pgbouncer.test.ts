@@ -186,7 +186,7 @@ test(
     const refused = await runCommand(API, [], env)
     expect([refused.code, refused.stderr]).toEqual([
       1,
-      'QUEUE: BullMQ on PostgreSQL keeps its sessions, to listen, and PgBouncer shares them. Set QUEUE_DATABASE_URL to the address of the same database without PgBouncer, or QUEUE=redis.\n',
+      'QUEUE: BullMQ on PostgreSQL listens in sessions of its own, and PgBouncer shares sessions. Set QUEUE_DATABASE_URL to the address of the same database without PgBouncer, or QUEUE=redis.\n',
     ])
     const pooled_too = await runCommand(API, [], { ...env, QUEUE_DATABASE_URL: env.DATABASE_URL })
     expect([pooled_too.code, pooled_too.stderr]).toEqual([

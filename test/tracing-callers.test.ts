@@ -98,7 +98,7 @@ test('behind a proxy, callers are trusted by the address that the proxy reports'
   expect(collector.spans.filter(({ trace_id }) => trace_id === stranger!.trace_id)).toEqual([])
 })
 
-test('in production nobody is trusted by default', async () => {
+test('in production no caller is trusted by default', async () => {
   await startApi({
     NODE_ENV: 'production',
     ALLOW_EMULATORS: '1',

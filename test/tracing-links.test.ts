@@ -56,7 +56,7 @@ test('a slow database delays no answer to a notification', async () => {
   await untilLookedFor('webhooks', 1)
 })
 
-test('a slow database keeps no job from its slot', async () => {
+test('a job does not wait in its slot while its link is looked up', async () => {
   await makeLinksSlow('worker')
   for (let nth = 0; nth < 2; nth++)
     await capturedPayment(deployment.client, { payment_method: 'pm_card_createDispute' })

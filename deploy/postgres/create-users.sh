@@ -8,8 +8,8 @@
 #   deploy/postgres/create-users.sh deploy/kubernetes/overlays/minimal/secrets -h db.example.com -U postgres -d sluice
 #   deploy/postgres/create-users.sh --as postgres /etc/sluice/secrets -d sluice
 #
-# --as USER: as root, reads the files as root and runs psql as this user of the machine, for a server that knows its
-# superuser by that.
+# --as USER: as root, reads the files as root and runs psql as this user of the machine, for a server that authenticates its
+# superuser by the user of the machine.
 set -euo pipefail
 
 psql=(psql)

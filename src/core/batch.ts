@@ -2,7 +2,7 @@
 import { isRowError, isRolledBack, type Sql } from './db.ts'
 import { AppError } from './errors.ts'
 import { metrics } from './metrics.ts'
-import { currentSpan, endingSpan, startChildSpan, statementSpan, withSpan } from './tracing.ts'
+import { currentSpan, endSpanAfter, startChildSpan, statementSpan, withSpan } from './tracing.ts'
 import { createWaitingItems, type ItemOptions, type WaitingItem } from './waiting-items.ts'
 
 /** A run that takes longer than this probably waits for a lock. Items that arrive meanwhile start another run. */
@@ -106,7 +106,7 @@ export function createBatcher<I, O>(
   const describe = () => ({ name: step, ...statementSpan(step) })
   return (item) => {
     const span = startChildSpan(describe)
-    return span === undefined ? add(item) : endingSpan(span, add(item))
+    return span === undefined ? add(item) : endSpanAfter(span, add(item))
   }
 }
 

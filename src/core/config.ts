@@ -126,7 +126,7 @@ export function queueConfig(config: Config): { redis_url: string | null; databas
   const database_url = config.QUEUE_DATABASE_URL ?? requireVariable(config, 'DATABASE_URL')
   if (usesRedis(config)) return { redis_url: requireVariable(config, 'REDIS_URL'), database_url }
   if (parseDatabaseUrl(database_url).pgbouncer) {
-    const problem = 'BullMQ on PostgreSQL keeps its sessions, to listen, and PgBouncer shares them'
+    const problem = 'BullMQ on PostgreSQL listens in sessions of its own, and PgBouncer shares sessions'
     throw new ConfigError(
       config.QUEUE_DATABASE_URL === undefined
         ? `QUEUE: ${problem}. Set QUEUE_DATABASE_URL to the address of the same database without PgBouncer, or QUEUE=redis.`

@@ -82,14 +82,15 @@ function isRefusedLogin(error: unknown): boolean {
 const STATEMENT_ERRORS = /^(53[124]00|58)/
 
 /**
- * Whether the database failed and not the statement, which may succeed later: its connection was lost, or it was not
- * sent because too many statements wait.
+ * Whether the database failed and not the statement. Unlike `isUnavailable`: false for statements that were too slow or
+ * lacked resources of the server, true for those that were not sent because too many wait.
  */
 export function isDatabaseFailure(error: unknown): boolean {
   if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'overloaded'
-  if (endsConnection(error) || isRefusedLogin(error)) return true
-  const code = databaseCode(error)
-  return code !== undefined && isConnectionCode(code) && !STATEMENT_ERRORS.test(code)
+  if (endsConnection(error)) return true
+  return (
+    isUnavailable(error) && !isStatementTimeout(error) && !STATEMENT_ERRORS.test(databaseCode(error) ?? '')
+  )
 }
 
 /** Whether the database server reported the error, to postgres.js or to node-postgres. */

@@ -11,7 +11,7 @@ import {
   TRIES,
   type BlockingSession,
   type LockWait,
-} from './migrate/tries.ts'
+} from './migrate/lock-waits.ts'
 import { createTarget, openSession } from './postgres/servers.ts'
 import { writeUserSettings } from './postgres/settings.ts'
 

@@ -1,7 +1,7 @@
 // Connection pools to Postgres. The workarounds for faults of the driver are in `postgres/`, one file for each fault.
 import type { Sql } from './db.ts'
 import { isReadOnlyServer } from './postgres/connection-errors.ts'
-import { measurePool } from './postgres/connection-waits.ts'
+import { measurePool, type Begin } from './postgres/connection-waits.ts'
 import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
 import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
 import { endReplacedPool } from './postgres/lost-connections.ts'
@@ -99,7 +99,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     get(_target, name) {
       if (name === 'end') return end
       const value: unknown = Reflect.get(pool, name)
-      return name === 'begin' && measured !== undefined ? measured.transaction(value as never) : value
+      return name === 'begin' && measured !== undefined ? measured.transaction(value as Begin) : value
     },
   })
   pending.set(proxy, () => traffic.pending.size)

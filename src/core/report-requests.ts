@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createSampler, withoutRedaction, type Log } from './log.ts'
 import { metrics } from './metrics.ts'
-import { traceLabels } from './tracing.ts'
+import { observeTraced, traceLabels } from './tracing.ts'
 
 /** Fields of a request for its log line. */
 type RequestFields = (request: FastifyRequest) => Record<string, unknown>
@@ -20,11 +20,7 @@ export function reportAnswers(
     const route = request.routeOptions.url ?? 'none'
     const { method, span } = request
     const { statusCode: status, elapsedTime: ms } = reply
-    metrics.request.observe({
-      labels: { listener, method, route, status },
-      value: ms / 1000,
-      exemplarLabels: traceLabels(span),
-    })
+    observeTraced(metrics.request, { listener, method, route, status }, ms / 1000, span)
     if (status >= 500 || sampled(request.id)) {
       const bytes = Number(reply.getHeader('content-length') ?? 0)
       lines.info(

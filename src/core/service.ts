@@ -34,7 +34,7 @@ export type Service = Stoppable & {
 }
 
 /** The shutdown delay in production. */
-export const SHUTDOWN_DELAY_S = 5
+export const PRODUCTION_SHUTDOWN_DELAY_S = 5
 
 /**
  * Serves `/metrics`, `/readyz` and `/healthz` on a separate address. `/readyz` is 503 while the process stops. Default
@@ -146,7 +146,7 @@ export async function runService(
 export async function drain(
   { SHUTDOWN_DELAY_S: configured_s, NODE_ENV }: Config,
   log: Log,
-  default_s = NODE_ENV === 'production' ? SHUTDOWN_DELAY_S : 0,
+  default_s = NODE_ENV === 'production' ? PRODUCTION_SHUTDOWN_DELAY_S : 0,
 ): Promise<void> {
   const delay_s = configured_s ?? default_s
   if (delay_s === 0) return

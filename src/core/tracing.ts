@@ -1,6 +1,7 @@
 // Traces: the span of the running request or job. OpenTelemetry is loaded only when traces are on, and a request that
 // is not sampled has no span.
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Histogram } from 'prom-client'
 import type { Config } from './config.ts'
 import type { ProcessName } from './config/row.ts'
 import type { Fragment, Sql, Tx } from './db.ts'
@@ -58,8 +59,22 @@ export function statementSpan(step: string): SpanOptions {
   return { kind: 'client', attributes: { 'db.system.name': 'postgresql', 'db.query.summary': step } }
 }
 
+/** The attributes of a span that sends or processes a wake-up. */
+export function messagingAttributes(
+  operation: 'send' | 'process',
+  { queue, id }: { queue: string; id: string },
+): SpanOptions['attributes'] {
+  return {
+    'messaging.system': 'bullmq',
+    'messaging.operation.name': operation,
+    'messaging.operation.type': operation,
+    'messaging.destination.name': queue,
+    'messaging.message.id': id,
+  }
+}
+
 /** Ends the span when `work` ends, as failed if it rejects. */
-export async function endingSpan<T>(span: TraceSpan, work: Promise<T>): Promise<T> {
+export async function endSpanAfter<T>(span: TraceSpan, work: Promise<T>): Promise<T> {
   try {
     const value = await work
     span.end()
@@ -94,6 +109,16 @@ export function traceColumn(sql: Sql | Tx): { name: Fragment; value: Fragment } 
   if (span !== undefined) return { name: sql`, trace_context`, value: sql`, ${span.trace_context}::text` }
   const empty = sql``
   return { name: empty, value: empty }
+}
+
+/** Observes a duration in seconds, with the trace of the span as its exemplar. */
+export function observeTraced<Labels extends Record<string, string | number>>(
+  histogram: Histogram<Extract<keyof Labels, string>>,
+  labels: Labels,
+  seconds: number,
+  span = currentSpan(),
+): void {
+  histogram.observe({ labels, value: seconds, exemplarLabels: traceLabels(span) })
 }
 
 /** The labels of an exemplar, and the fields of a log line. Empty without a span. */

@@ -13,7 +13,7 @@ import {
   TRIES,
   type BlockingSession,
   type Tries,
-} from '#core/migrate/tries.ts'
+} from '#core/migrate/lock-waits.ts'
 import { clientOptions } from './postgres-stream.ts'
 import type { PostgresAddress } from './postgres.ts'
 import { defaultSchema } from './settings.ts'
@@ -28,7 +28,10 @@ export async function migrateBullTables(
   report: (text: string) => void = () => {},
   tries: Tries = TRIES,
 ): Promise<void> {
-  const [client, observer] = [0, 1].map(() => new Client(clientOptions(database_url))) as [Client, Client]
+  const [client, observer] = [
+    new Client(clientOptions(database_url)),
+    new Client(clientOptions(database_url)),
+  ]
   await Promise.all([client.connect(), observer.connect()])
   try {
     const session = await client.query<{ pid: number }>('select pg_backend_pid() as pid')

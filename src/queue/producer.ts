@@ -3,7 +3,7 @@ import type { BackendWatch } from './away.ts'
 import type { Backend } from './backend.ts'
 import { type WakeUp, type PublishedState, encodeStates } from './wakeup-messages.ts'
 import { withTimeout } from '#core/timeout.ts'
-import { startChildSpan } from '#core/tracing.ts'
+import { messagingAttributes, startChildSpan } from '#core/tracing.ts'
 import type { TraceSpan } from '#core/tracing/span.ts'
 import { max_batch, max_waiting } from './settings.ts'
 
@@ -71,17 +71,11 @@ export function createProducer(
 /** A wake-up with the span of its sending. The span of a dropped wake-up never ends, so it is not exported. */
 type TracedWakeUp = WakeUp & { span: TraceSpan | undefined }
 
-function startSendSpan({ id, queue }: WakeUp): TraceSpan | undefined {
+function startSendSpan(wakeup: WakeUp): TraceSpan | undefined {
   return startChildSpan(() => ({
-    name: `send ${queue}`,
+    name: `send ${wakeup.queue}`,
     kind: 'producer',
-    attributes: {
-      'messaging.system': 'bullmq',
-      'messaging.operation.name': 'send',
-      'messaging.operation.type': 'send',
-      'messaging.destination.name': queue,
-      'messaging.message.id': id,
-    },
+    attributes: messagingAttributes('send', wakeup),
   }))
 }
 

@@ -2,7 +2,7 @@
 // losing work.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
-import type { Tries } from '#core/migrate/tries.ts'
+import type { Tries } from '#core/migrate/lock-waits.ts'
 import { throttle } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
 import type { Backend, BullQueue, Listener } from './backend.ts'

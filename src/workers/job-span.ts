@@ -1,5 +1,5 @@
 // The span of an attempt at a job. It ends after the job, without delay for the job.
-import { startChildSpan, startSpan, statementSpan } from '#core/tracing.ts'
+import { messagingAttributes, startChildSpan, startSpan, statementSpan } from '#core/tracing.ts'
 import type { TraceSpan } from '#core/tracing/span.ts'
 import { findTraceOfNotification } from '#domain/jobs/traces.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
@@ -24,11 +24,7 @@ export function startJobSpan({ job, requested_at, claimed_at }: JobClaim): Trace
     ...(is_first_attempt ? { parent: trace_context } : { link: trace_context }),
     started_at: requested_at,
     attributes: {
-      'messaging.system': 'bullmq',
-      'messaging.operation.name': 'process',
-      'messaging.operation.type': 'process',
-      'messaging.destination.name': job.queue,
-      'messaging.message.id': job.id,
+      ...messagingAttributes('process', job),
       'sluice.job.name': job.name,
       'sluice.job.attempt': job.attempt,
       'sluice.tenant_id': job.tenant_id,

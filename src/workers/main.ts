@@ -7,7 +7,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { connectConfiguredDatabase, endPools } from '#core/process-pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
-import { currentSpan, traceLabels } from '#core/tracing.ts'
+import { observeTraced } from '#core/tracing.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
 import { createCurrentVault } from '#core/secrets.ts'
 import { runService, createService, type Service } from '#core/service.ts'
@@ -19,6 +19,7 @@ import { openProviders, rolesOfQueues } from '#providers/configured.ts'
 import { openReceivers } from '#providers/receivers.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import type { Consumer } from '#queue/consumer.ts'
+import { warnOfMissingCredentials } from './handlers/missing-credentials.ts'
 import { startAccountDiscovery } from './recurring/accounts.ts'
 import { startAudits } from './recurring/audit.ts'
 import type { Loop } from './clock.ts'
@@ -61,6 +62,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   cleanup.defer(() => endPools(sql, urgent_sql, recurring_sql))
   const context = openContext(config, log, { sql, queues, cleanup })
+  warnOfMissingCredentials(context)
   const queue = openConfiguredQueue(config, log)
   cleanup.defer(() => queue.close())
   const concurrencyOf = (name: string) =>
@@ -131,11 +133,7 @@ function openContext(
   const provider_watch = watchProviders(log)
   const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
-    metrics.providerCall.observe({
-      labels: { provider, operation, outcome },
-      value: duration_ms / 1000,
-      exemplarLabels: traceLabels(currentSpan()),
-    })
+    observeTraced(metrics.providerCall, { provider, operation, outcome }, duration_ms / 1000)
     traceCall(provider, call)
     if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
     provider_watch.ended(provider, call)

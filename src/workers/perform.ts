@@ -1,9 +1,9 @@
 // Performs jobs: claims a job under a lease, runs its handler, settles its decision behind the fence, and publishes
 // the state to waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Sql } from '#core/db.ts'
+import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
-import { currentSpan, traceLabels, withSpan } from '#core/tracing.ts'
+import { observeTraced, withSpan } from '#core/tracing.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { DATABASE_FAILED, type Settlement } from '#domain/jobs/settle.ts'
 import { NotStarted } from '#providers/permit.ts'
@@ -151,11 +151,7 @@ async function runAttempt(
   const { job } = claimed
   const { signal } = lease
   const began_at = performance.now()
-  metrics.jobWait.observe({
-    labels: { queue: job.queue, job: job.name },
-    value: Math.max(0, job.waited_ms / 1000),
-    exemplarLabels: traceLabels(currentSpan()),
-  })
+  observeTraced(metrics.jobWait, { queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
   const settle = (decision: Decision) => settleDecision(context, queue, { job, lease, decision })
   const attemptUnlessClosing = () =>
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
@@ -186,12 +182,7 @@ function reportEnd(
   { settlement, run_ms }: { settlement: Settlement; run_ms: number },
 ): void {
   const { outcome, state } = settlement
-  const exemplarLabels = traceLabels(currentSpan())
-  metrics.jobRun.observe({
-    labels: { queue: job.queue, job: job.name, outcome },
-    value: run_ms / 1000,
-    exemplarLabels,
-  })
+  observeTraced(metrics.jobRun, { queue: job.queue, job: job.name, outcome }, run_ms / 1000)
   job_log.ended(job, settlement, run_ms)
   countFailure(job, settlement)
   if (outcome === 'fenced') {
@@ -200,11 +191,8 @@ function reportEnd(
     return
   }
   if (state !== 'ready') {
-    metrics.jobTotal.observe({
-      labels: { queue: job.queue, job: job.name, state },
-      value: (job.age_ms + run_ms) / 1000,
-      exemplarLabels,
-    })
+    const total_s = (job.age_ms + run_ms) / 1000
+    observeTraced(metrics.jobTotal, { queue: job.queue, job: job.name, state }, total_s)
     queue.publish([{ id: job.id, state }])
   }
 }
@@ -214,7 +202,7 @@ const FINAL_FAILURES = new Set(['declined', 'parked', 'discarded'])
 
 /**
  * Counts an attempt at a job with a provider call that did not succeed. A lookup that finds nothing has not failed, and
- * a failure of the database is none of the provider.
+ * a failure of the database is not one of the provider.
  */
 function countFailure(job: ClaimedJob, { outcome, failing, error }: Settlement): void {
   const { call } = handlerOf(job.name).definition

@@ -75,17 +75,17 @@ export function watchProviders(log: Log): ProviderWatch {
   }
 
   return {
-    ended(provider, { operation, outcome, duration_ms, health: shown }) {
-      if (shown === 'unknown') return
+    ended(provider, { operation, outcome, duration_ms, health: reported_health }) {
+      if (reported_health === 'unknown') return
       const failure = CALL_FAILURES.find((each) => each === outcome)
-      if (failure === undefined || shown === 'answers') return providers.answer(provider, operation)
+      if (failure === undefined || reported_health === 'answers') return providers.answer(provider, operation)
       failed.add(provider, failure)
       const began_at = Date.now() - duration_ms
       const of_operation = providers.ofOperation(provider, operation)
       const count = (health: CallHealth) => {
         if (health.wasAnsweredSince(began_at)) return
         health.count()
-        health.fail(shown === 'late' ? 'late' : failure, began_at)
+        health.fail(reported_health === 'late' ? 'late' : failure, began_at)
       }
       count(of_operation)
       // The failures of an operation with a partial outage are no outage of the provider.

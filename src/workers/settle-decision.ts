@@ -45,7 +45,7 @@ export async function settleDecision(
       if (!isDatabaseFailure(error) || decision.kind === 'continue') throw error
       if (lease.isLost() || performance.now() > ends_at) throw error
       was_lost = true
-      // A random delay: decisions that failed in one statement shall not fail together again.
+      // A random delay: decisions that failed in one statement must not fail together again.
       await sleep(RETRY_DELAY_MS * (0.5 + Math.random()))
     }
   }

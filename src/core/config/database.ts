@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { problemOfDatabaseUrl } from '../postgres/address.ts'
 import { parseRedisUrl } from '../redis-url.ts'
-import { count, SECRETS, SERVICES, type VariableRow } from './row.ts'
+import { ALL_PROCESSES, count, SECRETS, SERVICES, type VariableRow } from './row.ts'
 
 const databaseUrl = z
   .string()
@@ -18,7 +18,7 @@ export const DATABASE_VARIABLES = {
     databaseUrl,
     'postgres://sluice:secret@127.0.0.1:5432/sluice',
     'PostgreSQL, 18 or newer: several hosts, TLS and PgBouncer are in the guide Databases. Without it, `npm start` runs an embedded one, which commands in the same folder use; all other processes need it',
-    [...SERVICES, 'migrate', 'commands'],
+    ALL_PROCESSES,
     SERVICES,
   ],
   DATABASE_POOL: [

@@ -16,9 +16,9 @@ export function misspellings(
   { dotenv, environment }: { dotenv: string; environment: Names },
 ): string[] {
   const isSet = (name: string) => (environment[name] ?? file[name] ?? '') !== ''
-  const in_file = Object.keys(file).flatMap((name) => problemOf(name) ?? [])
+  const in_file = Object.keys(file).flatMap((name) => problemOfName(name) ?? [])
   // The environment also has the variables of other programs, which may have similar names.
-  const in_environment = Object.keys(environment).flatMap((name) => problemOf(name, isSet) ?? [])
+  const in_environment = Object.keys(environment).flatMap((name) => problemOfName(name, isSet) ?? [])
   return [
     ...ignoredLines(dotenv).map((line) => `.env: line ${line} has no "=" and is ignored.`),
     ...in_file.map((problem) => `.env: ${problem}`),
@@ -26,7 +26,7 @@ export function misspellings(
   ]
 }
 
-function problemOf(name: string, isSet: (name: string) => boolean = () => false): string | undefined {
+function problemOfName(name: string, isSet: (name: string) => boolean = () => false): string | undefined {
   if (KNOWN_NAMES.includes(name)) return undefined
   const variable = name.replace(/_FILE$/, '')
   if (variable !== name && KNOWN_NAMES.includes(variable))

@@ -10,6 +10,7 @@ import { list } from './list.ts'
 export type ProcessName = 'api' | 'webhooks' | 'worker' | 'dashboard' | 'migrate' | 'commands' | 'start'
 /** The processes that serve the API and perform its jobs. */
 export const SERVICES = ['api', 'webhooks', 'worker'] as const satisfies ProcessName[]
+export const ALL_PROCESSES = [...SERVICES, 'migrate', 'commands'] as const satisfies ProcessName[]
 
 export type VariableRow = readonly [
   schema: z.ZodType,

@@ -10,10 +10,19 @@ import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
-import { baseUrl, commaList, count, optionalPort, port, SECRETS, SERVICES, type VariableRow } from './row.ts'
+import {
+  ALL_PROCESSES,
+  baseUrl,
+  commaList,
+  count,
+  optionalPort,
+  port,
+  SECRETS,
+  SERVICES,
+  type VariableRow,
+} from './row.ts'
 import { TELEMETRY_VARIABLES } from './telemetry.ts'
 
-const ALL_PROCESSES = [...SERVICES, 'migrate', 'commands'] as const
 const LISTENERS = ['api', 'webhooks'] as const
 
 /** The default port of `/metrics` of each process. */

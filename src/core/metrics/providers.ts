@@ -13,7 +13,7 @@ export const providersMetrics = {
   }),
   misconfigured: new Counter({
     name: 'sluice_provider_misconfigured_total',
-    help: 'Calls that a provider refused because of our credentials',
+    help: 'Calls that a provider refused because of our credentials, or that a worker could not make without credentials',
     labelNames: ['provider'],
     registers,
   }),

@@ -4,7 +4,7 @@ import { databaseCode } from '../db.ts'
 import { findPending } from '../migrate.ts'
 import { createTarget, openSession } from '../postgres/servers.ts'
 import { LOCK_MODES, readMigrations, type Migration, type TableLock } from './files.ts'
-import { TRIES } from './tries.ts'
+import { TRIES } from './lock-waits.ts'
 
 /** Rows per second of steps that read or write whole tables: less than was measured on two cores under load. */
 const ROWS_PER_S = { concurrent: 100_000, batches: 20_000, transaction: 1_000_000 }
@@ -73,11 +73,16 @@ async function sizeOf(sql: postgres.Sql, table: string): Promise<TableSize | nul
     with tables as (
       select oid, reltoastrelid, reltuples from pg_class where oid = to_regclass(${table})
         or oid in (select inhrelid from pg_inherits where inhparent = to_regclass(${table}))
+    ), files as (
+      select oid from tables
+      union all select reltoastrelid from tables
+      union all select indexrelid from pg_index where indrelid in (select oid from tables)
+    ), size as (
+      select coalesce(sum(relpages), 0)::float8 * current_setting('block_size')::integer as bytes
+      from pg_class where oid in (select oid from files)
     )
     select count(*) > 0 as found, coalesce(sum(greatest(reltuples, 0)), 0)::float8 as rows,
-      (select coalesce(sum(relpages), 0)::float8 * current_setting('block_size')::integer from pg_class
-        where oid in (select oid from tables union all select reltoastrelid from tables
-          union all select indexrelid from pg_index where indrelid in (select oid from tables))) as bytes
+      (select bytes from size) as bytes
     from tables`
   return size!.found ? size! : null
 }

@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type postgres from 'postgres'
 import { databaseCode } from '../db.ts'
 import type { Migration, TableLock } from './files.ts'
-import { runOutside } from './outside.ts'
+import { runOutsideTransaction } from './outside-transaction.ts'
 import {
   retryWhileLocked,
   SESSIONS_BLOCKING_LOCK,
   TableLockedError,
   type BlockingSession,
   type LockWait,
-} from './tries.ts'
+} from './lock-waits.ts'
 
 /** A session that holds a lock never waits longer than this for another one. */
 const WAIT_WITH_LOCKS_MS = 100
@@ -22,7 +22,7 @@ const POLL_EVERY_MS = 10
 export async function applyMigration(sql: postgres.Sql, migration: Migration, wait: LockWait): Promise<void> {
   if (migration.kind === 'transaction')
     return await runInTransaction(sql, migration, wait, (tx) => recordMigration(tx, migration))
-  await runOutside(sql, migration, wait)
+  await runOutsideTransaction(sql, migration, wait)
   await recordMigration(sql, migration)
 }
 

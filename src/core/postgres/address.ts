@@ -31,7 +31,7 @@ export type DatabaseAddress = {
 }
 
 /** Parameters of libpq that concern the connection, however they are spelt: none is a setting of a session. */
-const NO_SETTING = /^(?:ssl|gss|require_?auth|user$|password$|passfile$|dbname$|service|krb)/i
+const CONNECTION_PARAMETERS = /^(?:ssl|gss|require_?auth|user$|password$|passfile$|dbname$|service|krb)/i
 const ADDRESS_PATTERN =
   /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^/?#]*))?@)?(?<hosts>[^@/?#]*)(?:\/(?<database>[^/@?#]*))?(?:\?(?<query>[^#]*))?$/
 const HOST = /^(?<host>\[[0-9a-fA-F:.]+\]|[^:[\]]*)(?::(?<port>\d{0,5}))?$/
@@ -122,7 +122,7 @@ function parse(url: string): DatabaseAddress | string {
     return 'must have sslmode=verify-full with sslrootcert=system'
   if (sslrootcert === undefined && mode === 'verify-ca') return 'must have sslrootcert with sslmode=verify-ca'
   // The rest is sent as settings of the session: a misspelt parameter must not turn TLS off, or send a password.
-  const misplaced = [...parameters.keys()].find((name) => NO_SETTING.test(name))
+  const misplaced = [...parameters.keys()].find((name) => CONNECTION_PARAMETERS.test(name))
   if (misplaced !== undefined) return `must not have the parameter ${misplaced}, which is not supported`
   return {
     servers,

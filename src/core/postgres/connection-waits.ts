@@ -2,7 +2,7 @@
 import { poolsMetrics, reportPool, type PoolConnections } from '../metrics/pools.ts'
 import type { Traffic } from './traffic.ts'
 
-type Begin = (...args: unknown[]) => Promise<unknown>
+export type Begin = (...args: unknown[]) => Promise<unknown>
 
 /** The connections in use. A statement may share a connection with others, so more statements may be pending. */
 function countConnections(traffic: Traffic, max: number): PoolConnections {

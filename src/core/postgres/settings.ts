@@ -1,7 +1,7 @@
 // The settings of every session. A direct connection sends them when it starts. PgBouncer refuses them there, so
 // `npm run migrate` also makes them settings of the processes' users in this database.
 import type postgres from 'postgres'
-import type { Sql } from '../db.ts'
+import { databaseCode, type Sql } from '../db.ts'
 
 /** In the units and spelling of `pg_settings.setting`. */
 export const SESSION_SETTINGS = {
@@ -19,11 +19,11 @@ export const SESSION_SETTINGS = {
 
 const SETTING_NAMES = Object.keys(SESSION_SETTINGS) as (keyof typeof SESSION_SETTINGS)[]
 /** Their members are the users of processes. People and reports, who use `sluice_reader`, keep their own settings. */
-const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard']
+export const PROCESS_ROLES = ['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard']
 
 /**
  * Writes the settings for each login user that inherits the rights of a process: settings of a group role are not
- * inherited. Returns the users that have only some of the settings and whom the current user may not alter. A user
+ * inherited. Returns the users that have only some of the settings and that the current user may not alter. A user
  * without any is not returned: only processes behind PgBouncer need settings, and they check them at their start.
  */
 export async function writeUserSettings(tx: postgres.TransactionSql): Promise<string[]> {
@@ -46,7 +46,7 @@ export async function writeUserSettings(tx: postgres.TransactionSql): Promise<st
     await tx
       .savepoint(async (step) => void (await step.unsafe(statements.join(';\n'))))
       .catch((error: unknown) => {
-        if (!(error instanceof Error && 'code' in error && error.code === '42501')) throw error
+        if (databaseCode(error) !== '42501') throw error
         if (missing.length < SETTING_NAMES.length) skipped.push(name)
       })
   }

@@ -43,9 +43,9 @@ export async function openSocket(server: DatabaseServer, address: DatabaseAddres
   const socket = connect(is_local ? { path: `${host}/.s.PGSQL.${port}` } : { host, port })
   socket.setNoDelay(true)
   try {
-    await next(socket, 'connect', limit)
+    await nextEvent(socket, 'connect', limit)
     const has_tls = !is_local && address.tls.mode !== 'disable'
-    const opened = has_tls ? await secure(socket, server, address, limit) : socket
+    const opened = has_tls ? await startTls(socket, server, address, limit) : socket
     // postgres.js writes the server into its errors.
     return Object.assign(opened, { host, port })
   } catch (error) {
@@ -65,14 +65,14 @@ class UnansweredRequestError extends UnusableServerError {
   }
 }
 
-async function secure(
+async function startTls(
   socket: Socket,
   server: DatabaseServer,
   { tls }: DatabaseAddress,
   limit: AbortSignal,
 ): Promise<Socket> {
   socket.write(SSL_REQUEST)
-  const [answer] = (await next(socket, 'data', limit)) as [Buffer]
+  const [answer] = (await nextEvent(socket, 'data', limit)) as [Buffer]
   // The answer is one byte: an attacker could inject further bytes into the protected connection.
   if (answer.length !== 1 || (answer[0] !== YES && answer[0] !== NO)) throw new UnansweredRequestError()
   if (answer[0] === NO) {
@@ -84,12 +84,12 @@ async function secure(
   }
   const protectedSocket = connectTls({ socket, ...tlsOptions(server, tls) })
   try {
-    await next(protectedSocket, 'secureConnect', limit)
+    await nextEvent(protectedSocket, 'secureConnect', limit)
     return protectedSocket
   } catch (error) {
     // The underlying socket then closes with another error.
     protectedSocket.on('error', () => {}).destroy()
-    throw explain(error, server, tls)
+    throw tlsError(error, server, tls)
   }
 }
 
@@ -109,7 +109,7 @@ function tlsOptions({ host }: DatabaseServer, tls: DatabaseAddress['tls']): Conn
   }
 }
 
-function explain(error: unknown, { host }: DatabaseServer, tls: DatabaseAddress['tls']): unknown {
+function tlsError(error: unknown, { host }: DatabaseServer, tls: DatabaseAddress['tls']): unknown {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return error
   const code = error.code
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
@@ -127,7 +127,7 @@ function explain(error: unknown, { host }: DatabaseServer, tls: DatabaseAddress[
 }
 
 /** Resolves with the next event. Rejects if the socket fails or closes first, or at the limit. */
-async function next(socket: Socket, event: string, limit: AbortSignal): Promise<unknown[]> {
+async function nextEvent(socket: Socket, event: string, limit: AbortSignal): Promise<unknown[]> {
   const closed = new AbortController()
   const close = () =>
     closed.abort(

@@ -27,7 +27,7 @@ export function samplerOf({
   return samplingLinked(name.startsWith('parentbased_') ? new ParentBasedSampler({ root }) : root)
 }
 
-/** Otherwise, most later attempts would be missing. */
+/** Also samples a span with a link to a sampled span: a later attempt begins a trace of its own, with such a link. */
 function samplingLinked(sampler: Sampler): Sampler {
   return {
     shouldSample: (...about) =>
@@ -38,7 +38,7 @@ function samplingLinked(sampler: Sampler): Sampler {
   }
 }
 
-/** Returns a function that is true at most `per_second` times a second, and as often at once. */
+/** Returns a function that returns true at most `per_second` times a second. That many calls may come at once. */
 export function createRateBound(per_second: number): () => boolean {
   let remaining = per_second
   let refilled_at = performance.now()

@@ -78,10 +78,10 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
       const links = linksTo(link)
       const { decision } = sampler.shouldSample(context, trace_id, name, KINDS[kind], attributes, links)
       if (decision !== SamplingDecision.RECORD_AND_SAMPLED) return undefined
-      // A caller's trace begins here with its request.
+      // A request counts as a new trace, even if its caller began the trace.
       if ((parent_context === null || kind === 'server') && !mayBegin()) return undefined
       const options = { kind: KINDS[kind], attributes, links, startTime: started_at }
-      return wrapped(sdk.startSpan(name, options, context), finding_links)
+      return traceSpanOf(sdk.startSpan(name, options, context), finding_links)
     },
     async close() {
       await Promise.all(finding_links)
@@ -113,7 +113,7 @@ function createTraceBound({ TRACES_PER_SECOND }: Config, warn: Warn): () => bool
 }
 
 /** `finding_links`: gets a promise for each link that is being looked for. */
-function wrapped(span: ApiSpan, finding_links: Set<Promise<void>>): TraceSpan {
+function traceSpanOf(span: ApiSpan, finding_links: Set<Promise<void>>): TraceSpan {
   const { traceId, spanId } = span.spanContext()
   return {
     trace_id: traceId,

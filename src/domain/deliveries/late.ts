@@ -19,21 +19,19 @@ export async function findDueDeliveries(sql: Sql, limit: number): Promise<DueDel
         where (w.tenant_id, w.endpoint_id) > (v.tenant_id, v.endpoint_id)
         order by w.tenant_id, w.endpoint_id limit 1
       ) next
+    ), late as (
+      select from backlog b
+      join webhook_due w on w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id
+        and w.due_at < now() - ${LATE_S} * interval '1 second'
+      limit ${limit}
+    ), oldest as (
+      select first.due_at from backlog b cross join lateral (
+        select w.due_at from webhook_due w
+        where w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id and w.due_at <= now()
+        order by w.due_at limit 1
+      ) first
     )
-    select (
-        select count(*) from (
-          select from backlog b cross join lateral (
-            select from webhook_due w where w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id
-              and w.due_at < now() - ${LATE_S} * interval '1 second'
-          ) late limit ${limit}
-        ) late
-      ) as late,
-      coalesce((
-        select extract(epoch from now() - min(first.due_at)) from backlog b cross join lateral (
-          select w.due_at from webhook_due w
-          where w.tenant_id = b.tenant_id and w.endpoint_id = b.endpoint_id and w.due_at <= now()
-          order by w.due_at limit 1
-        ) first
-      ), 0)::float8 as oldest_due_s`
+    select (select count(*) from late) as late,
+      coalesce((select extract(epoch from now() - min(due_at)) from oldest), 0)::float8 as oldest_due_s`
   return row!
 }

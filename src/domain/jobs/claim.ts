@@ -19,7 +19,7 @@ export type ClaimedJob = {
   request_id: string | null
   /** The trace context of the span that created the job, or of the earlier attempt at its delivery. */
   trace_context: string | null
-  /** Whether nobody has attempted the work before. Each attempt at a delivery is a job of its own. */
+  /** Whether this is the first attempt at the work. Each attempt at a delivery is a job of its own. */
   is_first_attempt: boolean
   attempt: number
   max_attempts: number

@@ -56,16 +56,19 @@ export async function beginMessages(
         from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
       ) j
     ), locked as (
+      select h.job_id, h.event_id, h.was_never_sent, h.started_at as attempt_started_at, m.*
+      from (select * from fenced order by tenant_id, message_id) h
+      cross join lateral (
+        select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
+      ) m
+    ), first_send as (
+      select m.*, m.status in ('scheduled', 'queued')
+        or (m.status = 'sending' and m.was_never_sent and m.begun_at < m.attempt_started_at) as is_first_send
+      from locked m
+    ), sendable as (
       select m.*, m.is_first_send or (m.status in ('sent', 'delivered', 'undelivered')
         and ${awaitsRetry(sql, 'm')}) as may_send
-      from (
-        select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued')
-          or (m.status = 'sending' and h.was_never_sent and m.begun_at < h.started_at) as is_first_send
-        from (select * from fenced order by tenant_id, message_id) h
-        cross join lateral (
-          select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
-        ) m
-      ) m
+      from first_send m
     ), checked as (${checkingSuppressions(sql)}), m as (
       update messages m set recipients = checked.recipients,
         status = case when not checked.is_first_send then m.status when checked.open > 0 then 'sending'
@@ -88,12 +91,11 @@ export async function beginMessages(
       from m where case when is_first_send then status in ('suppressed', 'failed') else settled is not null end`,
     )})
     select l.job_id, l.may_send and m.recipients_left > 0 as may_send, coalesce(m.status, l.status) as status,
-      l.envelope,
-      l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
+      l.envelope, l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
       coalesce(m.failure, l.failure) as failure,
       extract(epoch from coalesce(l.send_at, l.created_at))::float8 as scheduled_s,
       (select t.email_domains from tenants t where t.id = l.tenant_id and l.channel = 'email') as email_domains
-    from locked l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
+    from sendable l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
   return new Map(rows.map(({ job_id, ...message }) => [job_id, message]))
 }
 
@@ -104,7 +106,7 @@ export async function beginMessages(
 function checkingSuppressions(sql: Sql): Fragment {
   return sql`
     select l.tenant_id, l.id, l.event_id, l.is_first_send, r.*
-    from locked l
+    from sendable l
     cross join lateral (
       select jsonb_agg(
           case

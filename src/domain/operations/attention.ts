@@ -7,8 +7,8 @@ import { CALLS } from '#jobs/index.ts'
 import type { RetryingJobs } from '../jobs/retrying.ts'
 import { RESOURCE_NAMES, resourceNameOf, type ResourceName } from '../resources.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { OUTAGE_EXAMPLE, outageProblem, outageText } from './outage-texts.ts'
-import { concerns, findOutages } from './provider-outages.ts'
+import { outageFields, outageText } from './outage-texts.ts'
+import { concernsCall, findOutages } from './provider-outages.ts'
 
 /** The maximum number of problems that are counted of each kind. */
 export const MAX_COUNTED = 1000
@@ -35,15 +35,7 @@ const outageSchema = z.object({
     description: 'The display name of the provider.',
     example: PROVIDER_FACTS[PAYMENTS.provider]!.title,
   }),
-  problem: outageProblem,
-  text: z.string().meta({
-    description: 'What is out, for people. It names the operations if others are answered.',
-    example: OUTAGE_EXAMPLE,
-  }),
-  operations: z.array(z.string()).meta({
-    description: 'The operations without answers; empty: all.',
-    example: ['payout'],
-  }),
+  ...outageFields,
   waiting: z
     .array(
       z.object({
@@ -111,7 +103,7 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
   return outages.flatMap((outage) => {
     const { provider, title, problem, operations, since } = outage
     const jobs = retrying.filter(({ name }) =>
-      CALLS.some((call) => call.job === name && concerns(outage, call)),
+      CALLS.some((call) => call.job === name && concernsCall(outage, call)),
     )
     if (jobs.length === 0 && !all) return []
     const count = jobs.reduce((sum, each) => sum + each.count, 0)

@@ -1,6 +1,7 @@
 // The sessions, prepared transactions and replication slots that hold a snapshot or have written in an open
 // transaction. Vacuum removes no row that the oldest snapshot may read.
 import type { Sql } from '#core/db.ts'
+import { PROCESS_ROLES } from '#core/postgres/settings.ts'
 
 export type DatabaseHolder = {
   /** Identifies the session, prepared transaction or slot. */
@@ -29,7 +30,7 @@ export async function findDatabaseHolders(sql: Sql): Promise<DatabaseHolder[]> {
         select relowner from pg_class where oid = 'jobs'::regclass
         union all
         select m.member from pg_auth_members m join pg_roles r on r.oid = m.roleid
-        where r.rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard')
+        where r.rolname in ${sql(PROCESS_ROLES)}
       ) then a.application_name else coalesce(a.usename, 'unknown') end as name,
       a.backend_xid::text as xid, a.backend_xmin::text as xmin,
       extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,

@@ -11,8 +11,9 @@ export const CALL_FAILURES = ['retry', 'ambiguous', 'misconfigured', 'late'] as 
 export type CallFailure = (typeof CALL_FAILURES)[number]
 
 /** The problem of a provider with an outage. */
-export const outageProblem = z.enum(['credentials', 'no_answer']).meta({
-  description: '`credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer.',
+const outageProblem = z.enum(['credentials', 'no_answer']).meta({
+  description:
+    '`credentials`: it refuses our credentials, or a worker lacks them. `no_answer`: no call gets a usable answer.',
   example: 'no_answer',
 })
 export type OutageProblem = z.output<typeof outageProblem>
@@ -37,7 +38,7 @@ export function adviceText(provider: string, outcome: CallFailure): string {
   return `: check ${variables}, and the network, name servers and firewall of the workers`
 }
 
-const LISTED = new Intl.ListFormat('en', { type: 'conjunction' })
+const LIST_FORMAT = new Intl.ListFormat('en', { type: 'conjunction' })
 
 /**
  * "The email server does not answer", "The provider does not answer SMS", "The provider refuses our credentials for
@@ -49,7 +50,7 @@ export function outageText(
   operations: readonly string[],
 ): string {
   const title = PROVIDER_FACTS[provider]?.title ?? provider
-  const named = operations.length === 0 ? '' : ` ${LISTED.format(operations.map(operationTitle))}`
+  const named = operations.length === 0 ? '' : ` ${LIST_FORMAT.format(operations.map(operationTitle))}`
   if (problem === 'ended') return `${title} answers${named} again`
   if (problem === 'no_answer') return `${title} does not answer${named}`
   return `${title} refuses our credentials${named === '' ? '' : ` for${named}`}`
@@ -57,3 +58,16 @@ export function outageText(
 
 /** An example for the documentation. */
 export const OUTAGE_EXAMPLE = outageText(PAYOUTS.provider, 'no_answer', ['payout'])
+
+/** The fields of an outage in answers. */
+export const outageFields = {
+  problem: outageProblem,
+  text: z.string().meta({
+    description: 'What is out, for people. It names the operations if others are answered.',
+    example: OUTAGE_EXAMPLE,
+  }),
+  operations: z.array(z.string()).meta({
+    description: 'The operations without answers; empty: all.',
+    example: ['payout'],
+  }),
+}

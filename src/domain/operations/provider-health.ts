@@ -9,7 +9,7 @@ import { countedFields, findCountProgress } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { findOpenJobCounts, findRollups } from './job-names.ts'
-import { CALL_FAILURES, OUTAGE_EXAMPLE, outageProblem, outageText } from './outage-texts.ts'
+import { CALL_FAILURES, outageFields, outageText } from './outage-texts.ts'
 import { findFailedCalls, findOutages } from './provider-outages.ts'
 
 const FAILURES = CALL_FAILURES.filter((each) => each !== 'late')
@@ -37,14 +37,7 @@ export const providerHealthSchema = z
           .meta({ description: 'Failed calls by outcome, the most frequent first.' }),
         outage: z
           .object({
-            problem: outageProblem,
-            text: z.string().meta({
-              description: 'What is out, for people. It names the operations if others are answered.',
-              example: OUTAGE_EXAMPLE,
-            }),
-            operations: z
-              .array(z.string())
-              .meta({ description: 'The operations without answers; empty: all.', example: ['payout'] }),
+            ...outageFields,
             since: timestamp.meta({ description: 'Since when.' }),
             check: z.array(z.string()).meta({
               description: 'The variables to check.',

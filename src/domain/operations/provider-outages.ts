@@ -121,7 +121,7 @@ export type Outage = {
 }
 
 /** Whether an outage concerns the call of a job. */
-export function concerns(
+export function concernsCall(
   { provider, operations }: Pick<Outage, 'provider' | 'operations'>,
   call: { provider: string; operation: string },
 ): boolean {
@@ -131,7 +131,13 @@ export function concerns(
   )
 }
 
-type OutageRow = { provider: string; operation: string; outcome: CallFailure; since: string; lasts_s: number }
+type OutageRow = {
+  provider: string
+  operation: string | null
+  outcome: CallFailure
+  since: string
+  lasts_s: number
+}
 
 /**
  * The providers that currently do not answer, and the operations that a provider does not answer while it answers
@@ -164,8 +170,7 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
         and o.since < now() - ${MIN_OUTAGE_S} * interval '1 second'
         and o.is_partial = (o.operation is not null) and ${isNeeded(sql, calls)}
     )
-    select o.provider, coalesce(o.operation, '') as operation,
-      (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since,
+    select o.provider, o.operation, (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since,
       extract(epoch from now() - min(o.since))::float8 as lasts_s
     from outage o
     where o.operation is null
@@ -173,16 +178,16 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
     group by o.provider, o.operation order by o.provider, o.operation`
   const groups = Map.groupBy(rows, ({ provider, outcome }) => `${provider} ${problemOf(outcome)}`)
   return [...groups.values()].flatMap((group) => {
-    const [{ provider, outcome }] = group as [OutageRow]
+    const oldest = group.reduce((a, b) => (a.lasts_s >= b.lasts_s ? a : b))
+    const { provider, outcome } = oldest
     const facts = PROVIDER_FACTS[provider]
     if (facts === undefined) return []
-    const oldest = group.reduce((a, b) => (a.lasts_s >= b.lasts_s ? a : b))
     return [
       {
         provider,
         title: facts.title,
         problem: problemOf(outcome),
-        operations: group.flatMap(({ operation }) => (operation === '' ? [] : [operation])),
+        operations: group.flatMap(({ operation }) => operation ?? []),
         since: oldest.since,
         lasts_s: oldest.lasts_s,
         check: [...variablesToCheck(provider, outcome)],
@@ -198,7 +203,7 @@ export async function findOutagesOfQueues(sql: Sql): Promise<Map<QueueName, stri
     QUEUES.map((queue) => [
       queue,
       outages
-        .filter((outage) => CALLS.some((call) => call.queue === queue && concerns(outage, call)))
+        .filter((outage) => CALLS.some((call) => call.queue === queue && concernsCall(outage, call)))
         .map(({ provider, problem, operations }) => outageText(provider, problem, operations)),
     ]),
   )

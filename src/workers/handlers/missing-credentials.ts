@@ -3,30 +3,25 @@
 import { AI, EMAIL, SMS, type ProviderOperation } from '#core/config/providers.ts'
 import type { VariableName } from '#core/config/variables.ts'
 import { metrics } from '#core/metrics.ts'
-import { variablesToCheck } from '#domain/operations/outage-texts.ts'
 import type { WorkerContext } from '../context.ts'
 
-const OPTIONAL = {
-  email: { provider: EMAIL.provider, area: 'messages', needs: credentialsOf(EMAIL.provider) },
-  sms: { provider: SMS.provider, area: 'messages', needs: credentialsOf(SMS.provider) },
+const OPTIONAL_PROVIDERS = {
+  email: { provider: EMAIL.provider, area: 'messages', needs: EMAIL.credentials },
+  sms: { provider: SMS.provider, area: 'messages', needs: SMS.credentials },
   ai: { provider: AI.provider, area: 'ai', needs: AI.credentials },
-} as const
-type OptionalProvider = keyof typeof OPTIONAL
-
-function credentialsOf(provider: string): readonly VariableName[] {
-  return variablesToCheck(provider, 'misconfigured') as readonly VariableName[]
-}
+} as const satisfies Record<string, { provider: string; area: string; needs: readonly VariableName[] }>
+type OptionalProvider = keyof typeof OPTIONAL_PROVIDERS
 
 /** "SMTP_URL is not set": the variables that this worker lacks to call the provider. */
 function missingText({ config }: WorkerContext, role: OptionalProvider): string {
-  const missing = OPTIONAL[role].needs.filter((name) => config[name] === undefined)
+  const missing = OPTIONAL_PROVIDERS[role].needs.filter((name) => config[name] === undefined)
   return `${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`
 }
 
 /** Warns of each provider whose jobs this worker claims but cannot perform. Disabled areas have no jobs. */
 export function warnOfMissingCredentials(context: WorkerContext): void {
-  for (const role of Object.keys(OPTIONAL) as OptionalProvider[]) {
-    const { provider, area } = OPTIONAL[role]
+  for (const role of Object.keys(OPTIONAL_PROVIDERS) as OptionalProvider[]) {
+    const { provider, area } = OPTIONAL_PROVIDERS[role]
     if (context[role] !== null || context.config.DISABLED_AREAS.includes(area)) continue
     context.log.warn(
       { provider },
@@ -44,7 +39,7 @@ export function recordMissingCredentials(
   role: OptionalProvider,
   operation: ProviderOperation,
 ): string {
-  const { provider } = OPTIONAL[role]
+  const { provider } = OPTIONAL_PROVIDERS[role]
   metrics.misconfigured.inc({ provider })
   context.provider_watch.ended(provider, { operation, outcome: 'misconfigured', duration_ms: 0 })
   return missingText(context, role)

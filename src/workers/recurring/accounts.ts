@@ -1,19 +1,16 @@
-// Credentials at the start: warns of missing ones, and finds out to which account the credentials of each provider
-// belong. After the credentials are replaced, calls that were sent with the earlier ones can still be looked up.
+// Finds out at the start to which account the credentials of each provider belong. After the credentials are replaced,
+// calls that were sent with the earlier ones can still be looked up.
 import { throttle } from '#core/seldom.ts'
 import { storeAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
-import { warnOfMissingCredentials } from '../handlers/missing-credentials.ts'
 
 const FIRST_DELAY_MS = 100
 const RETRY_DELAY_MS = 60_000
 const WARN_INTERVAL_MS = 24 * 3_600_000
 
-/** Warns of missing credentials, and queries each provider for its account until the provider answers. */
-export function startAccountDiscovery(context: WorkerContext): Loop {
-  const { sql, log, credentials } = context
-  warnOfMissingCredentials(context)
+/** Queries each provider for its account until the provider answers. */
+export function startAccountDiscovery({ sql, log, credentials }: WorkerContext): Loop {
   const open = new Map(Object.entries(credentials))
   let interval_ms = FIRST_DELAY_MS
   const warn = throttle(

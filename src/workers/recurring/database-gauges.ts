@@ -4,13 +4,15 @@ import { findDatabaseHolders } from '#domain/operations/database-holders.ts'
 import type { Sql } from '#core/db.ts'
 
 /** The number of holders that are reported at a time. */
-const REPORTED = 5
+const MAX_REPORTED = 5
 /** The number of holders that get a label of their own while this process runs. The others share `OTHER_HOLDERS`. */
 const MAX_LABELS = 30
 const OTHER_HOLDERS = 'other'
 const NO_HOLDER = 'none'
 
-/** The label of a holder. Whoever may create roles or replication slots could otherwise create any number of series. */
+/**
+ * The label of a holder. Otherwise a user who may create roles or replication slots could create any number of series.
+ */
 export function createHolderLabels(): (name: string) => string {
   const labels = new Set<string>()
   return (name) => {
@@ -69,7 +71,7 @@ function setOldest(
 ): void {
   const oldest = new Map<string, number>()
   for (const { name, age_s } of found.toSorted((a, b) => b.age_s - a.age_s)) {
-    if (oldest.size === REPORTED) break
+    if (oldest.size === MAX_REPORTED) break
     const label = labelOf(name)
     if (!oldest.has(label)) oldest.set(label, age_s)
   }

@@ -32,7 +32,8 @@ export const PROVIDERS_BOARD: Row[] = [
       {
         title: 'Refused credentials',
         unit: 'ops',
-        about: 'Calls a second that a provider refused because of our credentials.',
+        about:
+          'Calls a second that a provider refused because of our credentials, or that a worker could not make without credentials.',
         queries: [perSecond('sluice_provider_misconfigured_total', 'provider')],
       },
       {
@@ -67,7 +68,7 @@ export const PROVIDERS_BOARD: Row[] = [
       {
         title: 'Refused',
         unit: 'ops',
-        about: 'Notifications with another signature.',
+        about: 'Notifications with an invalid signature, or a body that is not an event.',
         queries: [perSecond('sluice_notifications_refused_total', 'provider', 'reason')],
       },
       {
@@ -102,7 +103,7 @@ export const PROVIDERS_BOARD: Row[] = [
       {
         title: 'Unknown calls',
         unit: 'short',
-        about: 'Calls of which it is not known whether they took effect.',
+        about: 'Calls that may or may not have taken effect.',
         queries: [maximum('sluice_jobs_unknown')],
       },
     ],

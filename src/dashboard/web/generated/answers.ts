@@ -154,7 +154,10 @@ interface AttentionShape {
     provider: string
     /** The display name of the provider. */
     title: string
-    /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
+    /**
+     * `credentials`: it refuses our credentials, or a worker lacks them. `no_answer`: no call gets a
+     * usable answer.
+     */
     problem: 'credentials' | 'no_answer'
     /** What is out, for people. It names the operations if others are answered. */
     text: string
@@ -482,7 +485,10 @@ interface ProviderHealthShape {
     }[]
     /** The present outage; null if it answers, or if no call is made. */
     outage: {
-      /** `credentials`: it refuses our credentials. `no_answer`: no call gets a usable answer. */
+      /**
+       * `credentials`: it refuses our credentials, or a worker lacks them. `no_answer`: no call gets a
+       * usable answer.
+       */
       problem: 'credentials' | 'no_answer'
       /** What is out, for people. It names the operations if others are answered. */
       text: string

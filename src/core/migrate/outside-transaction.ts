@@ -1,22 +1,22 @@
 // Steps outside a transaction. A step that was interrupted is begun again, and drops what it left incomplete.
 import type postgres from 'postgres'
 import type { Migration, NewIndex } from './files.ts'
-import { retryWhileLocked, waitPatiently, type LockWait } from './tries.ts'
+import { retryWhileLocked, waitWithLongTimeout, type LockWait } from './lock-waits.ts'
 
 /** `name`: the name of the file. */
 type OutsideStep = { sql: postgres.Sql; name: string; wait: LockWait }
 
 /** Runs the statement of the file. Errors: ConfigError if locks prevent it; those of the statement. */
-export async function runOutside(
+export async function runOutsideTransaction(
   sql: postgres.Sql,
   { name, text, kind, index, rebuilds }: Migration,
   wait: LockWait,
 ): Promise<void> {
   const step = { sql, name, wait }
   wait.report(`${name}: runs outside a transaction: reads and writes go on.`)
-  if (kind === 'batches') return await retryBriefly(step, text)
+  if (kind === 'batches') return await retryWithShortWaits(step, text)
   if (rebuilds !== null) await dropIncomplete(step, rebuilds)
-  if (index === null) return await runPatiently(step, text)
+  if (index === null) return await runWithLongWait(step, text)
   if (await isPartitioned(sql, index.table)) await buildOnPartitions(step, index)
   else await build(step, index)
 }
@@ -26,14 +26,14 @@ async function build(step: OutsideStep, { unique, name: index, table, definition
   await dropIncomplete(step, index)
   const [complete] = await step.sql`select where to_regclass(${index}) is not null`
   if (complete === undefined)
-    await runPatiently(step, `create ${unique}index concurrently ${index} on ${table} ${definition}`)
+    await runWithLongWait(step, `create ${unique}index concurrently ${index} on ${table} ${definition}`)
 }
 
 /** PostgreSQL has no command for this: the index of the table is valid when each partition has attached its own. */
 async function buildOnPartitions(step: OutsideStep, index: NewIndex): Promise<void> {
   const { unique, name: parent, table, definition } = index
   const create = `create ${unique}index if not exists ${parent} on only ${table} ${definition}`
-  await retryBriefly(step, create)
+  await retryWithShortWaits(step, create)
   const without = await step.sql<{ partition: string }[]>`
     select c.relname as partition from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = to_regclass(${table}) and not exists (
@@ -43,7 +43,7 @@ async function buildOnPartitions(step: OutsideStep, index: NewIndex): Promise<vo
   for (const { partition } of without) {
     const child = `${parent}${partition.slice(table.length)}`
     await build(step, { ...index, name: child, table: partition })
-    await retryBriefly(step, `alter index ${parent} attach partition ${child}`)
+    await retryWithShortWaits(step, `alter index ${parent} attach partition ${child}`)
   }
 }
 
@@ -59,15 +59,16 @@ async function dropIncomplete(step: OutsideStep, of: string): Promise<void> {
     where not i.indisvalid and c.relkind = 'i' and c.relnamespace = current_schema()::regnamespace
       and (c.relname = ${of} or c.relname ~ ('^' || ${of} || '_cc(new|old)[0-9]*$')
         or (i.indrelid = to_regclass(${of}) and c.relname ~ '_cc(new|old)[0-9]*$'))`
-  for (const { index } of incomplete) await runPatiently(step, `drop index concurrently if exists ${index}`)
+  for (const { index } of incomplete)
+    await runWithLongWait(step, `drop index concurrently if exists ${index}`)
 }
 
-async function retryBriefly({ sql, name, wait }: OutsideStep, text: string): Promise<void> {
+async function retryWithShortWaits({ sql, name, wait }: OutsideStep, text: string): Promise<void> {
   await retryWhileLocked(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
 }
 
-async function runPatiently({ sql, name, wait }: OutsideStep, text: string): Promise<void> {
-  await waitPatiently(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
+async function runWithLongWait({ sql, name, wait }: OutsideStep, text: string): Promise<void> {
+  await waitWithLongTimeout(name, wait, (lock_timeout_ms) => runWithin(sql, lock_timeout_ms, text))
 }
 
 async function runWithin(sql: postgres.Sql, lock_timeout_ms: number, text: string): Promise<void> {

@@ -10,7 +10,7 @@ export type Tries = { max_tries: number; first_wait_ms: number; max_wait_ms: num
 export const TRIES: Tries = { max_tries: 30, first_wait_ms: 250, max_wait_ms: 2_000 }
 
 /** The wait of a command that blocks no other session while it waits. */
-const PATIENT_WAIT_MS = 600_000
+const LONG_LOCK_TIMEOUT_MS = 600_000
 const POLL_SESSIONS_EVERY_MS = 200
 /** More often than that for a step with short waits: its shortest one, `WAIT_WITH_LOCKS_MS`, must be observed. */
 const POLL_SESSIONS_OF_SHORT_WAITS_EVERY_MS = 40
@@ -27,10 +27,13 @@ export type BlockingSession = {
   tables: string | null
 }
 
+const SESSION_COLUMNS = `
+  a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
+  extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s`
+
 /** The statement that finds the sessions that block the session with this pid, the oldest transaction first. */
 export const blockingSessionsOf = (pid: number) => `
-  select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
-    extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s,
+  select ${SESSION_COLUMNS},
     (select string_agg(distinct l.relation::regclass::text, ', ') from pg_locks l
       where l.pid = ${pid} and not l.granted and l.relation is not null) as tables
   from unnest(pg_blocking_pids(${pid})) blocking join pg_stat_activity a on a.pid = blocking
@@ -38,8 +41,7 @@ export const blockingSessionsOf = (pid: number) => `
 
 /** The statement that finds the sessions that block a lock on the table `$1` in the mode `$2`, the oldest first. */
 export const SESSIONS_BLOCKING_LOCK = `
-  select a.pid, a.usename as user, nullif(a.application_name, '') as application, a.state,
-    extract(epoch from clock_timestamp() - a.xact_start)::float8 as transaction_s, $1::text as tables
+  select ${SESSION_COLUMNS}, $1::text as tables
   from pg_locks l join pg_stat_activity a on a.pid = l.pid
   where l.granted and l.relation = to_regclass($1) and l.pid <> pg_backend_pid() and a.datname = current_database()
     and (l.mode <> 'AccessShareLock' or $2::text = 'access exclusive')
@@ -97,7 +99,7 @@ export async function retryWhileLocked<T>(
  * Runs `attempt`, which blocks no other session while it waits, with a long lock timeout. Reports the sessions that
  * block it. Errors: ConfigError if a lock is not free within ten minutes; those of `attempt`.
  */
-export async function waitPatiently<T>(
+export async function waitWithLongTimeout<T>(
   name: string,
   { findBlockingSessions, report }: LockWait,
   attempt: (lock_timeout_ms: number) => Promise<T>,
@@ -106,7 +108,7 @@ export async function waitPatiently<T>(
     report(`${name}: waits for ${describe(sessions)}. Reads and writes go on.`),
   )
   try {
-    return await attempt(PATIENT_WAIT_MS)
+    return await attempt(LONG_LOCK_TIMEOUT_MS)
   } catch (error) {
     if (!isLockConflict(error)) throw error
     throw new ConfigError(
