@@ -7,10 +7,11 @@ import { auditedParameters, subjectOfPath, AUDITED_FIELDS } from '#dashboard/aud
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
+import { lockTable } from '#test/locks.ts'
 import { authorizedPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
 import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
-import { testIn, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 
 const MISSING_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
@@ -28,22 +29,6 @@ test.beforeAll(async ({ world }) => {
 
 const cookieOf = ({ cookies }: Browser) =>
   Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
-/** Blocks all searches on a table lock until the returned function is called or the test ends. */
-async function blockSearches(world: World): Promise<() => Promise<void>> {
-  const [locked, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const transaction = world.sql.begin(async (tx) => {
-    await tx`lock table merchants in access exclusive mode`
-    locked.resolve()
-    await release.promise
-  })
-  const unlock = async () => {
-    release.resolve()
-    await transaction
-  }
-  onTestFinished(unlock)
-  await locked.promise
-  return unlock
-}
 const selectTenant = async (browser: Browser, tenant_id: string) =>
   expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(204)
 
@@ -306,7 +291,8 @@ test('expensive searches of some tenants do not delay other tenants or operators
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { is_operator: true }),
   ]
-  const unlock = await blockSearches(world)
+  const { locked, unlock } = lockTable(world.sql, 'merchants')
+  await locked
   const search = (browser: Browser) => browser.get('/api/find?q=zzz')
   // After an expensive search, a tenant's searches do not use the quick lane for a while.
   await Promise.all(slow.map(search))
@@ -336,7 +322,7 @@ test('expensive searches of some tenants do not delay other tenants or operators
 test('a search whose client has disconnected does not run', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'leaving' })
   const person = await signedInAs(world, { role: 'read-only', tenant_id })
-  await blockSearches(world)
+  await lockTable(world.sql, 'merchants').locked
   const disconnect = new AbortController()
   const requests = Array.from({ length: 40 }, () =>
     fetch(`${url}/api/find?q=zzz`, { headers: { cookie: cookieOf(person) }, signal: disconnect.signal }),

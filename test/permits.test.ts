@@ -11,6 +11,7 @@ import { createCallPermits } from '#workers/call-permits.ts'
 import { handlerOf } from '#workers/handlers/index.ts'
 import { watchProviders } from '#workers/provider-watch.ts'
 import { freshKey } from '#test/client.ts'
+import { lockTable } from '#test/locks.ts'
 import { ASYNC, authorizedPayment, eventually } from '#test/payments.ts'
 import { clientWithBalance, payOut, recipient } from '#test/payouts.ts'
 import { until } from '#test/process.ts'
@@ -63,22 +64,6 @@ const CALLS: [job: string, provider: string, prepare: Prepare][] = [
   ['ai_task.run', 'ai', posting('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'Hello' } })],
 ]
 
-/** Locks the pauses, which claims and permits read. `locked` resolves when the lock is there. */
-function lockPauses(sql: Sql): { locked: Promise<void>; release: () => Promise<void> } {
-  const [locked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const ended = sql.begin(async (tx) => {
-    await tx`lock table pauses in access exclusive mode`
-    locked.resolve()
-    await released.promise
-  })
-  const release = async () => {
-    released.resolve()
-    await ended
-  }
-  onTestFinished(release)
-  return { locked: locked.promise, release }
-}
-
 /** Whether sessions wait for a lock with this statement, and all of them have waited for `for_ms`. */
 async function areWaiting(sql: Sql, statement: string, for_ms = 0): Promise<boolean> {
   const [row] = await sql<{ are_waiting: boolean | null }[]>`
@@ -104,7 +89,8 @@ async function tryToLoseConnection(world: World, prepare: Prepare) {
   const { sql } = world
   const request = await prepare(world)
   await world.drain()
-  const claim_lock = lockPauses(sql)
+  // Claims and permits read the pauses.
+  const claim_lock = lockTable(sql, 'pauses')
   await claim_lock.locked
   const id = await request()
   // The permit's time begins with the claim.
@@ -112,9 +98,9 @@ async function tryToLoseConnection(world: World, prepare: Prepare) {
     areWaiting(sql, '%row_number() over (partition by j.queue, j.tenant_id%', 1000),
   )
   // The second lock is granted right after the claim.
-  const permit_lock = lockPauses(sql)
-  await until('the second lock waits', async () => areWaiting(sql, 'lock table pauses%'))
-  await claim_lock.release()
+  const permit_lock = lockTable(sql, 'pauses')
+  await until('the second lock waits', async () => areWaiting(sql, 'lock table "pauses"%'))
+  await claim_lock.unlock()
   await permit_lock.locked
   const connection = await until('the connection of the permit is ended, or is not used', async () => {
     const ended = await sql`
@@ -124,8 +110,8 @@ async function tryToLoseConnection(world: World, prepare: Prepare) {
     const running = await sql`select from jobs where resource_id = ${id} and state = 'running'`
     return running.count === 0 && 'unused'
   })
-  if (connection === 'ended') return { id, release: permit_lock.release }
-  await permit_lock.release()
+  if (connection === 'ended') return { id, release: permit_lock.unlock }
+  await permit_lock.unlock()
   return undefined
 }
 
