@@ -1,28 +1,19 @@
 // Traces and callers: whose `traceparent` is followed, and what a caller can make a process record.
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { freshKey, type Answer } from '#test/client.ts'
-import { newCaller, openCollector, type CollectedSpan, type Collector } from '#test/collector.ts'
+import { newCaller, type CollectedSpan } from '#test/collector.ts'
 import { LOOPBACK, openHook, registerEndpoint } from '#test/deliveries.ts'
-import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { until, type Process } from '#test/process.ts'
+import { createTracedDeployment, type TracedDeployment } from '#test/traced-deployment.ts'
 
 const NOBODY = { TRACES_TRUSTED_CALLERS: '192.0.2.0/24' }
 const CONCURRENT_REQUESTS = 50
 
-let collector: Collector
-let deployment: Deployment
+let deployment: TracedDeployment
 
 beforeAll(async () => {
-  collector = await openCollector()
-  deployment = await createDeployment({
-    queue: 'redis',
-    webhooks: true,
-    env: { ...LOOPBACK, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
-  })
-  return async () => {
-    await deployment.close()
-    await collector.close()
-  }
+  deployment = await createTracedDeployment({ webhooks: true, env: LOOPBACK })
+  return () => deployment.close()
 })
 
 describe('callers that are not trusted', () => {
@@ -71,7 +62,7 @@ describe('callers that are not trusted', () => {
       expect(delivered.headers['traceparent']).toContain(`00-${request.trace_id}-`)
       expect(delivered.headers).not.toHaveProperty('tracestate')
       expect(delivered.headers).not.toHaveProperty('baggage')
-      expect(collector.spans.filter(({ trace_id }) => trace_id === caller.trace_id)).toEqual([])
+      expect(deployment.collector.spans.filter(({ trace_id }) => trace_id === caller.trace_id)).toEqual([])
     }
   })
 })
@@ -95,7 +86,7 @@ test('behind a proxy, callers are trusted by the address that the proxy reports'
       parent_id: span_id,
       links: [],
     })
-  expect(collector.spans.filter(({ trace_id }) => trace_id === stranger!.trace_id)).toEqual([])
+  expect(deployment.collector.spans.filter(({ trace_id }) => trace_id === stranger!.trace_id)).toEqual([])
 })
 
 test('in production no caller is trusted by default', async () => {
@@ -125,8 +116,8 @@ test('requests without valid credentials have no spans', async () => {
   const authenticated = newCaller()
   await createCustomer(authenticated.headers)
   await spanOf(authenticated.trace_id)
-  expect(collector.spans.filter(({ trace_id }) => trace_id === caller.trace_id)).toEqual([])
-  const names = collector.spans.map(({ name }) => name)
+  expect(deployment.collector.spans.filter(({ trace_id }) => trace_id === caller.trace_id)).toEqual([])
+  const names = deployment.collector.spans.map(({ name }) => name)
   expect(names.filter((name) => /openapi|healthz|stripe|email/.test(name))).toEqual([])
 })
 
@@ -140,7 +131,7 @@ test('a process begins a bounded number of traces a second, and reports the othe
   expect(limited).toBeGreaterThan(CONCURRENT_REQUESTS / 2)
   await api.end('SIGTERM')
   const traced = new Set(callers.map(({ trace_id }) => trace_id))
-  const requests = collector.spans.filter(
+  const requests = deployment.collector.spans.filter(
     ({ trace_id, name }) => traced.has(trace_id) && name === 'POST /v1/customers',
   )
   expect(requests).toHaveLength(CONCURRENT_REQUESTS - limited)
@@ -158,13 +149,13 @@ async function createCustomer(headers: Record<string, string>): Promise<Answer> 
 
 async function spanOf(id: string): Promise<CollectedSpan> {
   return await until('the span of the request', () =>
-    collector.spans.find(({ trace_id, kind }) => trace_id === id && kind === 'server'),
+    deployment.collector.spans.find(({ trace_id, kind }) => trace_id === id && kind === 'server'),
   )
 }
 
 async function spanLinkedTo(link: string): Promise<CollectedSpan> {
   return await until('the span with the link', () =>
-    collector.spans.find(({ links }) => links.includes(link)),
+    deployment.collector.spans.find(({ links }) => links.includes(link)),
   )
 }
 

@@ -1,21 +1,17 @@
 // The links of traced notifications are looked for after the answer and after the job, for a moment only.
 import { beforeAll, expect, test } from 'vitest'
 import { signStripe } from '#emulators/stripe/main.ts'
-import { openCollector, type Collector } from '#test/collector.ts'
-import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { authorizedPayment, capturedPayment } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import type { StripeEvent } from '#test/stripe-events.ts'
+import { createTracedDeployment, type TracedDeployment } from '#test/traced-deployment.ts'
 
-let collector: Collector
-let deployment: Deployment
+let deployment: TracedDeployment
 
 beforeAll(async () => {
-  collector = await openCollector()
-  deployment = await createDeployment({
-    queue: 'redis',
+  deployment = await createTracedDeployment({
     webhooks: true,
-    env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, TRACES_PER_SECOND: '1000', WORKER_CONCURRENCY: '1' },
+    env: { TRACES_PER_SECOND: '1000', WORKER_CONCURRENCY: '1' },
   })
   await deployment.startApi()
   await deployment.startWorker()
@@ -26,10 +22,7 @@ beforeAll(async () => {
       if current_query() like '%j.trace_context is not null%' then perform pg_sleep(60); end if;
       return true;
     end $$`
-  return async () => {
-    await deployment.close()
-    await collector.close()
-  }
+  return () => deployment.close()
 })
 
 test('a slow database delays no answer to a notification', async () => {
@@ -51,7 +44,7 @@ test('a slow database delays no answer to a notification', async () => {
   await untilLookedFor('webhooks', 1)
   // The span does not wait for the link either.
   await until('the span without a link', () =>
-    collector.spans.find(({ name, links }) => name === 'POST /stripe' && links.length === 0),
+    deployment.collector.spans.find(({ name, links }) => name === 'POST /stripe' && links.length === 0),
   )
   await untilLookedFor('webhooks', 1)
 })

@@ -1,22 +1,22 @@
 // Traces: the spans of real processes, as a collector of OpenTelemetry receives them.
 import { createServer, request as forward, type IncomingHttpHeaders } from 'node:http'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { authorize, type Authorized } from '#test/captures.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
-import { newCaller, openCollector, type Caller, type CollectedSpan, type Collector } from '#test/collector.ts'
+import { newCaller, type Caller, type CollectedSpan, type Collector } from '#test/collector.ts'
 import { LOOPBACK, openHook, registerEndpoint, type TestHook } from '#test/deliveries.ts'
-import { createDeployment, type Deployment, type DeploymentOptions } from '#test/deployment.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { until, type Process } from '#test/process.ts'
 import { listening } from '#test/receiver.ts'
 import { operationsUrlOf } from '#test/served-metrics.ts'
+import { createTracedDeployment, type TracedDeployment } from '#test/traced-deployment.ts'
 
 /** Each request whose caller sends a sampled `traceparent` is traced, and no other. */
 const CALLERS_DECIDE = { OTEL_TRACES_SAMPLER: 'parentbased_always_off', TRACES_PER_SECOND: '1000' }
 
 describe('with a collector', () => {
   let collector: Collector
-  let deployment: Deployment
+  let deployment: TracedDeployment
   let hook: TestHook
   let api: Process
   let worker: Process
@@ -24,18 +24,16 @@ describe('with a collector', () => {
   let stripe: { url: string; close(): void }
 
   beforeAll(async () => {
-    collector = await openCollector()
     hook = await openHook((nth, { body }) => (nth === 0 && body.type === 'customer.created' ? 500 : 204))
-    deployment = await createDeployment({
-      queue: 'redis',
+    deployment = await createTracedDeployment({
       env: {
         ...LOOPBACK,
-        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
         OTEL_EXPORTER_OTLP_HEADERS: 'x-token=a%20b',
         OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
         WEBHOOK_RETRY_SCHEDULE_S: '0,0.1',
       },
     })
+    collector = deployment.collector
     stripe = await recordHeaders(deployment.provider('stripe').url, stripe_headers)
     api = await deployment.startApi(CALLERS_DECIDE)
     worker = await deployment.startWorker({ STRIPE_API_BASE: stripe.url })
@@ -48,7 +46,6 @@ describe('with a collector', () => {
     await deployment?.close()
     stripe?.close()
     await hook?.close()
-    await collector?.close()
   })
 
   test('one trace shows a capture from its request to its delivery', async () => {
@@ -315,16 +312,11 @@ describe('with a collector', () => {
 
 describe('with a collector that hangs', () => {
   test('requests are answered, spans are dropped and counted, and the process ends on a signal', async () => {
-    const collector = await openCollector()
-    onTestFinished(() => collector.close())
-    collector.hang()
-    await using deployment = await disposable({
-      env: {
-        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-        TRACES_PER_SECOND: '100000',
-        RATE_LIMIT_BURST: '1000000',
-      },
+    await using deployment = await createTracedDeployment({
+      env: { TRACES_PER_SECOND: '100000', RATE_LIMIT_BURST: '1000000' },
     })
+    const { collector } = deployment
+    collector.hang()
     const api = await deployment.startApi()
     const statuses = new Set<number>()
     const send = async () => {
@@ -342,10 +334,8 @@ describe('with a collector that hangs', () => {
 })
 
 test('a notification begins a trace with a link to the trace of the request', async () => {
-  const collector = await openCollector()
-  onTestFinished(() => collector.close())
-  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }
-  await using deployment = await disposable({ webhooks: true, env })
+  await using deployment = await createTracedDeployment({ webhooks: true })
+  const { collector } = deployment
   await deployment.startApi(CALLERS_DECIDE)
   await deployment.startWorker()
   const callers = new Set<string>()
@@ -426,9 +416,4 @@ async function linkedTo({ spans }: Collector, to: CollectedSpan, name: string): 
   return await until(`a span ${name} with a link`, () =>
     spans.find((span) => span.name === name && span.links.includes(link)),
   )
-}
-
-async function disposable(options: Omit<DeploymentOptions, 'queue'>): Promise<Deployment & AsyncDisposable> {
-  const deployment = await createDeployment({ queue: 'redis', ...options })
-  return { ...deployment, [Symbol.asyncDispose]: () => deployment.close() }
 }
