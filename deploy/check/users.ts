@@ -27,12 +27,14 @@ cleanup.defer(() => server.stop())
 const urls = new Map<string, string>()
 const passwords: string[] = []
 for (const login of LOGINS) {
-  const password = `${randomBytes(12).toString('hex')}'@ %$`
+  const password = `${randomBytes(12).toString('hex')}'@ %$\\n\\t`
   passwords.push(password.slice(0, 24))
   const url = Object.assign(new URL(server.url), { username: `acme_${login}`, password: '' })
   url.password = encodeURIComponent(password)
-  urls.set(login, url.href)
-  await writeFile(join(path, `database_url_${login}`), `${url.href}\n`)
+  // A backslash may be in a URL as it is.
+  const written = url.href.replace('%5C', '\\')
+  urls.set(login, written)
+  await writeFile(join(path, `database_url_${login}`), `${written}\n`)
 }
 const createUsers = async (...options: string[]) => await run(CREATE_USERS, [...options, path, server.url])
 // With --as, the files are read by root only.
