@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { freshKey } from '#test/client.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { lockTable } from '#test/locks.ts'
+import { until } from '#test/process.ts'
 
 const STOPPING = 'stopping: finishing the work in progress'
 /** Longer than a worker gave its calls before `SHUTDOWN_TIMEOUT_S` existed. */
@@ -50,6 +52,30 @@ test('a call in progress is aborted after SHUTDOWN_TIMEOUT_S, and made again by 
   await deployment.startWorker()
   await expect.poll(task.read).toMatchObject({ status: 'succeeded' })
   await task.release()
+})
+
+test('a call that ended before the worker stopped is settled although the database fails', async () => {
+  const deployment = await deploy()
+  const { sql } = deployment
+  const worker = await deployment.startWorker({ SHUTDOWN_TIMEOUT_S: '0' })
+  const task = await startHeldTask(deployment)
+  const { locked, unlock } = lockTable(sql, 'ai_tasks')
+  await locked
+  const failSettlement = () =>
+    until('the connection of the settlement is ended', async () => {
+      const ended = await sql`
+        select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%fenced as (%'`
+      return ended.count > 0
+    })
+  await task.release()
+  await failSettlement()
+  worker.signal('SIGTERM')
+  await worker.waitForLine(STOPPING)
+  await failSettlement()
+  await unlock()
+  expect(await worker.ended).toEqual({ code: 0, signal: null })
+  expect(await task.read()).toMatchObject({ status: 'succeeded', attempts: 1 })
 })
 
 test('a job that waits for a connection is given back at once, while a call in progress goes on', async () => {
