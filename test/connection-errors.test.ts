@@ -1,14 +1,19 @@
 // An error of the connection is no error of the statement: it uses up no attempt, and callers get 503.
-import { expect, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { databaseCode, isDatabaseFailure, isUnavailable, type Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findRetrying } from '#domain/jobs/retrying.ts'
+import { sendEmail } from '#jobs/messages.ts'
 import { BY_CARD, freshKey } from '#test/client.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, authorizedPayment, capturedPayment, eventually, paymentIn, refund } from '#test/payments.ts'
 import { until } from '#test/process.ts'
+import { startProxy, type Proxy } from '#test/proxy.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { describeIn, type World } from '#test/world.ts'
+import { giveBack, settlementOf } from '#workers/decision.ts'
 
 const CODES = '26000 42P05 08P01 57P01 57P02 57P03 25006 08006 53300 25P03 25P04 28P01 3D000'.split(' ')
 const STATEMENT_CODES = ['57014', '53100']
@@ -111,6 +116,75 @@ async function captureOf({ sql }: World, payment_id: string) {
     from jobs where resource_id = ${payment_id} and name = 'payment.capture'`
   return job!
 }
+
+describe('the delay of an attempt after errors of the database in a row', () => {
+  const delayAfter = (errors: number) =>
+    settlementOf(
+      { call: null, database_failures: errors - 1 } as ClaimedJob,
+      // The other retries of this job are delayed for up to ten minutes.
+      sendEmail,
+      giveBack('the connection was lost', { database_failed: true }),
+    ).delay_ms!
+
+  test('is half a second after one error', () => expect(delayAfter(1)).toBe(500))
+
+  test.each([
+    [2, 500, 5_000],
+    [3, 1_000, 10_000],
+    [4, 2_000, 20_000],
+    [5, 3_000, 30_000],
+    [500, 3_000, 30_000],
+  ])('is random after %i errors, from %i to %i ms', (errors, min_ms, max_ms) => {
+    const delays = Array.from({ length: 1000 }, () => delayAfter(errors))
+    expect(Math.min(...delays)).toBeGreaterThanOrEqual(min_ms)
+    expect(Math.max(...delays)).toBeLessThanOrEqual(max_ms)
+    expect(Math.max(...delays)).toBeGreaterThan(max_ms / 2)
+  })
+})
+
+describe('a connection that is lost before the answer to a write', () => {
+  let deployment: Deployment
+  let proxy: Proxy
+
+  beforeAll(async () => {
+    deployment = await createDeployment({ queue: 'redis' })
+    proxy = await startProxy(deployment.env.DATABASE_URL!)
+    await deployment.startApi()
+    return async () => {
+      await deployment.close()
+      await proxy.close()
+    }
+  })
+
+  /** Runs an AI task. The answer to the first write that gives the task this status is lost. */
+  async function loseAnswer(status: 'running' | 'succeeded') {
+    const { client, sql } = deployment
+    const worker = await deployment.startWorker({ DATABASE_URL: proxy.url })
+    onTestFinished(async () => void (await worker.end()))
+    const read = async (id: string) => (await client.get(`/v1/ai/tasks/${id}`)).body
+    proxy.withholdAnswersTo(`"status":"${status}"`)
+    const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } }
+    const { id } = (await client.post('/v1/ai/tasks', task)).body
+    await until(`the task is ${status}`, async () => (await read(id)).status === status)
+    proxy.withholdAnswersTo()
+    const ended = JSON.parse(await worker.waitForLine('an attempt ended'))
+    await until('the task has succeeded', async () => (await read(id)).status === 'succeeded')
+    const [job] = await sql<{ attempt: number }[]>`select attempt from jobs where resource_id = ${id}`
+    return { ended, claims: job!.attempt, attempts: (await read(id)).attempts }
+  }
+
+  test('counts no attempt twice', async () => {
+    const { ended, claims, attempts } = await loseAnswer('running')
+    expect(ended).toMatchObject({ outcome: 'returned', state: 'ready' })
+    expect([claims, attempts]).toEqual([2, 2])
+  })
+
+  test('does not change the outcome of an attempt', async () => {
+    const { ended, claims } = await loseAnswer('succeeded')
+    expect(ended).toMatchObject({ outcome: 'done', state: 'succeeded' })
+    expect(claims).toBe(1)
+  })
+})
 
 describeIn('a statement that waits too long in its process', { notifications: false }, (test) => {
   test('uses up no attempt, because it is not sent', { timeout: 120_000 }, async ({ world }) => {
