@@ -4,19 +4,17 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { freePort } from '#start/ports.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { startRedis } from '#start/redis.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { CREATE_USERS, writeLogins, type Login } from './logins.ts'
 
 const HOST = '127.0.0.1'
 const READY_LIMIT_MS = 60_000
-const CREATE_USERS = fileURLToPath(new URL('../postgres/create-users.sh', import.meta.url))
 /** No rights, as in compose.yaml. The limits of this machine may be below the defaults of podman. */
 const WITHOUT_RIGHTS = [
   '--runtime=runc',
@@ -29,7 +27,6 @@ const WITHOUT_RIGHTS = [
   '--ulimit=nofile=20000:20000',
   '--ulimit=nproc=1024:1024',
 ]
-const LOGINS = ['owner', 'api', 'webhooks', 'worker', 'dashboard', 'reports'] as const
 
 const [image = '', emulators_image = ''] = process.argv.slice(2)
 assert(emulators_image !== '', 'Name the images: node deploy/check/image.ts IMAGE EMULATORS_IMAGE')
@@ -97,21 +94,10 @@ async function logOf(id: string): Promise<string> {
 }
 
 /** Creates the users of an installation as an operator does, with secrets in `folder`; returns the URL of each. */
-async function createLogins(
-  superuser_url: string,
-  folder: string,
-): Promise<Record<(typeof LOGINS)[number], string>> {
-  const urls = await Promise.all(
-    LOGINS.map(async (login) => {
-      const url = new URL(superuser_url)
-      url.username = `acme_${login}`
-      url.password = randomBytes(24).toString('hex')
-      await writeFile(join(folder, `database_url_${login}`), `${url.href}\n`)
-      return [login, url.href] as const
-    }),
-  )
+async function createLogins(superuser_url: string, folder: string): Promise<Record<Login, string>> {
+  const urls = await writeLogins(folder, superuser_url, () => randomBytes(24).toString('hex'))
   await run(CREATE_USERS, [folder, superuser_url])
-  return Object.fromEntries(urls) as Record<(typeof LOGINS)[number], string>
+  return Object.fromEntries(urls) as Record<Login, string>
 }
 
 async function checkContents(): Promise<void> {

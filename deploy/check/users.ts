@@ -4,15 +4,13 @@ import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { connectDatabase } from '#core/pool.ts'
 import { migrate } from '#core/migrate.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { CREATE_USERS, writeLogins } from './logins.ts'
 
-const CREATE_USERS = fileURLToPath(new URL('../postgres/create-users.sh', import.meta.url))
-const LOGINS = ['owner', 'api', 'webhooks', 'worker', 'dashboard', 'reports']
 const run = promisify(execFile)
 
 await using cleanup = new AsyncDisposableStack()
@@ -24,18 +22,12 @@ const server = await startPostgres({
 })
 cleanup.defer(() => server.stop())
 
-const urls = new Map<string, string>()
 const passwords: string[] = []
-for (const login of LOGINS) {
-  const password = `${randomBytes(12).toString('hex')}'@ %$\\n\\t`
-  passwords.push(password.slice(0, 24))
-  const url = Object.assign(new URL(server.url), { username: `acme_${login}`, password: '' })
-  url.password = encodeURIComponent(password)
-  // A backslash may be in a URL as it is.
-  const written = url.href.replace('%5C', '\\')
-  urls.set(login, written)
-  await writeFile(join(path, `database_url_${login}`), `${written}\n`)
-}
+const urls = await writeLogins(path, server.url, () => {
+  const unquoted = randomBytes(12).toString('hex')
+  passwords.push(unquoted)
+  return `${unquoted}'@ %$\\n\\t`
+})
 const createUsers = async (...options: string[]) => await run(CREATE_USERS, [...options, path, server.url])
 // With --as, the files are read by root only.
 const is_root = process.getuid?.() === 0
