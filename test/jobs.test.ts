@@ -1,4 +1,5 @@
 // Tests the execution of jobs: lost wake-ups, expired leases, paused queues, and fair shares of tenants.
+import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
@@ -6,7 +7,7 @@ import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createVault } from '#core/secrets.ts'
-import { findDue } from '#domain/jobs/claimable.ts'
+import { findDue, findStartable } from '#domain/jobs/claimable.ts'
 import { retryJob } from '#domain/job-acts/act.ts'
 import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
@@ -17,9 +18,11 @@ import { settleRefunds } from '#domain/refunds/settle.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { capturePayment } from '#jobs/payments.ts'
 import {
+  continueWith,
   done,
   failed,
   giveBack,
+  park,
   retry,
   rotate,
   retryUndone,
@@ -30,6 +33,7 @@ import {
 import { startWorker } from '#workers/main.ts'
 import { neverSent } from '#workers/handlers/calls.ts'
 import { settlementOf } from '#workers/decision.ts'
+import { JOB_ONLY } from '#workers/settle.ts'
 import { checkInvariants } from '#test/books.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
 import { freshKey } from '#test/client.ts'
@@ -304,7 +308,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test('a worker whose lease has expired settles nothing, even if no other worker has claimed the job', async ({
+  test('a worker whose lease has expired may settle the job until another worker claims it, but not continue', async ({
     world,
   }) => {
     const { body } = await createPayment(world.client, {}, ASYNC)
@@ -315,10 +319,53 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     )
     await world.sql`update jobs set lease_until = now() where id = ${job!.id}`
     const before = await allRows(world)
-    expect(await settlePayment(world, job!, succeeded(job!), 'authorized')).toEqual(new Set())
-    expect(await settleJobs(world.sql, [settlement(job!, retry('later'))])).toEqual(new Set())
+    const continues = settlement(
+      job!,
+      continueWith(JOB_ONLY, () => assert.fail()),
+    )
+    expect(await settleJobs(world.sql, [continues])).toEqual(new Set())
     expect(await renewLeases(world.sql, [job!])).toEqual(new Set())
+    expect(await findStartable(world.sql, [job!])).toEqual(new Set())
+    const scan = async (leaves_lapsed: boolean) => {
+      const options = { names: JOB_NAMES, grace_ms: 1000, leaves_lapsed }
+      const [due] = await findDue(world.sql, [{ queue: 'payments', room: 100, after: null }], options)
+      return due!.ids.includes(job!.id)
+    }
+    expect([await scan(true), await scan(false)]).toEqual([false, true])
     expect(await allRows(world)).toEqual(before)
+    expect(await settlePayment(world, job!, succeeded(job!), 'authorized')).toEqual(new Set([job!.id]))
+    expect((await world.client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'authorized' })
+    const settled = await allRows(world)
+    expect(await settlePayment(world, job!, succeeded(job!), 'authorized')).toEqual(new Set())
+    expect(await allRows(world)).toEqual(settled)
+  })
+
+  test('if a claim and a late settlement compete for an expired lease, exactly one of them happens', async ({
+    world,
+  }) => {
+    const { client, sql } = world
+    const ids: string[] = []
+    for (let nth = 0; nth < 20; nth++)
+      ids.push(await jobOf(world, (await createPayment(client, {}, ASYNC)).body.id, 'payment.authorize'))
+    const first = await claimJobs(sql, ids, claimOptions('first'))
+    await sql`update jobs set lease_until = now() where id = any(${ids}::uuid[])`
+    const results = await Promise.all(
+      first.map(async (job) => {
+        const [claimed, settled] = await Promise.all([
+          claimJobs(sql, [job.id], claimOptions('second')),
+          settleJobs(sql, [settlement(job, park('later'))]),
+        ])
+        const [row] = await sql`select state, worker, attempt from jobs where id = ${job.id}`
+        return { claims: claimed.length, settlements: settled.size, ...row }
+      }),
+    )
+    expect(results).toHaveLength(20)
+    for (const { claims, ...result } of results)
+      expect(result).toEqual(
+        claims === 1
+          ? { settlements: 0, state: 'running', worker: 'second', attempt: 2 }
+          : { settlements: 1, state: 'unknown', worker: null, attempt: 1 },
+      )
   })
 
   test('each settlement of a batch is fenced separately', async ({ world }) => {

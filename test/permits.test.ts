@@ -184,7 +184,7 @@ test('an attempt that waits for the database keeps no call of a provider open', 
   const job = { name: 'payment.capture', queue: 'payments' } as ClaimedJob
   await permits.run(
     { job, requested_at: now, claimed_at: now },
-    { signal: new AbortController().signal, isLost: () => false, callSent: () => {}, release: () => {} },
+    { signal: new AbortController().signal, lostFor: () => 0, callSent: () => {}, release: () => {} },
     async () => {
       currentPermit().used()
       await sql`select pg_terminate_backend(pg_backend_pid())`

@@ -21,13 +21,13 @@ export type Mutation = {
 export const MUTATIONS: Mutation[] = [
   {
     name: 'fencing',
-    about: 'a settlement checks neither its token nor its lease',
+    about: 'a settlement does not check its token',
     expect: 'a late write changed something',
     faults: ['stop-worker'],
     patches: [
       {
         file: 'src/domain/jobs/settle.ts',
-        from: 'where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()\n        for update',
+        from: "where j.id = s.job_id and j.lease_token = s.lease_token and (s.state <> 'running' or j.lease_until > now())\n        for update",
         to: 'where j.id = s.job_id\n        for update',
       },
     ],
@@ -53,8 +53,8 @@ export const MUTATIONS: Mutation[] = [
     patches: [
       {
         file: 'src/workers/sweep.ts',
-        from: 'const found = await findDue(context.sql, scans, { names: JOB_NAMES, grace_ms })',
-        to: 'const found: Awaited<ReturnType<typeof findDue>> = []',
+        from: 'const found = await findDue(context.sql, scans, options).catch(',
+        to: 'const found: Awaited<ReturnType<typeof findDue>> = await Promise.resolve([]).catch(',
       },
     ],
   },

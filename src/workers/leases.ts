@@ -23,8 +23,8 @@ export type Leases = {
 export type Lease = {
   /** Aborts when the lease has expired or the worker stops. */
   signal: AbortSignal
-  /** Whether the lease has expired. */
-  isLost: () => boolean
+  /** For how many milliseconds the lease has been lost; 0 while it is held. */
+  lostFor: () => number
   /** Records that a call of the job was sent. */
   callSent: () => void
   release: () => void
@@ -51,12 +51,12 @@ export function createLeases(sql: Sql, log: Log): Leases {
   void renewLeases(sql, []).catch(() => {})
   const renewal = setInterval(() => {
     for (const lease of leases.values())
-      if (isLost(lease)) lease.controller.abort(new Error('the lease was lost'))
+      if (lostFor(lease) > 0) lease.controller.abort(new Error('the lease was lost'))
     if (leases.size > 0 && renewals < MAX_CONCURRENT_RENEWALS) void renew()
   }, RENEW_INTERVAL_MS)
 
-  function isLost({ confirmed_at }: TrackedLease): boolean {
-    return performance.now() - confirmed_at > LEASE_MS
+  function lostFor({ confirmed_at }: TrackedLease): number {
+    return Math.max(0, performance.now() - confirmed_at - LEASE_MS)
   }
 
   async function renew(): Promise<void> {
@@ -82,7 +82,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
       leases.set(id, lease)
       return {
         signal: controller.signal,
-        isLost: () => isLost(lease),
+        lostFor: () => lostFor(lease),
         callSent: () => void (lease.sent = true),
         release: () => void leases.delete(id),
       }

@@ -1,6 +1,6 @@
 // Settles the decision of an attempt, again while the database fails.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDatabaseFailure } from '#core/db.ts'
+import { isDatabaseFailure, type Sql } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
@@ -14,14 +14,20 @@ import { JOB_ONLY } from './settle.ts'
 /** The mean delay between attempts to settle a decision while the database fails, and their time limit. */
 const RETRY_DELAY_MS = 250
 const RETRIES_MS = 10_000
+/**
+ * How long a decision is tried after its lease was lost. Its answer is still true, and the fence accepts it until
+ * another worker claims the job: an email without an answer would be `unknown`.
+ */
+const LATE_RETRIES_MS = 60_000
 
 /**
- * Writes a decision behind the fence, again after each failure of the database, until the lease is lost; then rejects
- * with the last error. If the lease was lost, the outcome of the returned settlement is `fenced`.
+ * Writes a decision behind the fence, again after each failure of the database, until `LATE_RETRIES_MS` after the loss
+ * of the lease; then rejects with the last error. If another worker has claimed the job, the outcome of the returned
+ * settlement is `fenced`.
  *
- * A decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and without them the job can
- * still be given back. A decision after which the attempt continues is tried once, because the fence would let it be
- * written twice.
+ * While the lease is held, a decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and
+ * without them the job can still be given back. A job is given back only while the lease is held, because a claim does
+ * as much. A decision after which the attempt continues is tried once, because the fence would let it be written twice.
  */
 export async function settleDecision(
   { sql }: WorkerContext,
@@ -31,22 +37,28 @@ export async function settleDecision(
   const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
   const { effects = JOB_ONLY } = decision
   const ends_at = effects === JOB_ONLY ? Infinity : performance.now() + RETRIES_MS
+  const late_ms = decision.kind === 'give_back' ? 0 : LATE_RETRIES_MS
   let was_lost = false
   for (;;) {
     try {
-      // An earlier try whose answer was lost may have been written: then the job has left this attempt with its state.
       const was_written =
-        (await effects.settle(sql, settlement)) ||
-        (was_lost && (await findJobStates(sql, [job.id]))[0]?.state === settlement.state)
+        (await effects.settle(sql, settlement)) || (was_lost && (await hasWritten(sql, job, settlement)))
       if (was_written && decision.kind === 'retry' && decision.publish_state === true)
         queue.publish([{ id: job.id, state: settlement.state }])
       return was_written ? settlement : { ...settlement, outcome: 'fenced' }
     } catch (error) {
       if (!isDatabaseFailure(error) || decision.kind === 'continue') throw error
-      if (lease.isLost() || performance.now() > ends_at) throw error
+      const lost_ms = lease.lostFor()
+      if (lost_ms > 0 ? lost_ms > late_ms : performance.now() > ends_at) throw error
       was_lost = true
       // A random delay: decisions that failed in one statement must not fail together again.
       await sleep(RETRY_DELAY_MS * (0.5 + Math.random()))
     }
   }
+}
+
+/** Whether an earlier try, whose answer was lost, was written: then the job has left this attempt with its state. */
+async function hasWritten(sql: Sql, { id, attempt }: ClaimedJob, { state }: Settlement): Promise<boolean> {
+  const [now] = await findJobStates(sql, [id])
+  return now?.attempt === attempt && now.state === state
 }

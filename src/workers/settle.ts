@@ -14,7 +14,7 @@ export type SettlementDetails<S extends Settlement> = Omit<S, keyof Settlement>
 
 /**
  * Declares the settling step of a resource. Returns a function that creates the `effects` of a decision. `settle`
- * returns the ids of the jobs whose lease this worker still held. Settlements that arrive during a statement are
+ * returns the ids of the jobs that passed the fence. Settlements that arrive during a statement are
  * batched into the next statement; two settlements with the same `key` never share a statement. `step` is the name of
  * the step in the metrics. `gather_ms`: see `createBatcher`.
  */

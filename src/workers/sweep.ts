@@ -25,6 +25,11 @@ const IDLE_SWEEP_INTERVAL_MS = 500
  */
 const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
+/**
+ * How long scans leave lapsed leases alone after the database failed: first, the workers that have the answers settle
+ * them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
+ */
+const AFTER_FAILURE_MS = 3000
 const WATCHDOG_TIMEOUT_MS = 10_000
 const NONE_DUE = { ids: [], overdue: 0, after: null }
 
@@ -54,6 +59,7 @@ export function startSweep(
   )
   let busy = false
   let swept_at = 0
+  let failed_at = -Infinity
 
   // Whether the next scan may begin after the longer idle interval. Set when a scan begins, because a scan before the
   // longer interval must already claim the jobs whose wake-ups would count as lost before the next scan.
@@ -71,7 +77,12 @@ export function startSweep(
     idle = !queue.isDown() && performer.idleFor() > IDLE_AFTER_MS
     const grace_ms = queue.isDown() ? 0 : idle ? OVERDUE_MS - IDLE_SWEEP_INTERVAL_MS : OVERDUE_MS
     busy = false
-    const found = await findDue(context.sql, scans, { names: JOB_NAMES, grace_ms })
+    const leaves_lapsed = performance.now() - failed_at < AFTER_FAILURE_MS
+    const options = { names: JOB_NAMES, grace_ms, leaves_lapsed }
+    const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
+      failed_at = performance.now()
+      throw error
+    })
     for (const { queue: name, room, share } of scans) {
       // A paused queue is not in the result.
       const { ids, overdue, after } = found.find((result) => result.queue === name) ?? NONE_DUE

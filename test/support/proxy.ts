@@ -28,6 +28,8 @@ export type Proxy = {
   replaceInAnswers(text: string | null, by?: string): void
   /** Ends all connections. New connections work. */
   cut(): void
+  /** Ends all connections, and each new one at once, as if the server were down; false: new connections work. */
+  refuse(refuses: boolean): void
   close(): Promise<void>
 }
 
@@ -42,11 +44,13 @@ export async function startProxy(url: string): Promise<Proxy> {
   /** Connections whose withheld data never arrives. */
   const stalled = new Set<Socket>()
   let delay_ms = 0
+  let refuses = false
   const delayMs = () => delay_ms
   let answerer: ((request: Buffer) => string) | null = null
   let replaced: [text: string, by: string] | null = null
 
   const server = createServer((client) => {
+    if (refuses) return void client.destroy()
     const answer = answerer
     if (answer !== null) {
       sockets.add(client)
@@ -123,6 +127,10 @@ export async function startProxy(url: string): Promise<Proxy> {
       replaced = text === null ? null : [text, by]
     },
     cut,
+    refuse(now_refuses) {
+      refuses = now_refuses
+      if (refuses) cut()
+    },
     async close() {
       server.close()
       cut()

@@ -24,7 +24,7 @@ export type AiTaskSettlement = Settlement & { update: AiTaskUpdate }
 
 /**
  * Settles jobs of AI tasks. Final tasks do not change. The settlements of one call must be of different tasks.
- * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * Returns the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
 export async function settleAiTasks(sql: Sql | Tx, settlements: AiTaskSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ update, ...settlement }) => ({

@@ -39,7 +39,7 @@ export type DeliveryChange = {
 /**
  * Writes the outcomes of attempts. A delivered delivery stays delivered, even if a concurrent attempt reports another
  * outcome. An endpoint that answered 410, or whose attempts have all failed for five days, is disabled with an event.
- * Returns the ids of the jobs whose lease was still held.
+ * Returns the ids of the jobs that passed the fence.
  */
 export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {
   const trace = traceColumn(sql)

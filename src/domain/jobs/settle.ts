@@ -49,10 +49,12 @@ export type FailedRow = {
 }
 
 /**
- * The fence, the first part of a settling statement: `fenced` contains the settlements whose lease is still held, with
- * their job rows locked. Every later part selects from it, so a job with a lost lease changes nothing. `change`: the
- * update of the resource, which later parts read. The rows are looked up one by one, in order (`lateral`): no plan can
- * scan the table, and no two batches can deadlock.
+ * The fence, the first part of a settling statement: `fenced` contains the settlements whose job no other worker has
+ * claimed, with their job rows locked. Every later part selects from it, so a job that was claimed again changes
+ * nothing. An expired lease may still be settled, because its answer stays true until somebody else acts on the job,
+ * and that takes another token. But an attempt that continues needs its lease: it may send calls. `change`: the update
+ * of the resource, which later parts read. The rows are looked up one by one, in order (`lateral`): no plan can scan
+ * the table, and no two batches can deadlock.
  */
 export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Json })[]): Fragment {
   return sql`
@@ -73,7 +75,7 @@ export function fencing(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
           -- Only this attempt can have sent the call, and it did not.
           (s.unsent and j.first_sent_at = j.last_sent_at and not j.in_doubt) is true as never_sent
         from jobs j
-        where j.id = s.job_id and j.lease_token = s.lease_token and j.lease_until > now()
+        where j.id = s.job_id and j.lease_token = s.lease_token and (s.state <> 'running' or j.lease_until > now())
         for update
       ) j
     )`
@@ -135,7 +137,7 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`fenced.delay_m
     )`
 }
 
-/** Settles attempts that change nothing but the job. Returns the ids of the jobs whose lease was still held. */
+/** Settles attempts that change nothing but the job. Returns the ids of the jobs that passed the fence. */
 export async function settleJobs(sql: Sql | Tx, settlements: Settlement[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with ${fencing(sql, settlements)}, ${finishing(sql)} select id from job`

@@ -2,17 +2,21 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Settlement } from './settle.ts'
 
-export type JobState = { id: string; state: string; last_error: Settlement['error'] }
+export type JobState = { id: string; state: string; attempt: number; last_error: Settlement['error'] }
 
 /** The states of jobs; missing ids are omitted. */
 export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]> {
-  const found = await sql<JobState[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+  const found = await sql<
+    JobState[]
+  >`select id, state, attempt, last_error from jobs where id = any(${ids}::uuid[])`
   if (found.length === ids.length) return found
   const found_ids = new Set(found.map(({ id }) => id))
   const old = ids.filter((id) => !found_ids.has(id))
   return [
     ...found,
-    ...(await sql<JobState[]>`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
+    ...(await sql<
+      JobState[]
+    >`select id, state, attempt, last_error from job_history where id = any(${old}::uuid[])`),
   ]
 }
 

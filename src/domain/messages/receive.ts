@@ -42,7 +42,7 @@ export type InboundSettlement = Settlement & {
  * Settles jobs of notifications about inbound SMS. The tenant that the SMS replies to receives the message, with an
  * event. An opt-out keyword creates a suppression for each tenant, and an opt-in keyword deletes it, with an event
  * each. The keyword that was received last counts, in any order of processing, and duplicates have no effect. The
- * settlements of one call must be of different numbers. Returns the ids of the jobs with a valid lease.
+ * settlements of one call must be of different numbers. Returns the ids of the jobs that passed the fence.
  */
 export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
   await recordKeywords(sql, settlements)

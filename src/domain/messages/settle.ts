@@ -39,7 +39,7 @@ const FIRST_LOOKUP_DELAY = '1 minute'
  * is ignored, and the rest of the update is applied. If the reference comes from a search, nothing is written, and the
  * database's error about the duplicate reference is thrown.
  *
- * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * Returns the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   try {

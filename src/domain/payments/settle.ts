@@ -63,7 +63,7 @@ export type PaymentSettlement = Settlement & {
 
 /**
  * Settles jobs with updates of payments, in one statement. The settlements of one call must be of different payments.
- * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * Returns the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from p where event is not null`

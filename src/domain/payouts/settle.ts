@@ -55,7 +55,7 @@ const UNSENT_REPORTS: PayoutUpdate['reported'][] = ['refused', 'unsent', 'absent
  * Settles jobs with updates of payouts, in one statement. The settlements of one call must be of different payouts.
  * Transfers follow the processor's movements of money, but a payout that operators failed, or that was canceled before
  * it was sent, keeps its status. If its status contradicts the processor's, a lookup is requested, which opens a drift.
- * Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * Returns the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
   // A separate statement closes the drift: the settling statement may wait for the row, and not see a drift that is

@@ -55,7 +55,7 @@ export async function wasCreatedTwice(
 
 /**
  * Returns the settling step of jobs that found duplicates of a resource. For each duplicate, the step enqueues one job
- * that cancels the duplicate. The step returns the ids of the settled jobs, whose lease was still held.
+ * that cancels the duplicate. The step returns the ids of the jobs that passed the fence.
  */
 export function cancelingDuplicates(
   resource: CancelableResource,

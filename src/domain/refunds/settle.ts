@@ -30,7 +30,7 @@ const PROCESSOR_STATUS_ORDER = ['pending', 'succeeded', 'failed']
  * succeeded to failed, which returns the money to the tenant. Transfers follow the processor: a refund that an
  * operator resolved as failed keeps its status, but if the processor made it, it is posted and counted on its
  * payment, and a drift shows the contradiction. The settlements of one call must be of different payments. Returns
- * the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
   const new_events = sql`select * from changed`

@@ -43,7 +43,7 @@ const PROCESSOR_STATUS_RANKS: Readonly<Record<TopUpUpdate['reported'], number>> 
  * succeeded to failed when the money was taken back. A reversal that is reported before the success implies the
  * success: both are posted, and both get an event. Transfers follow the processor's movements of money, but a top-up
  * that failed or was canceled here keeps its status, and a drift shows the contradiction. The settlements of one call
- * must be of different top-ups. Returns the ids of the jobs with a valid lease; for other jobs nothing is written.
+ * must be of different top-ups. Returns the ids of the jobs that passed the fence; for other jobs nothing is written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
   const references = sql`select processor as provider, processor_reference as reference from t`
