@@ -18,10 +18,12 @@ import {
   TracerProvider,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace'
+import { isIP, type LookupFunction } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
 import type { ProcessName } from '../config/row.ts'
 import { PROCESS_NAME } from '../heartbeat.ts'
+import { createLookup } from '../lookup.ts'
 import { metrics, useOpenMetrics } from '../metrics.ts'
 import { throttle } from '../seldom.ts'
 import { withTimeout } from '../timeout.ts'
@@ -36,7 +38,8 @@ const MAX_WAITING_SPANS = 4_096
 const MAX_SPANS_PER_EXPORT = 512
 const EXPORT_INTERVAL_MS = 1_000
 const EXPORT_TIMEOUT_MS = 10_000
-const CLOSE_TIMEOUT_MS = 3_000
+/** How long the last spans may take at the end of the process, from the beginning of the oldest export. */
+const CLOSE_TIMEOUT_MS = 2_000
 const LINK_TIMEOUT_MS = 100
 const WARNING_INTERVAL_MS = 60_000
 const LIMITS = { attributeCountLimit: 32, attributeValueLengthLimit: 256, linkCountLimit: 8 }
@@ -56,12 +59,13 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
   const ids = new RandomIdGenerator()
   // The sampler decides by the id of the trace before a span is made, and the SDK asks it again with the same id.
   let next_trace_id = ''
+  const exports = openExporter(endpoint, config, warn)
   const provider = new TracerProvider({
     resource: resourceOf(config, process),
     sampler,
     spanLimits: LIMITS,
     idGenerator: { generateSpanId: () => ids.generateSpanId(), generateTraceId: () => next_trace_id },
-    spanProcessors: [boundedProcessor(endpoint, config, warn)],
+    spanProcessors: [exports.processor],
   })
   const sdk = provider.getTracer('sluice', VERSION)
   const mayBegin = createTraceBound(config, warn)
@@ -84,11 +88,10 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
       return traceSpanOf(sdk.startSpan(name, options, context), finding_links)
     },
     async close() {
+      const ends_at = performance.now() + CLOSE_TIMEOUT_MS
       await Promise.all(finding_links)
-      await Promise.race([
-        provider.shutdown().catch(() => {}),
-        sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false }),
-      ])
+      const left_ms = Math.max(0, Math.min(ends_at, exports.patienceEndsAt()) - performance.now())
+      await Promise.race([provider.shutdown().catch(() => {}), sleep(left_ms, undefined, { ref: false })])
     },
   }
 }
@@ -156,16 +159,24 @@ function resourceOf({ OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES }: Config, pro
   })
 }
 
+type Exporter = {
+  processor: SpanProcessor
+  /**
+   * The time after which the end of the process does not wait for the collector: it has not answered an export for
+   * `CLOSE_TIMEOUT_MS`, or the last export failed.
+   */
+  patienceEndsAt(): number
+}
+
 /**
- * Batches spans for the exporter. The SDK bounds only the spans that wait, and does not report those that it drops:
+ * Batches spans and exports them. The SDK bounds only the spans that wait, and does not report those that it drops:
  * spans that are being sent count here too.
  */
-function boundedProcessor(
-  endpoint: string,
-  { OTEL_EXPORTER_OTLP_HEADERS }: Config,
-  warn: Warn,
-): SpanProcessor {
+function openExporter(endpoint: string, { OTEL_EXPORTER_OTLP_HEADERS }: Config, warn: Warn): Exporter {
   let waiting = 0
+  let has_failed = false
+  /** When each export began that has no answer yet, oldest first. */
+  const began_at = new Map<object, number>()
   const notSent = throttle(
     (suppressed, reason: string | undefined) =>
       warn({ reason, suppressed }, 'OTEL_EXPORTER_OTLP_ENDPOINT: spans could not be sent and are lost'),
@@ -176,18 +187,23 @@ function boundedProcessor(
     headers: parseKeyPairsIntoRecord(OTEL_EXPORTER_OTLP_HEADERS),
     timeoutMillis: EXPORT_TIMEOUT_MS,
     concurrencyLimit: Math.ceil(MAX_WAITING_SPANS / MAX_SPANS_PER_EXPORT),
+    httpAgentOptions: { keepAlive: true, lookup: lookupWithoutThread },
   })
   const batches = new BatchSpanProcessor({
     exporter: {
-      export: (spans, done) =>
+      export: (spans, done) => {
+        began_at.set(spans, performance.now())
         otlp.export(spans, (result) => {
           waiting -= spans.length
-          if (result.code !== ExportResultCode.SUCCESS) {
+          began_at.delete(spans)
+          has_failed = result.code !== ExportResultCode.SUCCESS
+          if (has_failed) {
             metrics.spansDropped.inc({ reason: 'not_sent' }, spans.length)
             notSent(result.error?.message)
           }
           done(result)
-        }),
+        })
+      },
       shutdown: () => otlp.shutdown(),
     },
     maxQueueSize: MAX_WAITING_SPANS,
@@ -196,13 +212,37 @@ function boundedProcessor(
     exportTimeoutMillis: EXPORT_TIMEOUT_MS,
   })
   return {
-    onStart() {},
-    onEnd(span) {
-      if (waiting >= MAX_WAITING_SPANS) return metrics.spansDropped.inc({ reason: 'full' })
-      waiting += 1
-      batches.onEnd(span)
+    processor: {
+      onStart() {},
+      onEnd(span) {
+        if (waiting >= MAX_WAITING_SPANS) return metrics.spansDropped.inc({ reason: 'full' })
+        waiting += 1
+        batches.onEnd(span)
+      },
+      forceFlush: () => batches.forceFlush(),
+      shutdown: () => batches.shutdown(),
     },
-    forceFlush: () => batches.forceFlush(),
-    shutdown: () => batches.shutdown(),
+    patienceEndsAt() {
+      if (has_failed) return -Infinity
+      const [oldest = Infinity] = began_at.values()
+      return oldest + CLOSE_TIMEOUT_MS
+    },
   }
+}
+
+const findAddresses = createLookup({ hosts: true })
+
+/**
+ * A lookup for sockets without `getaddrinfo`: while name servers do not answer, each of its calls blocks a thread for
+ * ten seconds, and a process that exits waits for its threads.
+ */
+const lookupWithoutThread: LookupFunction = (name, _options, found) => {
+  findAddresses(name).then(
+    (addresses) =>
+      found(
+        null,
+        addresses.map((address) => ({ address, family: isIP(address) })),
+      ),
+    (error: Error) => found(error, []),
+  )
 }

@@ -1,0 +1,42 @@
+// A process that stops does not wait for a collector that does not answer.
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '#core/config.ts'
+import { startSpan, startTracing } from '#core/tracing.ts'
+import { openCollector } from '#test/collector.ts'
+import { until } from '#test/process.ts'
+
+const startTo = async (url: string) =>
+  await startTracing(loadConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: url }), 'api', () => {})
+const endSpan = () => startSpan('work', { kind: 'internal' })!.end()
+
+test('if the collector has not answered for two seconds, the spans that remain cost no time', async () => {
+  const sockets: Socket[] = []
+  const server = createServer((socket) => void sockets.push(socket.on('error', () => {})))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const tracing = await startTo(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  endSpan()
+  const [requested] = await until('the spans are sent', () => sockets.length > 0 && sockets)
+  await until('the request has arrived', () => requested!.bytesRead > 0)
+  await sleep(2_000)
+  endSpan()
+  // The former limit was three seconds.
+  const first = await Promise.race([tracing.close().then(() => 'closed'), sleep(1_500).then(() => 'waits')])
+  expect(first).toBe('closed')
+})
+
+test('a collector that answers gets the last spans, by its name too', async () => {
+  const collector = await openCollector()
+  onTestFinished(() => collector.close())
+  const tracing = await startTo(collector.url.replace('127.0.0.1', 'localhost'))
+  endSpan()
+  await tracing.close()
+  expect(collector.spans).toHaveLength(1)
+})
