@@ -121,6 +121,25 @@ test('the refusal of an invalid value names the variable and an example', () => 
   }
 })
 
+test.for([
+  ['STRIPE_SECRET_KEY', 'sk_live_...', 'sk_live_51AbCdEf'],
+  ['STRIPE_WEBHOOK_SECRET', 'whsec_current,whsec_...', 'whsec_current,whsec_older'],
+  ['TWILIO_AUTH_TOKEN', '...', '0123456789abcdef'],
+  ['TWILIO_AUTH_TOKEN', '0123456789abcdef,<older>', '0123456789abcdef,...a'],
+  ['SMTP_URL', 'smtps://user:...@smtp.example.com:465', 'smtps://user:a...b@smtp.example.com:465'],
+  ['SMTP_URL', 'smtp://user:<password>@smtp.example.com', 'smtp://smtp.example.com'],
+  ['AI_API_KEY', 'sk-...', 'sk-proj-AbCdEf'],
+  ['AI_API_KEY', 'sk-proj\u2026', 'none'],
+  ['EMAIL_WEBHOOK_SECRET', 'whsec_...', `whsec_${'A'.repeat(32)}`],
+  ['DATABASE_URL', 'postgres://sluice:...@127.0.0.1/sluice', 'postgres://sluice:secret@127.0.0.1/sluice'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'authorization=Bearer%20...', 'authorization=Bearer%20token'],
+] as const)('%s refuses the placeholder %s', ([name, placeholder, value]) => {
+  expect(refusalOf({ [name]: placeholder })).toContain(
+    `  ${name}: must be the real value, and no placeholder that ends in dots or angle brackets. Example: `,
+  )
+  expect(loadConfig({ ...env, [name]: value })).toHaveProperty(name)
+})
+
 test('in production WEBHOOKS_ALLOW_CIDRS refuses wide networks and metadata addresses', () => {
   const refusalOfNetworks = (networks: string) =>
     refusalOf({ NODE_ENV: 'production', WEBHOOKS_ALLOW_CIDRS: networks })

@@ -5,11 +5,11 @@ import type { z } from 'zod'
 import { bareAddress } from './addresses.ts'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
 import { misspellings } from './config/misspelt.ts'
+import { parseVariable } from './config/parse.ts'
 import { isOptionalForQueues, requiredVariables } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
 import { invalidSecret, readSecretFiles, type SecretFiles } from './config/secret-files.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './config/variables.ts'
-import { describeIssue } from './describe.ts'
 import { impersonates, defaultSystemAddress } from './mail-address.ts'
 import { parseDatabaseUrl } from './postgres/address.ts'
 import { problemOfAllowedNetwork } from './public-addresses.ts'
@@ -38,16 +38,15 @@ export function loadConfig(
   const { environment, files, problems } = readSecretFiles({ ...file, ...env })
   const values: Record<string, unknown> = {}
   for (const name of VARIABLE_NAMES) {
-    const [schema] = VARIABLES[name]
     const value = environment[name] === '' ? undefined : environment[name]
-    const parsed = schema.safeParse(value, { error: describeIssue })
-    if (parsed.success) values[name] = parsed.data
+    const parsed = parseVariable(name, value)
+    if ('data' in parsed) values[name] = parsed.data
     else {
-      const [file, { message }] = [files[name], parsed.error.issues[0]!]
+      const file = files[name]
       problems.push(
         file === undefined
-          ? invalidVariable(name, message)
-          : `  ${invalidSecret(name, file, value ?? '', message)}`,
+          ? invalidVariable(name, parsed.problem)
+          : `  ${invalidSecret(name, file, value ?? '', parsed.problem)}`,
       )
     }
   }

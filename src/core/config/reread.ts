@@ -1,10 +1,10 @@
 // Reads the files of secrets again while the process runs.
 import { isDeepStrictEqual } from 'node:util'
 import type { Config } from '../config.ts'
-import { describeIssue } from '../describe.ts'
 import { list } from './list.ts'
+import { parseVariable } from './parse.ts'
 import { fileVariableOf, invalidSecret, isReread, readSecretFile, SECRET_NAMES } from './secret-files.ts'
-import { VARIABLES, type VariableName } from './variables.ts'
+import type { VariableName } from './variables.ts'
 
 /** Returns why this process cannot use a new value of a secret, without the value; null if it can. */
 export type CheckNewSecret = (name: VariableName, value: string) => Promise<string | null>
@@ -33,10 +33,9 @@ export async function rereadSecrets(config: Config, check: CheckNewSecret): Prom
       report.problems.push(read.problem)
       continue
     }
-    const { data, error } = VARIABLES[name][0].safeParse(read.value, { error: describeIssue })
-    if (error !== undefined)
-      report.problems.push(invalidSecret(name, file, read.value, error.issues[0]!.message))
-    else if (isDeepStrictEqual(data, values[name])) continue
+    const parsed = parseVariable(name, read.value)
+    if ('problem' in parsed) report.problems.push(invalidSecret(name, file, read.value, parsed.problem))
+    else if (isDeepStrictEqual(parsed.data, values[name])) continue
     else if (!isReread(name)) report.need_restart.push(name)
     else {
       const problem =
@@ -45,7 +44,7 @@ export async function rereadSecrets(config: Config, check: CheckNewSecret): Prom
           : await problemOfNewValue(check, name, read.value)
       if (problem !== null) report.problems.push(`${fileVariableOf(name)}: ${problem}`)
       else {
-        values[name] = data
+        values[name] = parsed.data
         report.changed.push(name)
       }
     }

@@ -56,9 +56,7 @@ export const VARIABLES = {
   STRIPE_SECRET_KEY: [
     z
       .string()
-      .regex(/^(sk|rk)_\S{5,}(?<!\.\.\.)$/, {
-        error: 'must be a secret or restricted key, sk_... or rk_..., and no placeholder that ends in dots',
-      })
+      .regex(/^(sk|rk)_\S{5,}$/, { error: 'must be a secret or restricted key, sk_... or rk_...' })
       .optional()
       .register(SECRETS, { is_reread: true }),
     'sk_test_51AbCdEfGhIjKlMnOp',
@@ -70,9 +68,8 @@ export const VARIABLES = {
   STRIPE_WEBHOOK_SECRET: [
     z
       .string()
-      .regex(/^\s*whsec_[^\s,]{4,}(?<!\.\.\.)(\s*,\s*whsec_[^\s,]{4,}(?<!\.\.\.))*\s*$/, {
-        error:
-          'must be a signing secret, whsec_..., and no placeholder that ends in dots; list several during a rotation, separated by commas',
+      .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
+        error: 'must be a signing secret, whsec_...; list several during a rotation, separated by commas',
       })
       .optional()
       .register(SECRETS, { is_reread: true }),
@@ -99,7 +96,7 @@ export const VARIABLES = {
       .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
       .optional()
       .register(SECRETS, { is_reread: true }),
-    'sk-...',
+    'sk-proj-AbCdEfGhIjKlMnOp',
     'key for that server; any text if the server needs none. The API only needs to know that there is a key: any text will do there',
     ['api', 'worker'],
   ],

@@ -1,0 +1,27 @@
+// Parses the value of a variable.
+import { describeIssue } from '../describe.ts'
+import { list } from './list.ts'
+import { SECRETS } from './row.ts'
+import { VARIABLES, type VariableName } from './variables.ts'
+
+/** The end of a text that documentation shows in place of a secret: `sk_live_...`, `<your token>`. */
+const PLACEHOLDER = /(?:\.\.\.|…|<[^<>]*>)$/
+const PASSWORD = /^[a-z+]+:\/\/[^/@]*:([^/@]*)@/i
+
+/** The value of a variable by its schema, or the problem of the text. */
+export function parseVariable(
+  name: VariableName,
+  text: string | undefined,
+): { data: unknown } | { problem: string } {
+  const [schema] = VARIABLES[name]
+  // Before the schema: the reason is more helpful than that of a pattern.
+  if (text !== undefined && SECRETS.has(schema) && isPlaceholder(text))
+    return { problem: 'must be the real value, and no placeholder that ends in dots or angle brackets' }
+  const parsed = schema.safeParse(text, { error: describeIssue })
+  return parsed.success ? { data: parsed.data } : { problem: parsed.error.issues[0]!.message }
+}
+
+/** Whether a secret was copied from documentation: one of several values, or the password of a URL, is a placeholder. */
+function isPlaceholder(text: string): boolean {
+  return list(text).some((part) => PLACEHOLDER.test(part) || PLACEHOLDER.test(PASSWORD.exec(part)?.[1] ?? ''))
+}
