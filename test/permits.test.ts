@@ -170,7 +170,7 @@ async function findFailures({ sql }: World) {
 test('an attempt that waits for the database keeps no call of a provider open', async ({ world }) => {
   const sql = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => sql.end({ timeout: 1 }))
-  const watch = watchProviders(createLog('silent', 'test'))
+  const watch = watchProviders({ log: createLog('silent', 'test'), config: world.config })
   const order: string[] = []
   const sent: typeof watch.sent = (...call) => {
     const end = watch.sent(...call)

@@ -17,6 +17,7 @@ import { startInThisProcess } from '#test/parts.ts'
 import { ASYNC, createPayment, eventually } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { createWorld, type World } from '#test/world.ts'
+import { loadConfig } from '#core/config.ts'
 import { watchProviders } from '#workers/provider-watch.ts'
 
 const A_MINUTE_MS = 60_000
@@ -251,7 +252,10 @@ test('a call is late only after its own deadline, so a slow AI provider has no o
   onTestFinished(() => world.close())
   const createWatch = () => {
     const lines: string[] = []
-    const watch = watchProviders(pino({ level: 'warn' }, { write: (line) => void lines.push(line) }))
+    const watch = watchProviders({
+      log: pino({ level: 'warn' }, { write: (line) => void lines.push(line) }),
+      config: world.config,
+    })
     return { lines, watch }
   }
   const runInPast = (seconds: number, work: () => void) => {
@@ -291,13 +295,39 @@ test('a call is late only after its own deadline, so a slow AI provider has no o
   expect([with_success.lines.length, without_success.lines.length]).toEqual([0, 1])
 })
 
+test.for([
+  ['stripe', {}, ': check the network, name servers and firewall of the workers'],
+  ['twilio', {}, ': check the network, name servers and firewall of the workers'],
+  [
+    'stripe',
+    { STRIPE_API_BASE: 'http://127.0.0.1:1' },
+    ': check STRIPE_API_BASE, and the network, name servers and firewall of the workers',
+  ],
+  [
+    'smtp',
+    { SMTP_URL: 'smtp://127.0.0.1:1' },
+    ': check SMTP_URL, and the network, name servers and firewall of the workers',
+  ],
+] as const)(
+  'an outage of %s with the variables %o is logged with what to check',
+  ([provider, env, advice]) => {
+    const lines: string[] = []
+    const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line).msg) })
+    const watch = watchProviders({ log, config: loadConfig(env) })
+    const late = { operation: 'list', outcome: 'ambiguous', duration_ms: 120_000, health: 'late' } as const
+    watch.ended(provider, late)
+    expect(lines[0]).toContain(advice)
+  },
+)
+
 test('an outage ends if no job waits for its provider, and is logged only while calls fail', async () => {
   const world = await createWorld({ parts: ['api'] })
   onTestFinished(() => world.close())
   const lines: { failed: number }[] = []
-  const watch = watchProviders(
-    pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) }),
-  )
+  const watch = watchProviders({
+    log: pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) }),
+    config: world.config,
+  })
   const failInPast = (
     provider: 'smtp' | 'twilio',
     outcome: 'ambiguous' | 'misconfigured',

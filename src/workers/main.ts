@@ -130,7 +130,7 @@ function openContext(
   { sql, queues, cleanup }: { sql: Sql; queues: readonly QueueName[]; cleanup: AsyncDisposableStack },
 ): WorkerContext {
   const job_log = createJobLog(log, config.log_sample_rate)
-  const provider_watch = watchProviders(log)
+  const provider_watch = watchProviders({ log, config })
   const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     observeTraced(metrics.providerCall, { provider, operation, outcome }, duration_ms / 1000)

@@ -1,7 +1,7 @@
 // The health of one provider, or of one operation of a provider, as this worker sees it, and its log lines: one a
 // minute while calls fail.
-import type { Log } from '#core/log.ts'
 import { adviceText, outageText, problemOf, type CallFailure } from '#domain/operations/outage-texts.ts'
+import type { WorkerContext } from './context.ts'
 
 const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
@@ -54,7 +54,11 @@ export type CallHealth = {
 }
 
 /** The outage of an operation is logged only while it is partial: otherwise the outage of the provider is logged. */
-export function createProviderHealth(provider: string, operation: string | null, log: Log): CallHealth {
+export function createProviderHealth(
+  provider: string,
+  operation: string | null,
+  { log, config }: Pick<WorkerContext, 'log' | 'config'>,
+): CallHealth {
   const fields = { provider, ...(operation !== null && { operation }) }
   const operations = operation === null ? [] : [operation]
   /** The calls that wait for an answer. */
@@ -77,7 +81,7 @@ export function createProviderHealth(provider: string, operation: string | null,
     const text = outageText(provider, problemOf(outage.outcome), operations)
     log.warn(
       { ...fields, outcome: outage.outcome, failed: unlogged, since: new Date(outage.since).toISOString() },
-      `${text}${adviceText(provider, outage.outcome)}`,
+      `${text}${adviceText(provider, outage.outcome, config)}`,
     )
     logged_at = now
     unlogged = 0

@@ -1,5 +1,5 @@
 // The health of all providers and of their operations, as this worker sees it.
-import type { Log } from '#core/log.ts'
+import type { WorkerContext } from './context.ts'
 import { createProviderHealth, type CallHealth } from './provider-health.ts'
 
 /** The health of a provider's calls together, and of those of each operation. */
@@ -15,12 +15,12 @@ export type ProviderStates = {
   all(): NamedHealth[]
 }
 
-export function createProviderStates(log: Log): ProviderStates {
+export function createProviderStates(context: Pick<WorkerContext, 'log' | 'config'>): ProviderStates {
   const providers = new Map<string, ProviderState>()
 
   function stateOf(provider: string): ProviderState {
     const state = providers.get(provider) ?? {
-      health: createProviderHealth(provider, null, log),
+      health: createProviderHealth(provider, null, context),
       operations: new Map<string, CallHealth>(),
     }
     providers.set(provider, state)
@@ -31,7 +31,7 @@ export function createProviderStates(log: Log): ProviderStates {
     ofProvider: (provider) => stateOf(provider).health,
     ofOperation(provider, operation) {
       const { operations } = stateOf(provider)
-      const health = operations.get(operation) ?? createProviderHealth(provider, operation, log)
+      const health = operations.get(operation) ?? createProviderHealth(provider, operation, context)
       operations.set(operation, health)
       return health
     },

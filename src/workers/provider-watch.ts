@@ -2,11 +2,11 @@
 // one line a minute for each outage while calls fail, with the variables to check. Answered calls are not stored.
 import { clientOperation } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
-import type { Log } from '#core/log.ts'
 import { CALL_FAILURES } from '#domain/operations/outage-texts.ts'
 import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import { repeat, type Loop } from './clock.ts'
+import type { WorkerContext } from './context.ts'
 import { createFailedCallCounts } from './failed-calls.ts'
 import type { CallHealth } from './provider-health.ts'
 import { createProviderStates } from './provider-states.ts'
@@ -27,8 +27,9 @@ export type ProviderWatch = {
   report(sql: Sql, worker: string): Loop
 }
 
-export function watchProviders(log: Log): ProviderWatch {
-  const providers = createProviderStates(log)
+export function watchProviders(context: Pick<WorkerContext, 'log' | 'config'>): ProviderWatch {
+  const { log } = context
+  const providers = createProviderStates(context)
   const failed = createFailedCallCounts()
   let has_written_outages = false
 

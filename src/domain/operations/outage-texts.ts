@@ -30,12 +30,20 @@ export function variablesToCheck(provider: string, outcome: CallFailure): readon
   )
 }
 
-/** The end of a log line about an outcome of a provider's calls: what to check. Empty if the provider is not known. */
-export function adviceText(provider: string, outcome: CallFailure): string {
-  const variables = variablesToCheck(provider, outcome).join(' and ')
-  if (variables === '') return ''
-  if (problemOf(outcome) === 'credentials') return `: check ${variables}`
-  return `: check ${variables}, and the network, name servers and firewall of the workers`
+/**
+ * The end of a log line about an outcome of a provider's calls: what to check. It names the variables of an address
+ * only if they are set in `config`. Empty if the provider is not known.
+ */
+export function adviceText(
+  provider: string,
+  outcome: CallFailure,
+  config: Readonly<Record<string, unknown>>,
+): string {
+  const variables = variablesToCheck(provider, outcome)
+  if (variables.length === 0) return ''
+  if (problemOf(outcome) === 'credentials') return `: check ${variables.join(' and ')}`
+  const set = variables.filter((name) => config[name] !== undefined)
+  return `: check ${set.map((name) => `${name}, and `).join('')}the network, name servers and firewall of the workers`
 }
 
 const LIST_FORMAT = new Intl.ListFormat('en', { type: 'conjunction' })

@@ -2,7 +2,6 @@
 // find events whose notifications did not arrive.
 import { z } from 'zod'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
-import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { throttle } from '#core/seldom.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
@@ -48,7 +47,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
       ),
     WARN_INTERVAL_MS,
   )
-  const warnOfUnread = createUnreadWarning(log, context.processor.name)
+  const warnOfUnread = createUnreadWarning(context, context.processor.name)
   const loops = [
     repeat(log, 'reconciling', interval_ms, async () => {
       await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
@@ -124,10 +123,10 @@ type EventsPosition = z.output<typeof eventsPosition>
 type UnreadWarning = (outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured', reason: string) => void
 
 /** Logs that the events could not be read, with the variables to check: at most one line a minute. */
-function createUnreadWarning(log: Log, provider: string): UnreadWarning {
+function createUnreadWarning({ log, config }: WorkerContext, provider: string): UnreadWarning {
   const title = PROVIDER_FACTS[provider]?.title ?? provider
   return throttle((suppressed, outcome, reason) => {
-    const advice = outcome === 'declined' ? '' : adviceText(provider, outcome)
+    const advice = outcome === 'declined' ? '' : adviceText(provider, outcome, config)
     log.warn({ provider, outcome, reason, suppressed }, `the events of ${title} could not be read${advice}`)
   }, UNREAD_INTERVAL_MS)
 }
