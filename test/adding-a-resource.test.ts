@@ -372,8 +372,14 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
   await writeFile(definition, (await readFile(definition, 'utf8')).replace(/^ {2}under_way: .*\n/m, ''))
   const database = await createDatabase()
   onTestFinished(database.drop)
-  // This part is omitted in a copy of its own, because its type errors hide those of other parts.
-  const types_of_third = await typecheck(await copyWithout("the titles of its provider's operations"))
+  // This part is omitted in a copy of its own, because its type errors hide those of other parts. Only the two files
+  // that use the titles are checked.
+  const third_copy = await copyWithout("the titles of its provider's operations")
+  const tsconfig = join(third_copy, 'tsconfig.json')
+  const { compilerOptions } = JSON.parse(await readFile(tsconfig, 'utf8')) as { compilerOptions: object }
+  const files = ['src/jobs/parcels.ts', 'src/providers/carrier.ts']
+  await writeFile(tsconfig, JSON.stringify({ compilerOptions, files }))
+  const types_of_third = await typecheck(third_copy)
   const [types, types_of_second, unused, migration] = await Promise.all([
     typecheck(first_copy),
     typecheck(second_copy),

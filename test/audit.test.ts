@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect } from 'vitest'
+import { auditCommand } from '#commands/audit.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
@@ -10,7 +11,7 @@ import { notifications } from '#domain/audit/notifications.ts'
 import { fullScope } from '#domain/audit/scope.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { freshKey } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runCommand, runHere } from '#test/commands.ts'
 import { capturedPayment, eventually, authorizedPayment, refund } from '#test/payments.ts'
 import { payOut, recipient, clientWithBalance } from '#test/payouts.ts'
 import { deliver, fabricatedEvent } from '#test/stripe-events.ts'
@@ -53,7 +54,7 @@ const LONG_AGO = '2020-01-01T00:00:00Z'
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString()
 
 const audit = (world: World, args: string[] = [], env = {}) =>
-  runCommand('src/commands/audit.ts', args, { DATABASE_URL: world.config.DATABASE_URL, ...env })
+  runHere(auditCommand, args, { DATABASE_URL: world.config.DATABASE_URL, ...env })
 
 /** Executes a statement without triggers and foreign keys; requires a superuser. */
 async function tamper(world: World, statement: string): Promise<void> {
@@ -484,7 +485,9 @@ test('every audit finds a poison notification, even though each audit begins at 
 
 test('the audit command reports a wrong row, exits with 1, and changes nothing', async ({ world }) => {
   await tamper(world, `update payments set amount_captured_minor = 998 where id = '${payment.id}'`)
-  const { code, stdout } = await audit(world)
+  const { code, stdout } = await runCommand('src/commands/audit.ts', [], {
+    DATABASE_URL: world.config.DATABASE_URL,
+  })
   expect(code).toBe(1)
   expect(stdout).toMatch(/^payments +1 PROBLEMS/m)
   const facts = `tenant_id=${world.tenant_id} id=${payment.id} expected=USD 9.98 found=USD 10.00 off_by=USD 0.02`

@@ -4,13 +4,17 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
+import { auditCommand } from '#commands/audit.ts'
+import { jobsCommand } from '#commands/jobs.ts'
+import { keysCommand } from '#commands/keys.ts'
 import { loadConfig, requireVariables } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import { createLog } from '#core/log.ts'
-import { runCommand } from '#test/commands.ts'
+import { runCommand, runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { startErrorOf, type PartName } from '#test/parts.ts'
 import { testIn } from '#test/world.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
 import type { WebhooksContext } from '#webhooks/context.ts'
@@ -249,10 +253,10 @@ test('a misspelt name in .env or in the environment causes a warning; names of o
 
 test('every command refuses an unknown option', async () => {
   const files = ['api/main', 'webhooks/main', 'workers/main', 'start/main']
-  const commands = ['migrate', 'keys', 'jobs', 'audit'].map((name) => `commands/${name}`)
-  const results = await Promise.all(
-    [...files, ...commands].map((file) => runCommand(`src/${file}.ts`, ['--x', '-y'], env)),
-  )
+  const results = await Promise.all([
+    ...[...files, 'commands/migrate'].map((file) => runCommand(`src/${file}.ts`, ['--x', '-y'], env)),
+    ...[keysCommand, jobsCommand, auditCommand].map((command) => runHere(command, ['--x', '-y'], env)),
+  ])
   for (const { code, stderr } of results) {
     expect(stderr).toBe('There is no option --x. See --help.\n')
     expect(code).toBeGreaterThan(0)
@@ -272,32 +276,39 @@ test('a process with an invalid variable does not start, and its error has no st
 })
 
 test('a process reports a required variable that is missing', async () => {
-  const cases: [string, NodeJS.ProcessEnv, string][] = [
+  const processes: [string, Record<string, string>, string][] = [
     ['src/api/main.ts', { DATABASE_URL: '' }, 'DATABASE_URL is not set. Example: DATABASE_URL=postgres://'],
-    ['src/api/main.ts', { ENCRYPTION_KEY: '' }, 'ENCRYPTION_KEY is not set. Example: '],
-    ['src/webhooks/main.ts', { STRIPE_WEBHOOK_SECRET: '' }, 'STRIPE_WEBHOOK_SECRET is not set. Example: '],
-    ['src/workers/main.ts', { STRIPE_SECRET_KEY: '' }, 'STRIPE_SECRET_KEY is not set. Example: '],
-    [
-      'src/api/main.ts',
-      { DISABLED_AREAS: 'customers,custommers' },
-      'DISABLED_AREAS: no area is called "custommers"; the areas are customers, payments',
-    ],
-    ['src/workers/main.ts', { QUEUES: 'payments,paymens' }, 'QUEUES: there is no queue "paymens"'],
-    ['src/api/main.ts', { NODE_ENV: 'production', REDIS_URL: '' }, 'REDIS_URL is not set'],
     [
       'src/start/main.ts',
       { NODE_ENV: 'production', STRIPE_SECRET_KEY: '', REDIS_URL: '' },
       'In production these must be set: STRIPE_SECRET_KEY, REDIS_URL. To run embedded servers and emulators nevertheless: ALLOW_EMULATORS=true',
     ],
   ]
+  const parts: [PartName, Record<string, string>, string][] = [
+    ['api', { ENCRYPTION_KEY: '' }, 'ENCRYPTION_KEY is not set. Example: '],
+    ['webhooks', { STRIPE_WEBHOOK_SECRET: '' }, 'STRIPE_WEBHOOK_SECRET is not set. Example: '],
+    ['worker', { STRIPE_SECRET_KEY: '' }, 'STRIPE_SECRET_KEY is not set. Example: '],
+    [
+      'api',
+      { DISABLED_AREAS: 'customers,custommers' },
+      'DISABLED_AREAS: no area is called "custommers"; the areas are customers, payments',
+    ],
+    ['worker', { QUEUES: 'payments,paymens' }, 'QUEUES: there is no queue "paymens"'],
+    ['api', { NODE_ENV: 'production', REDIS_URL: '' }, 'REDIS_URL is not set'],
+  ]
   await Promise.all(
-    cases.map(async ([file, changes, message]) => {
+    processes.map(async ([file, changes, message]) => {
       const { code, stderr } = await runCommand(file, [], { ...env, ...changes })
       expect([file, code]).toEqual([file, 1])
       expect(stderr).toContain(message)
       expect(stderr).not.toContain('    at ')
     }),
   )
+  for (const [name, changes, message] of parts) {
+    const error = await startErrorOf(name, { ...env, ...changes })
+    expect(error).toContain(message)
+    expect(error).not.toContain('    at ')
+  }
 })
 
 test('the webhooks host refuses a short TWILIO_AUTH_TOKEN that the API accepts', async ({ world }) => {
@@ -324,18 +335,16 @@ test('the error of a port in use names another port', async () => {
   await once(holder, 'listening')
   const port = String((holder.address() as AddressInfo).port)
   try {
-    const listeners: [string, string][] = [
-      ['src/api/main.ts', 'API_PORT'],
-      ['src/webhooks/main.ts', 'WEBHOOKS_PORT'],
-      ['src/workers/main.ts', 'METRICS_PORT'],
+    const message = (name: string) =>
+      `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`
+    const listeners: [PartName, string][] = [
+      ['webhooks', 'WEBHOOKS_PORT'],
+      ['worker', 'METRICS_PORT'],
     ]
-    await Promise.all(
-      listeners.map(async ([file, name]) => {
-        const { code, stderr } = await runCommand(file, [], { ...env, [name]: port })
-        const message = `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0\n`
-        expect([file, code, stderr]).toEqual([file, 1, message])
-      }),
-    )
+    for (const [part, name] of listeners)
+      expect(await startErrorOf(part, { ...env, [name]: port })).toBe(message(name))
+    const { code, stderr } = await runCommand('src/api/main.ts', [], { ...env, API_PORT: port })
+    expect([code, stderr]).toEqual([1, `${message('API_PORT')}\n`])
   } finally {
     holder.close()
   }

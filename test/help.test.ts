@@ -76,7 +76,7 @@ test('npm run stripe prints the event types that the webhook endpoint at Stripe 
   })
 })
 
-test.each(['jobs', 'queues', 'users'])('npm run %s refuses an unknown command', async (name) => {
+test.each(['jobs', 'ledger', 'queues', 'users'])('npm run %s refuses an unknown command', async (name) => {
   expect(await runCommand(`src/commands/${name}.ts`, ['toString'])).toMatchObject({
     code: 1,
     stderr: 'There is no command "toString". See --help.\n',

@@ -1,6 +1,8 @@
 // Operators list, retry, discard and resolve unknown and parked jobs with the command; each act has an author, a reason
 // and an audit entry.
 import { expect } from 'vitest'
+import { jobsCommand } from '#commands/jobs.ts'
+import { queuesCommand } from '#commands/queues.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { findJob, type ListedJob, type JobDetail } from '#domain/job-acts/find.ts'
@@ -10,7 +12,7 @@ import { findAuditEntries, type AuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
-import { WITHOUT_USER_NAME, runCommand } from '#test/commands.ts'
+import { WITHOUT_USER_NAME, runCommand, runHere } from '#test/commands.ts'
 import { findRemainingProblems } from '#test/invariants.ts'
 import { pay } from '#test/load.ts'
 import {
@@ -33,7 +35,7 @@ const test = testIn({ notifications: false })
 const BY = ['--by', 'ada', '--reason', 'as support told']
 
 async function jobs(world: World, ...args: string[]) {
-  return await runCommand('src/commands/jobs.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+  return await runHere(jobsCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
 /** The audit entries of a command, newest first. */
@@ -498,7 +500,7 @@ test('a refund that is resolved as failed but exists at the processor is a drift
 
 test('a queue that is paused for a tenant continues after the resume', async ({ world, client }) => {
   const queues = async (...args: string[]) =>
-    await runCommand('src/commands/queues.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+    await runHere(queuesCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
   const other = await world.clientOf()
   const [tenant] = await world.sql`select slug from tenants where id = ${other.tenant_id}`
   const target = ['payments', '--tenant', tenant!.slug as string]

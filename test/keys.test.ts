@@ -1,13 +1,14 @@
 // API keys are created with a command, rotated with a grace period, and revoked in all processes within a second.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect } from 'vitest'
+import { keysCommand } from '#commands/keys.ts'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { findAuditEntries } from '#domain/people/audit-log.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { createClient, freshKey } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { testActor } from '#test/environment.ts'
 import { testIn, type World } from '#test/world.ts'
@@ -26,7 +27,7 @@ afterAll(async () => {
 })
 
 function runKeys(world: World, ...args: string[]) {
-  return runCommand('src/commands/keys.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+  return runHere(keysCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
 async function statusOf(world: World, secret: string, url = world.client.url): Promise<number> {
@@ -253,7 +254,7 @@ test('the command sets and shows the email domains of a tenant', async ({ world 
   expect((await set('--only', 'a.example,shop')).stderr).toContain('"shop" is not one')
   expect((await domains('--none', '--default'))[0]).toBe(1)
   expect(await domains('--default')).toEqual([0, standard, null])
-  const limited = await runCommand('src/commands/keys.ts', ['domains', '--tenant', 'writes'], {
+  const limited = await runHere(keysCommand, ['domains', '--tenant', 'writes'], {
     DATABASE_URL: world.config.DATABASE_URL,
     EMAIL_FROM_DOMAINS: 'a.example,b.example',
   })
@@ -387,12 +388,12 @@ test('the command names missing and invalid options', async ({ world }) => {
       expect(stderr).not.toContain('    at ')
     }),
   )
-  const unset = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'shop'])
+  const unset = await runHere(keysCommand, ['list', '--tenant', 'shop'])
   expect([unset.code, unset.stderr]).toEqual([
     1,
     expect.stringContaining('No Sluice runs in .data. Start one with npm start, or set DATABASE_URL'),
   ])
-  const production = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'shop'], {
+  const production = await runHere(keysCommand, ['list', '--tenant', 'shop'], {
     NODE_ENV: 'production',
   })
   expect([production.code, production.stderr]).toEqual([

@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { expect, test, type TestContext } from 'vitest'
+import { listenCommand } from '#commands/listen.ts'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { matchEventTypes } from '#domain/events.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
 
@@ -343,12 +344,12 @@ test.concurrent.each([
   [[...TO, '--retry'], 'There is no option --retry. See --help.'],
   [[...TO, 'more'], 'See --help.'],
 ] as const)('invalid arguments %j are refused with exit code 2', async (args, message) => {
-  const result = await runCommand(FILE, [...args], { SLUICE_API_KEY: KEY })
+  const result = await runHere(listenCommand, [...args], { SLUICE_API_KEY: KEY })
   expect(result).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(message) })
 })
 
 test.concurrent('a missing API key is refused, and the error names the places where a key can be set', async () => {
-  const result = await runCommand(FILE, TO, { DATA_DIR: '/nowhere' })
+  const result = await runHere(listenCommand, TO, { DATA_DIR: '/nowhere' })
   expect([result.code, result.stderr]).toEqual([
     2,
     'There is no API key: no Sluice runs in /nowhere, and neither SLUICE_API_KEY nor --key is set. See --help.\n',
@@ -368,13 +369,13 @@ test.concurrent.for<[number, string, string]>([
   const api = await serve(test_end, (_request, response) => {
     response.writeHead(status).end(JSON.stringify({ error: { code, message: 'Because.\u001B[2J' } }))
   })
-  const result = await runCommand(FILE, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
+  const result = await runHere(listenCommand, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
   expect(result).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining(message) })
   expect(result.stderr).not.toContain('\u001B')
 })
 
 test.concurrent('each type in the list that the error about --types shows matches an event type', async () => {
-  const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
+  const { stderr } = await runHere(listenCommand, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
   const offered = stderr.split('There are ')[1]!.trim().split(', ')
   expect(offered.filter((type) => matchEventTypes(type).length === 0)).toEqual([])
   expect(offered.flatMap(matchEventTypes)).toContain('webhook_endpoint.disabled')
@@ -386,7 +387,7 @@ test.concurrent('a query that the API rejects ends the command with exit code 2'
     response.writeHead(400).end(JSON.stringify({ error }))
   })
   const args = [...TO, '--url', api.url, '--after', '0', '--types', 'payment.captured']
-  const result = await runCommand(FILE, args, { SLUICE_API_KEY: KEY })
+  const result = await runHere(listenCommand, args, { SLUICE_API_KEY: KEY })
   expect([result.code, result.stderr]).toEqual([
     2,
     `${api.url} rejects the query (400 invalid_request: type \`payment.refined\` is not an event type.). See --help.\n`,
@@ -398,7 +399,7 @@ test.concurrent('a server that is not the API of Sluice is reported', async (tes
     test_end,
     (_request, response) => void response.writeHead(200).end('<h1>It works!</h1>'),
   )
-  const result = await runCommand(FILE, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
+  const result = await runHere(listenCommand, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
   expect([result.code, result.stderr]).toEqual([
     1,
     `${page.url} answers, but is not the API of Sluice. See --url.\n`,
@@ -406,7 +407,7 @@ test.concurrent('a server that is not the API of Sluice is reported', async (tes
 })
 
 test.concurrent('--help lists all options', async () => {
-  const { code, stdout } = await runCommand(FILE, ['--help'])
+  const { code, stdout } = await runHere(listenCommand, ['--help'])
   expect(code).toBe(0)
   for (const option of ['forward-to', 'types', 'after', 'key', 'url', 'secret'])
     expect(stdout).toContain(`\n--${option} `)

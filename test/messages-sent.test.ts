@@ -1,5 +1,6 @@
 // Messages are sent once each over the emulated SMTP server and Twilio, even with errors and lost responses.
 import { describe, expect, onTestFinished } from 'vitest'
+import { jobsCommand } from '#commands/jobs.ts'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
@@ -9,7 +10,7 @@ import { notificationOf } from '#domain/notifications/notification.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { setEmailDomains } from '#domain/tenants.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { testActor } from '#test/environment.ts'
 import { readAllRows } from '#test/databases.ts'
 import { hashOf, toUpperCaseAddress, readMessageState, suppressionsOf } from '#test/messages.ts'
@@ -357,7 +358,7 @@ describe('an email', () => {
       const [job] = await world.sql`select state, failures from jobs where resource_id = ${body.id}`
       expect({ ...job }).toEqual({ state: 'ready', failures: 2 })
     })
-    const listed = await runCommand('src/commands/jobs.ts', ['list', '--resource', body.id], {
+    const listed = await runHere(jobsCommand, ['list', '--resource', body.id], {
       DATABASE_URL: world.config.DATABASE_URL,
     })
     expect(listed.stdout).toMatch(/retrying since .*The email could not be sent\. \(450 4\.2\.0 .*Greylisted/)

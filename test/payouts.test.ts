@@ -1,10 +1,11 @@
 // Payouts on each rail and in each status: accepted, processing, paid, refused, returned, canceled, manually failed.
 import { describe, expect } from 'vitest'
+import { jobsCommand } from '#commands/jobs.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/job-acts/act.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
 import {
@@ -764,7 +765,7 @@ describe("where the platform's balance at the processor is too low", () => {
     const { status, body } = await own.post(`/v1/payouts/${canceled.id}/cancel`)
     expect([status, body.status]).toEqual([200, 'canceled'])
     const command = async (...args: string[]) =>
-      await runCommand('src/commands/jobs.ts', ['retry', ...args, '--by', 'ada', '--reason', 'filled up'], {
+      await runHere(jobsCommand, ['retry', ...args, '--by', 'ada', '--reason', 'filled up'], {
         DATABASE_URL: world.config.DATABASE_URL,
       })
     const tenant = (await world.sql`select slug from tenants where id = ${own.tenant_id}`)[0]!.slug as string

@@ -1,12 +1,13 @@
 // Proposals that a second operator confirms: corrections of the ledger and forced failures of payouts.
 import { describe, expect } from 'vitest'
+import { ledgerCommand } from '#commands/ledger.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
 import { checkInvariants } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { lookUpAfterMonth } from '#test/lookups.ts'
 import { loseFirstWrite } from '#test/lost-writes.ts'
@@ -32,7 +33,7 @@ test.beforeAll(async ({ world }) => {
 const settle = (world: World, reference: string, status: string) =>
   world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
 const runLedger = async (world: World, ...args: string[]) =>
-  await runCommand('src/commands/ledger.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+  await runHere(ledgerCommand, args, { DATABASE_URL: world.config.DATABASE_URL })
 const slugOf = async (world: World, tenant_id: string) =>
   (await world.sql`select slug from tenants where id = ${tenant_id}`)[0]!['slug'] as string
 const correction = (shop: { tenant_id: string }, amount_minor: number) => ({

@@ -1,7 +1,8 @@
 // A provider that fails some operations and answers others has an outage that names these operations, everywhere.
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { queuesCommand } from '#commands/queues.ts'
 import { freshKey, type Answer } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { startMeasuredPart, type Measured } from '#test/metrics.ts'
 import { ASYNC, capturedPayment, createPayment, eventually } from '#test/payments.ts'
 import { payOut, recipient } from '#test/payouts.ts'
@@ -91,7 +92,7 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
       expect(worker.warnings()).toContain(`${text}: check ${check}`)
     }, A_MINUTE_MS)
     expect(performance.now() - began_at).toBeLessThan(A_MINUTE_MS)
-    const { stdout } = await runCommand('src/commands/queues.ts', ['list'], world.env)
+    const { stdout } = await runHere(queuesCommand, ['list'], world.env)
     expect(stdout).toMatch(new RegExp(`^payouts .*, ${text}$`, 'm'))
     expect(worker.warnings().filter((msg) => msg.startsWith('Stripe '))).toEqual([`${text}: check ${check}`])
 

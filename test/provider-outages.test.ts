@@ -3,6 +3,8 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import pino from 'pino'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { jobsCommand } from '#commands/jobs.ts'
+import { queuesCommand } from '#commands/queues.ts'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
 import { metrics } from '#core/metrics.ts'
@@ -12,7 +14,7 @@ import { openAi } from '#providers/ai/client.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import { freePort } from '#start/ports.ts'
 import { freshKey, type Answer } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { startInThisProcess } from '#test/parts.ts'
 import { ASYNC, createPayment, eventually } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
@@ -196,10 +198,10 @@ test.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
     for (const provider of names)
       expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
     expect(lines.filter(({ msg }) => String(msg).includes('waits for the configuration'))).toEqual([])
-    const { stdout } = await runCommand('src/commands/queues.ts', ['list', '--json'], world.env)
+    const { stdout } = await runHere(queuesCommand, ['list', '--json'], world.env)
     const payments = JSON.parse(stdout).queues.find((each: { queue: string }) => each.queue === 'payments')
     expect(payments).toMatchObject({ retrying: 1, oldest_retrying_s: expect.any(Number) })
-    const listed = await runCommand('src/commands/jobs.ts', ['list', '--state', 'retrying'], world.env)
+    const listed = await runHere(jobsCommand, ['list', '--state', 'retrying'], world.env)
     expect(listed.stdout).toMatch(/payment\.authorize .*retrying since /)
     expect((await operator.get('/api/ops/jobs?state=retrying&queue=payments')).body.items).toMatchObject([
       { name: 'payment.authorize', failing_since: expect.any(String) },

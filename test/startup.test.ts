@@ -7,18 +7,22 @@ import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
+import { keysCommand } from '#commands/keys.ts'
+import { loadConfig } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { serveOperations } from '#core/service.ts'
 import { errorText, listenAddresses } from '#core/startup.ts'
 import { openQueue } from '#queue/queue.ts'
 import { lockFolder } from '#start/data-dir.ts'
+import { startAll } from '#start/main.ts'
 import { processStarted } from '#start/processes.ts'
 import { startRedis } from '#start/redis.ts'
 import { loadSecrets } from '#start/secrets.ts'
-import { runCommand } from '#test/commands.ts'
+import { runCommand, runHere } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { startErrorOf, type PartName } from '#test/parts.ts'
 import { startProcess, until, urlIn } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import { OPERATIONS_READY } from '#test/served-metrics.ts'
@@ -33,6 +37,17 @@ const test = testIn({ parts: [] })
 test.beforeAll(async ({ world }) => {
   env = { ...world.env, ...PORTS, LOG_LEVEL: 'info' }
 })
+
+/** The error of a start that fails in this process. */
+async function startError(variables: Record<string, string>): Promise<string> {
+  const start = startAll(loadConfig(variables))
+  return errorText(
+    await start.then(
+      async (started) => await started.close(),
+      (error: unknown) => error,
+    ),
+  )
+}
 
 test(
   'an unusable database is refused, and the error names the command to run',
@@ -50,50 +65,61 @@ test(
       change(url)
       return url.href
     }
-    const api = 'src/api/main.ts'
     await world.sql`create role login_without_role login password 'secret'`
     onTestFinished(async () => {
       await world.sql`drop role login_without_role`
     })
-    const cases: [string, string, RegExp][] = [
+    const cases: [PartName, string, RegExp][] = [
       [
-        api,
+        'api',
         changeUrl((url) => (url.pathname = '/nowhere')),
         /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
       ],
       [
-        api,
+        'api',
         changeUrl((url) => (url.password = 'guessed')),
         /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
       ],
       [
-        api,
+        'api',
         changeUrl((url) => Object.assign(url, { username: 'login_without_role', password: 'secret' })),
         /^The user login_without_role may not read schema_migrations\. Grant it the role of its process, such as sluice_api/,
       ],
-      [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-      [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
-      ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
-      ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
-      [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+      ['api', empty, /^The database has no tables yet\. Run: npm run migrate$/],
+      ['api', old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate$/],
+      ['webhooks', old.url, /Run: npm run migrate$/],
+      ['worker', old.url, /Run: npm run migrate$/],
       [
-        'src/commands/keys.ts',
-        changeUrl((url) => (url.port = '1')),
-        /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
+        'api',
+        newer.url,
+        /^The database was migrated by a newer version: 9999_later\.sql is not known here\./,
       ],
-      ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
     ]
-    await Promise.all(
-      cases.map(async ([file, DATABASE_URL, message]) => {
-        const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
-        const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
-        expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
-        expect(stderr.trimEnd().split('\n')).toHaveLength(1)
-      }),
-    )
+    for (const [name, DATABASE_URL, message] of cases) {
+      const error = await startErrorOf(name, { ...env, DATABASE_URL })
+      expect([name, error]).toEqual([name, expect.stringMatching(message)])
+      expect(error.split('\n')).toHaveLength(1)
+    }
+    const refused = await runCommand('src/api/main.ts', [], { ...env, DATABASE_URL: empty })
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: 'The database has no tables yet. Run: npm run migrate\n',
+    })
+    const listKeys = (DATABASE_URL: string) =>
+      runHere(keysCommand, ['list', '--tenant', 'acme'], { ...env, DATABASE_URL })
+    expect(await listKeys(changeUrl((url) => (url.port = '1')))).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*\n$/,
+      ),
+    })
+    expect(await listKeys(empty)).toMatchObject({
+      code: 1,
+      stderr: 'The database has no tables yet. Run: npm run migrate\n',
+    })
     // ALLOW_NEWER_DATABASE permits a rollback to an older version.
     const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
-    const rolled_back = await startProcess(api, { env: rollback_env, ready: OPERATIONS_READY })
+    const rolled_back = await startProcess('src/api/main.ts', { env: rollback_env, ready: OPERATIONS_READY })
     expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
   },
 )
@@ -134,7 +160,7 @@ test('the error of a refused database connection contains the text of the databa
     onTestFinished(() => proxy.close())
     proxy.answerWith(() => refusalOf(code, message))
     const command_env = { ...env, DATABASE_URL: proxy.url }
-    const command = await runCommand('src/commands/migrate.ts', [], command_env)
+    const command = await runHere(keysCommand, ['list', '--tenant', 'acme'], command_env)
     expect([code, command.code, command.stderr]).toEqual([code, 1, expect.stringContaining(reported)])
     expect(command.stderr).not.toContain('no PostgreSQL answers')
     const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
@@ -152,7 +178,7 @@ test('the error of a refused database connection contains the text of the databa
 test('the error of a database server without TLS names TLS if the address requires TLS', async () => {
   const secure = new URL(env['DATABASE_URL']!)
   secure.searchParams.set('sslmode', 'require')
-  const { code, stderr } = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'acme'], {
+  const { code, stderr } = await runHere(keysCommand, ['list', '--tenant', 'acme'], {
     ...env,
     DATABASE_URL: secure.href,
   })
@@ -237,8 +263,9 @@ test('each start, a migration and /readyz refuse a PostgreSQL server that is too
   const refusal = 'DATABASE_URL: PostgreSQL 18 or newer is needed, and the server is 17.10.'
   expect(await readiness()).toEqual([503, { status: 'not ready', reason: refusal }])
   const command_env = { ...env, DATABASE_URL: proxy.url, DATA_DIR: join(path, 'data') }
+  expect(await startErrorOf('api', command_env)).toBe(refusal)
   await Promise.all(
-    [START, 'src/api/main.ts', 'src/commands/migrate.ts'].map(async (file) => {
+    [START, 'src/commands/migrate.ts'].map(async (file) => {
       const { code, stderr } = await runCommand(file, [], command_env)
       expect([file, code, stderr]).toEqual([file, 1, `${refusal}\n`])
     }),
@@ -266,19 +293,12 @@ test(
         )
         .toSorted(),
     ])
-    const same_port = await runCommand('src/api/main.ts', [], {
-      ...env,
-      API_PORT: '45678',
-      METRICS_PORT: '45678',
-    })
-    expect(same_port.stderr).toContain('METRICS_PORT: port 45678 is also used by API_PORT.')
-    const foreign_host = await runCommand('src/api/main.ts', [], { ...env, HOST: '192.0.2.1' })
-    expect(foreign_host).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1\n$/,
-      ),
-    })
+    expect(await startErrorOf('api', { ...env, API_PORT: '45678', METRICS_PORT: '45678' })).toContain(
+      'METRICS_PORT: port 45678 is also used by API_PORT.',
+    )
+    expect(await startErrorOf('api', { ...env, HOST: '192.0.2.1' })).toMatch(
+      /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1$/,
+    )
   },
 )
 
@@ -294,14 +314,21 @@ test(
     await mkdir(join(path, '.env'))
     await mkdir(join(path, 'cut'))
     await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":', { mode: 0o600 })
+    const errors: [string, RegExp][] = [
+      [join(path, 'file'), /^DATA_DIR: \S+file is a file, or lies in one\..+$/],
+      [join(path, 'file', 'below'), /^DATA_DIR: \S+below is a file, or lies in one\..+$/],
+      ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+$/],
+      ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+$/],
+      ['/sys/nowhere', /^DATA_DIR: \/sys\/nowhere is not writable \(\w+\)\..+$/],
+      [join(path, 'cut'), /^DATA_DIR: \S+secrets\.json cannot be read\. Restore it.+$/],
+    ]
+    for (const [DATA_DIR, message] of errors)
+      expect([DATA_DIR, await startError({ ...PORTS, DATA_DIR })]).toEqual([
+        DATA_DIR,
+        expect.stringMatching(message),
+      ])
     const cases: [string, RegExp, string?][] = [
-      [join(path, 'file'), /^DATA_DIR: \S+file is a file, or lies in one\..+\n$/],
-      [join(path, 'file', 'below'), /^DATA_DIR: \S+below is a file, or lies in one\..+\n$/],
-      ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+\n$/],
-      ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+\n$/],
-      ['/sys/nowhere', /^DATA_DIR: \/sys\/nowhere is not writable \(\w+\)\..+\n$/],
       [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
-      [join(path, 'cut'), /^DATA_DIR: \S+secrets\.json cannot be read\. Restore it.+\n$/],
       ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
     ]
     await Promise.all(
@@ -348,15 +375,12 @@ describe('a data folder prepared by another user', () => {
     const target = join(path, 'target')
     await writeFile(target, 'kept')
     for (const name of ['running.json.new', 'sluice.log', 'dev.json']) await symlink(target, join(path, name))
-    for (const mode of [0o777, 0o770]) {
-      await chmod(path, mode)
-      const { code, stdout, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
-      expect({ code, stdout, stderr }).toEqual({
-        code: 1,
-        stdout: '',
-        stderr: `${path} is writable by other users. Run chmod go-w ${path}, or choose another folder with DATA_DIR.\n`,
-      })
-    }
+    const refusal = `${path} is writable by other users. Run chmod go-w ${path}, or choose another folder with DATA_DIR.`
+    await chmod(path, 0o777)
+    const { code, stdout, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: `${refusal}\n` })
+    await chmod(path, 0o770)
+    expect(await startError({ ...env, DATA_DIR: path })).toBe(refusal)
     expect([isAlive(), await readFile(target, 'utf8')]).toEqual([true, 'kept'])
   })
 
@@ -394,11 +418,9 @@ describe('a data folder prepared by another user', () => {
       }
       await writeFile(target, JSON.stringify(secrets))
       await symlink(target, join(path, name))
-      const { code, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
-      expect([code, stderr]).toEqual([
-        1,
-        `DATA_DIR: ${join(path, name)} is a symbolic link. Remove it, or choose another folder, e.g. DATA_DIR=/var/lib/sluice\n`,
-      ])
+      expect(await startError({ ...env, DATA_DIR: path })).toBe(
+        `DATA_DIR: ${join(path, name)} is a symbolic link. Remove it, or choose another folder, e.g. DATA_DIR=/var/lib/sluice`,
+      )
       expect(JSON.parse(await readFile(target, 'utf8'))).toEqual(secrets)
     },
   )
@@ -453,9 +475,8 @@ describe('a data folder prepared by another user', () => {
         return { uid, mode, size, mtimeMs }
       }
       const before = await readState()
-      const { code, stderr } = await runCommand(START, [], { ...env, DATA_DIR: path })
-      const reported = fault.replace('FILE', file)
-      expect([code, stderr]).toEqual([1, `${file} ${reported}, or choose another folder with DATA_DIR.\n`])
+      const error = await startError({ ...env, DATA_DIR: path })
+      expect(error).toBe(`${file} ${fault.replace('FILE', file)}, or choose another folder with DATA_DIR.`)
       expect(await readState()).toEqual(before)
     },
   )

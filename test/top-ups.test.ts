@@ -1,5 +1,6 @@
 // Tests top-ups: the money is posted once, even after lost requests and responses, and can be reversed.
 import { describe, expect, onTestFinished } from 'vitest'
+import { jobsCommand } from '#commands/jobs.ts'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/job-acts/act.ts'
@@ -9,7 +10,7 @@ import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { checkInvariants } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { runHere } from '#test/commands.ts'
 import { readAllRows } from '#test/databases.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { lookUpAfterMonth } from '#test/lookups.ts'
@@ -321,8 +322,8 @@ describeIn('with notifications of the processor', {}, (test) => {
     }) => {
       const shop = await world.clientOf()
       const resolve = async (job_id: string, ...as: string[]) =>
-        await runCommand(
-          'src/commands/jobs.ts',
+        await runHere(
+          jobsCommand,
           ['resolve', job_id, '--as', ...as, '--by', 'ada', '--reason', 'as support told'],
           { DATABASE_URL: world.config.DATABASE_URL },
         )

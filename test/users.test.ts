@@ -1,7 +1,8 @@
 // `npm run users` manages the users of the dashboard and records each act.
 import { hostname, userInfo } from 'node:os'
 import { expect } from 'vitest'
-import { WITHOUT_USER_NAME, runCommand } from '#test/commands.ts'
+import { usersCommand } from '#commands/users.ts'
+import { WITHOUT_USER_NAME, runCommand, runHere } from '#test/commands.ts'
 import { createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -12,7 +13,7 @@ test.beforeAll(async ({ world }) => {
 })
 
 const runUsers = (world: World, ...args: string[]) =>
-  runCommand('src/commands/users.ts', args, { DATABASE_URL: world.config.DATABASE_URL, DASHBOARD_URL: url })
+  runHere(usersCommand, args, { DATABASE_URL: world.config.DATABASE_URL, DASHBOARD_URL: url })
 
 test('a first owner is invited, becomes an operator and is listed', async ({ world }) => {
   const invited = await runUsers(

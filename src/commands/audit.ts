@@ -7,7 +7,8 @@ import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/au
 import type { Problem } from '#domain/audit/checks.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import { withDatabase } from './database.ts'
-import { print } from './print.ts'
+import { print, printError } from './print.ts'
+import { runAsProgram } from './program.ts'
 import { quantity } from '#core/describe.ts'
 
 const HELP = `sluice audit: checks the invariants of a Sluice database. Read-only.
@@ -31,8 +32,17 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-async function main(): Promise<number> {
-  const { values } = parseArgs({ options: OPTIONS })
+export async function auditCommand(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  try {
+    return await audit(args, env)
+  } catch (error) {
+    printError(errorText(error))
+    return 2
+  }
+}
+
+async function audit(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const { values } = parseArgs({ args, options: OPTIONS })
   if (values.help) {
     print(HELP)
     return 0
@@ -42,7 +52,7 @@ async function main(): Promise<number> {
     timeout_ms: seconds(values.timeout, '--timeout') * 1000,
   }
   // One connection runs the checks; the pool uses the other to test whether the server answers.
-  return await withDatabase(loadConfig(), { max: 2, application_name: 'sluice-audit' }, async (sql) => {
+  return await withDatabase(loadConfig(env), { max: 2, application_name: 'sluice-audit' }, async (sql) => {
     const report = await auditEverything(sql, options)
     const head = await findAuditHead(sql)
     const holds = report.problems.length === 0
@@ -90,9 +100,4 @@ function seconds(text: string, option: string): number {
   return value
 }
 
-try {
-  process.exitCode = await main()
-} catch (error) {
-  process.stderr.write(`${errorText(error)}\n`)
-  process.exitCode = 2
-}
+if (import.meta.main) await runAsProgram(auditCommand)

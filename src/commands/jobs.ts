@@ -4,7 +4,6 @@ import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
-import { errorText } from '#core/startup.ts'
 import { JOB_ACTIONS, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/job-acts/act.ts'
 import { findCall, findJob } from '#domain/job-acts/find.ts'
 import { JOB_FILTERS } from '#domain/job-acts/matching.ts'
@@ -17,6 +16,7 @@ import { actWithAuditEntry, type CommandResult } from './job-acts.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { formatJob, formatJobLine } from './format-job.ts'
 import { print } from './print.ts'
+import { runAsProgram } from './program.ts'
 import { quantity } from '#core/describe.ts'
 
 const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
@@ -80,12 +80,12 @@ const MAX_JOBS = 10_000
 
 const COMMANDS = { list, show, retry, 'run-now': runNow, discard, resolve }
 
-async function main(): Promise<void> {
-  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+export async function jobsCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
   const perform = findCommand(COMMANDS, command)
-  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-jobs' }, async (sql) => {
+  await withDatabase(loadConfig(env), { max: 1, application_name: 'sluice-jobs' }, async (sql) => {
     await perform(sql, values, id)
   })
 }
@@ -266,7 +266,4 @@ function oneOf<T extends string>(allowed: readonly T[], value: string, option: s
   return found
 }
 
-main().catch((error: unknown) => {
-  process.stderr.write(`${errorText(error)}\n`)
-  process.exitCode = 1
-})
+if (import.meta.main) await runAsProgram(jobsCommand)

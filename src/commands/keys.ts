@@ -6,7 +6,6 @@ import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
 import { isMailAddress, isMailDomain } from '#core/mail-address.ts'
-import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
@@ -25,6 +24,7 @@ import {
 import { requireOption } from './arguments.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
+import { runAsProgram } from './program.ts'
 
 const SCOPE_HELP = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
@@ -86,14 +86,14 @@ type KeyOptions = {
   default?: boolean
 }
 
-async function main(): Promise<void> {
-  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const [command] = positionals
   if (values.help === true || command === undefined) return print(HELP)
   if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains', 'senders'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = requireOption(values, 'tenant')
-  const config = loadConfig()
+  const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-keys' }, async (sql) => {
     if (command === 'create') return await create(sql, slug, values)
     const tenant = await findTenant(sql, slug)
@@ -264,7 +264,4 @@ function idOf(values: KeyOptions): string {
   return id
 }
 
-main().catch((error: unknown) => {
-  process.stderr.write(`${errorText(error)}\n`)
-  process.exitCode = 1
-})
+if (import.meta.main) await runAsProgram(keysCommand)

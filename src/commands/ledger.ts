@@ -3,9 +3,7 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { AppError } from '#core/errors.ts'
 import { currencyCode, moneyText } from '#core/money.ts'
-import { errorText } from '#core/startup.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findOperator } from '#domain/people/operate.ts'
 import { findPayoutTenant } from '#domain/payouts/find.ts'
@@ -21,6 +19,7 @@ import {
 import { withDatabase } from './database.ts'
 import { findCommand, requireOption, requireReason, resolveTenant } from './arguments.ts'
 import { print } from './print.ts'
+import { runAsProgram } from './program.ts'
 
 const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
 
@@ -63,12 +62,12 @@ type LedgerOptions = Partial<Record<'tenant' | 'currency' | 'amount' | 'reason' 
 const MAX_LISTED = 1_000
 const COMMANDS = { correct, 'fail-payout': failPayout, list, cancel }
 
-async function main(): Promise<void> {
-  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+export async function ledgerCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
   const perform = findCommand(COMMANDS, command)
-  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-ledger' }, async (sql) => {
+  await withDatabase(loadConfig(env), { max: 1, application_name: 'sluice-ledger' }, async (sql) => {
     await perform(sql, values, id)
   })
 }
@@ -184,7 +183,4 @@ function uuid(id: string | undefined, what: string): string {
   return id!.toLowerCase()
 }
 
-main().catch((error: unknown) => {
-  process.stderr.write(`${error instanceof AppError ? error.message : errorText(error)}\n`)
-  process.exitCode = 1
-})
+if (import.meta.main) await runAsProgram(ledgerCommand)

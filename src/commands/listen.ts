@@ -10,7 +10,8 @@ import { unknownTypeMessage, EVENT_TYPE_PATTERNS, matchEventTypes } from '#domai
 import { terminalText } from './listen/texts.ts'
 import { findNewest, followFeed, InvalidOption, type Feed, type FollowedEvent } from './listen/feed.ts'
 import { forwardEvent, type Forwarded } from './listen/forward.ts'
-import { print } from './print.ts'
+import { print, printError } from './print.ts'
+import { runAsProgram } from './program.ts'
 import { readDevFile } from './dev-file.ts'
 
 const HELP = `sluice listen: posts the events of a tenant to a receiver that you develop. You need no webhook endpoint, and the receiver
@@ -52,32 +53,35 @@ type ListenOptions = Pick<Feed, 'url' | 'key' | 'key_from'> & {
   secret: string
 }
 
-async function main(): Promise<number> {
+/** `signal`: stops the command. */
+export async function listenCommand(
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<number> {
   let options
   try {
-    options = optionsOf()
+    options = optionsOf(args, env)
   } catch (error) {
-    process.stderr.write(`${errorText(error)}\n`)
+    printError(errorText(error))
     return 2
   }
   if (options === null) {
     print(HELP)
     return 0
   }
-  const abort = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort())
   try {
-    return await listen(options, abort.signal)
+    return await listen(options, signal)
   } catch (error) {
-    if (abort.signal.aborted) return 0
-    process.stderr.write(`${errorText(error)}\n`)
+    if (signal.aborted) return 0
+    printError(errorText(error))
     return error instanceof InvalidOption ? 2 : 1
   }
 }
 
 async function listen(options: ListenOptions, signal: AbortSignal): Promise<never> {
   const { forward_to, types, secret } = options
-  const notice = (text: string) => void process.stderr.write(`${clockTime()}  ${text}\n`)
+  const notice = (text: string) => printError(`${clockTime()}  ${text}`)
   const feed: Feed = { ...options, signal, notice }
   const after = options.after ?? (await findNewest(feed))
   print(
@@ -109,15 +113,15 @@ function clockTime(): string {
 }
 
 /** The options of the command; null for --help. Throws ConfigError if an option is invalid. */
-function optionsOf(): ListenOptions | null {
-  const { values } = parseArgs({ options: OPTIONS })
+function optionsOf(args: string[], env: NodeJS.ProcessEnv): ListenOptions | null {
+  const { values } = parseArgs({ args, options: OPTIONS })
   if (values.help) return null
   if (values['forward-to'] === undefined) throw new ConfigError('--forward-to is missing. See --help.')
-  const { DATA_DIR } = loadConfig()
+  const { DATA_DIR } = loadConfig(env)
   const started = readDevFile(DATA_DIR, DevFile)
   const keys = [
     ['--key', values.key],
-    ['SLUICE_API_KEY', process.env['SLUICE_API_KEY']],
+    ['SLUICE_API_KEY', env['SLUICE_API_KEY']],
     [`the start in ${DATA_DIR}`, started?.api_key],
   ] as const
   const [key_from, key] = keys.find(([, each]) => each !== undefined && each !== '') ?? []
@@ -174,4 +178,8 @@ function sequenceOf(text: string): number {
   return sequence
 }
 
-process.exitCode = await main()
+if (import.meta.main) {
+  const abort = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => abort.abort())
+  await runAsProgram((args, env) => listenCommand(args, env, abort.signal))
+}

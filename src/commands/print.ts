@@ -1,10 +1,23 @@
 // Output of commands. A reader such as `| head` may close the pipe early: then the command exits without an error.
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+type Stream = { write(text: string): unknown }
+export type Output = { stdout: Stream; stderr: Stream }
+
+/** The output of the command that runs. Default: that of this process. */
+export const output = new AsyncLocalStorage<Output>({ defaultValue: process })
+
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit()
 })
 
+/** Prints a line on standard error. */
+export function printError(line: string): void {
+  output.getStore()!.stderr.write(`${line}\n`)
+}
+
 /** Prints a line on standard output. */
 export function print(line: string): void {
-  process.stdout.write(`${line}\n`)
+  output.getStore()!.stdout.write(`${line}\n`)
 }

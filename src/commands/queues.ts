@@ -3,7 +3,6 @@ import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
-import { errorText } from '#core/startup.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
@@ -13,6 +12,7 @@ import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
 import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { print } from './print.ts'
+import { runAsProgram } from './program.ts'
 
 const HELP = `sluice queues: lists, pauses and resumes queues.
 
@@ -40,12 +40,12 @@ type QueueOptions = { tenant?: string; reason?: string; json: boolean }
 
 const COMMANDS = { list, pause, resume }
 
-async function main(): Promise<void> {
-  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+export async function queuesCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const [command = 'list', queue] = positionals
   if (values.help) return print(HELP)
   const perform = findCommand(COMMANDS, command)
-  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
+  await withDatabase(loadConfig(env), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
     await perform(sql, values, queue)
   })
 }
@@ -121,9 +121,4 @@ async function pauseTargetOf(
   return await resolveQueueAndTenant(sql, { queue, tenant })
 }
 
-try {
-  await main()
-} catch (error) {
-  process.stderr.write(`${errorText(error)}\n`)
-  process.exitCode = 1
-}
+if (import.meta.main) await runAsProgram(queuesCommand)

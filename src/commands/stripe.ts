@@ -1,9 +1,9 @@
 // `npm run stripe`: prints the settings of the webhook endpoint at Stripe.
 import { parseArgs } from 'node:util'
 import { ConfigError } from '#core/config.ts'
-import { errorText } from '#core/startup.ts'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
 import { print } from './print.ts'
+import { runAsProgram } from './program.ts'
 
 const HELP = `sluice stripe: the settings of the webhook endpoint at Stripe.
 
@@ -14,8 +14,9 @@ events   prints the event types that the endpoint needs, one per line. Other typ
 
 Set the API version of the endpoint to ${API_VERSION}. An event of another version is never used directly: each costs a request to Stripe.`
 
-function main(): void {
+async function stripeCommand(args: string[]): Promise<void> {
   const { positionals, values } = parseArgs({
+    args,
     options: { comma: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
     allowPositionals: true,
   })
@@ -25,9 +26,4 @@ function main(): void {
   print(EVENT_TYPES.join(values.comma === true ? ',' : '\n'))
 }
 
-try {
-  main()
-} catch (error) {
-  process.stderr.write(`${errorText(error)}\n`)
-  process.exitCode = 1
-}
+await runAsProgram(stripeCommand)

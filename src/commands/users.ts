@@ -4,7 +4,6 @@ import { z } from 'zod'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { isMailAddress } from '#core/mail-address.ts'
-import { errorText } from '#core/startup.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { invite } from '#domain/people/invitations.ts'
 import {
@@ -23,6 +22,7 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 import { findCommand, requireOption } from './arguments.ts'
 import { print } from './print.ts'
+import { runAsProgram } from './program.ts'
 import { readDevFile } from './dev-file.ts'
 
 const HELP = `sluice users: manages the users of the dashboard.
@@ -114,12 +114,12 @@ const COMMANDS: Record<string, Command> = {
   },
 }
 
-async function main(): Promise<void> {
-  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+export async function usersCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const { positionals, values } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const [name] = positionals
   if (values.help || name === undefined) return print(HELP)
   const command = findCommand(COMMANDS, name)
-  const config = loadConfig()
+  const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-users' }, async (sql) => {
     const { lines, json } = await command(sql, values, config)
     if (values.json) print(JSON.stringify(json, null, 2))
@@ -179,7 +179,4 @@ function emailOf(values: UserOptions): string {
   return email
 }
 
-main().catch((error: unknown) => {
-  process.stderr.write(`${errorText(error)}\n`)
-  process.exitCode = 1
-})
+if (import.meta.main) await runAsProgram(usersCommand)

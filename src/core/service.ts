@@ -13,7 +13,7 @@ import { HEALTH_PATH } from './listener.ts'
 import { assertMigrated } from './migrate.ts'
 import { asPrometheusFormat, contentTypeOf, registry, wantsOpenMetrics } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
-import { run, type Stoppable } from './run.ts'
+import { run, type StartedProcess, type Stoppable } from './run.ts'
 import { isStopping } from './stopping.ts'
 import { checkDatabase, checkAddresses, listenAddresses, portError, type ListenAddress } from './startup.ts'
 import { sharedLogDescriptor, isSupervised } from './supervised.ts'
@@ -107,39 +107,47 @@ async function listen(server: Server, address: ListenAddress): Promise<string> {
   return `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
 }
 
-/** Runs a service as its own process, after checking its configuration, ports and database. */
-export async function runService(
-  name: 'api' | 'webhooks' | 'worker' | 'dashboard',
-  about: string,
-  start: (config: Config, log: Log) => Promise<Service>,
-): Promise<void> {
+type ServiceName = 'api' | 'webhooks' | 'worker' | 'dashboard'
+type StartService = (config: Config, log: Log) => Promise<Service>
+
+/** Runs a service as its own process. */
+export async function runService(name: ServiceName, about: string, start: StartService): Promise<void> {
   await run(helpOf(`sluice ${name}: ${about}`, name), async () => {
     // The supervisor has already warned about `.env`.
     const config = loadConfig(process.env, isSupervised() ? () => {} : undefined)
-    requireVariables(config, name)
-    queueConfig(config)
-    const { metrics, ...own } = listenAddresses(config, name)
-    await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
-    const log = createLog(config.LOG_LEVEL, name, sharedLogDescriptor())
-    await checkDatabase(config, { warn: (text) => log.warn(text) })
-    const tracing = await startTracing(config, name, (facts, text) => log.warn(facts, text))
-    const service = await start(config, log)
-    const operations = await serveOperations(metrics, service.ready)
-    log.info({ url: operations.url }, '/metrics and /readyz listen')
-    return {
-      log,
-      addresses: { url: service.url, operations_url: operations.url },
-      reread: () => reportReread(config, log, service.checkNewSecret),
-      shutdown_timeout_ms: service.shutdown_timeout_ms,
-      // A worker has no callers: it stops claiming jobs at once.
-      ...(name !== 'worker' && { drain: () => drain(config, log) }),
-      async close() {
-        await service.close()
-        await operations.close()
-        await tracing.close()
-      },
-    }
+    return await startService(name, config, start)
   })
+}
+
+/** Starts a service after checking its configuration, ports and database. Throws ConfigError if one is unusable. */
+export async function startService(
+  name: ServiceName,
+  config: Config,
+  start: StartService,
+): Promise<StartedProcess> {
+  requireVariables(config, name)
+  queueConfig(config)
+  const { metrics, ...own } = listenAddresses(config, name)
+  await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
+  const log = createLog(config.LOG_LEVEL, name, sharedLogDescriptor())
+  await checkDatabase(config, { warn: (text) => log.warn(text) })
+  const tracing = await startTracing(config, name, (facts, text) => log.warn(facts, text))
+  const service = await start(config, log)
+  const operations = await serveOperations(metrics, service.ready)
+  log.info({ url: operations.url }, '/metrics and /readyz listen')
+  return {
+    log,
+    addresses: { url: service.url, operations_url: operations.url },
+    reread: () => reportReread(config, log, service.checkNewSecret),
+    shutdown_timeout_ms: service.shutdown_timeout_ms,
+    // A worker has no callers: it stops claiming jobs at once.
+    ...(name !== 'worker' && { drain: () => drain(config, log) }),
+    async close() {
+      await service.close()
+      await operations.close()
+      await tracing.close()
+    },
+  }
 }
 
 /** Resolves when the shutdown delay has passed. `default_s`: the delay if the configuration has none. */

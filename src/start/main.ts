@@ -18,7 +18,7 @@ import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
 import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorListener } from './emulators.ts'
-import { openOwnFile, writeOwnFile } from './files.ts'
+import { openOwnFile, readOwnFile, writeOwnFile } from './files.ts'
 import { createServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { ensureOwner, type DashboardLogin } from './owner.ts'
@@ -54,30 +54,32 @@ type Start = {
 type Demo = { tenant_id: string; api_key: string; login: DashboardLogin | null }
 
 /** Starts everything. `close` stops everything in order and finishes work in progress. */
-async function startAll(provided: Config): Promise<StartedProcess> {
+export async function startAll(provided: Config): Promise<StartedProcess> {
   refuseInProduction(provided)
   const data_dir = resolve(provided.DATA_DIR)
   const folder = await lockFolder(data_dir)
-  const log_file = join(data_dir, 'sluice.log')
+  const [log_file, dev_file] = [join(data_dir, 'sluice.log'), join(data_dir, 'dev.json')]
   try {
     await using cleanup = new AsyncDisposableStack()
     cleanup.defer(folder.release)
     const { api, webhooks, dashboard, metrics } = listenAddresses(provided)
     const emulators = emulatorAddresses(provided).map(([, address]) => address)
     await checkAddresses([api, webhooks, dashboard, ...emulators, metrics])
-    const write = (text: string) => writeToConsole(text, process.stdout)
-    write(`Starting Sluice in ${data_dir}\n`)
-    const began_at = performance.now()
-    const { step, endLine } = createProgress(write)
-    // The file is open until this process exits. The parts append to the file themselves, so no line is lost if this
-    // process is killed.
-    const log_descriptor = openOwnFile(log_file, 'append')
-    const log = createLog(provided.LOG_LEVEL, 'start', log_descriptor)
     const server_folder =
       provided.DATABASE_URL === undefined ? await createServerFolder(join(data_dir, 'postgres')) : null
     const existing_database =
       server_folder !== null && existsSync(server_folder.data) ? server_folder.folder : null
     const secrets = loadSecrets(data_dir, existing_database)
+    // An unsafe file is refused now, not when everything has started.
+    readOwnFile(dev_file)
+    // The file is open until this process exits. The parts append to the file themselves, so no line is lost if this
+    // process is killed.
+    const log_descriptor = openOwnFile(log_file, 'append')
+    const log = createLog(provided.LOG_LEVEL, 'start', log_descriptor)
+    const write = (text: string) => writeToConsole(text, process.stdout)
+    write(`Starting Sluice in ${data_dir}\n`)
+    const began_at = performance.now()
+    const { step, endLine } = createProgress(write)
     const addresses = await chooseAddresses(provided)
     const urlOf = (name: EmulatorListener) => addresses.emulators.get(name)!.url
     const areas = areasOf({ ...provided, ...emulatorVariables(provided, urlOf) })
@@ -97,7 +99,6 @@ async function startAll(provided: Config): Promise<StartedProcess> {
     const start: Start = { config, data_dir, log, notify, print, cleanup, step, notes: [] }
     const { notes } = start
     void buildStalePages(log, cleanup)
-
     await startServers(start)
     const DATABASE_URL = config.DATABASE_URL!
     await step('Migrations', () => migrateAll(config, DATABASE_URL, log))
@@ -124,7 +125,7 @@ async function startAll(provided: Config): Promise<StartedProcess> {
       `Log          ${log_file} (warnings also here)`,
     )
     const started = devFileOf(config, addresses, { metrics_url: operations.url, demo })
-    writeOwnFile(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
+    writeOwnFile(dev_file, `${JSON.stringify(started, null, 2)}\n`)
     const urls = { api_url: addresses.api.url, webhooks_url: addresses.webhooks.url }
     const text = banner({ ...started, ...urls }, notes, areas.deployed, join(provided.DATA_DIR, 'dev.json'))
     write(`Started in ${secondsSince(began_at)}\n${text}`)

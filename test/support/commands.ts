@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { runCommandWith, type CommandEntry } from '#commands/program.ts'
 import { COMPILE_CACHE } from './process.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -38,4 +39,19 @@ export async function runCommand(
         }),
     )
   })
+}
+
+/** Runs a command in this process, which takes a hundredth of the time of a process, with only this environment. */
+export async function runHere(
+  command: CommandEntry,
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<CommandResult> {
+  const [stdout, stderr]: [string[], string[]] = [[], []]
+  const output = {
+    stdout: { write: (text: string) => stdout.push(text) },
+    stderr: { write: (text: string) => stderr.push(text) },
+  }
+  const code = await runCommandWith(output, command, args, env)
+  return { code, stdout: stdout.join(''), stderr: stderr.join('') }
 }

@@ -1,7 +1,8 @@
 // The processes of the product. Each can be started within this process or as a separate process.
 import { loadConfig, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
-import type { Service } from '#core/service.ts'
+import { startService, type Service } from '#core/service.ts'
+import { errorText } from '#core/startup.ts'
 import { asUser } from './users.ts'
 
 export type PartName = 'api' | 'webhooks' | 'worker' | 'dashboard'
@@ -44,4 +45,17 @@ export async function startInThisProcess(
   log: Log,
 ): Promise<Service> {
   return await PARTS[name].start(loadConfig(asUser(name, env)), log)
+}
+
+/**
+ * The error of a part that cannot start, as its process would print it. The part starts in this process; if it can
+ * start, the error is "undefined".
+ */
+export async function startErrorOf(name: PartName, env: Record<string, string>): Promise<string> {
+  try {
+    const started = await startService(name, loadConfig({ LOG_LEVEL: 'silent', ...env }), PARTS[name].start)
+    return errorText(await started.close())
+  } catch (error) {
+    return errorText(error)
+  }
 }

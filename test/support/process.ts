@@ -165,5 +165,5 @@ export async function until<T>(
 
 /** Short pauses at first, longer pauses later, because polling takes processor time from the observed processes. */
 export function* pauses(): Generator<number> {
-  for (let pause_ms = 20; ; pause_ms = Math.min(pause_ms * 1.3, 200)) yield pause_ms
+  for (let pause_ms = 20; ; pause_ms = Math.min(pause_ms * 1.3, 500)) yield pause_ms
 }
