@@ -21,7 +21,7 @@ import {
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { testIn, type World } from '#test/world.ts'
 
-const test = testIn({ env: LOOPBACK })
+const test = testIn({ env: { ...LOOPBACK, DATABASE_POOL: '8' } })
 let client: Client & { tenant_id: string; key_id: string }
 
 async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>[0], fields: object = {}) {

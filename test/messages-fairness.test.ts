@@ -12,7 +12,7 @@ const ASYNC = { prefer: 'respond-async' }
 const FILE = { filename: 'a.txt', content_type: 'text/plain' }
 const MIB = 1024 * 1024
 
-const test = testIn({ parts: ['api'], env: MESSAGE_SENDERS })
+const test = testIn({ parts: ['api'], env: { ...MESSAGE_SENDERS, DATABASE_POOL: '8' } })
 
 type Tenant = Client & { tenant_id: string }
 const newEmail = () => ({ idempotency_key: freshKey(), to: [`${freshKey()}@example.com`], subject: 's' })

@@ -26,7 +26,7 @@ import { testIn, type World } from '#test/world.ts'
 const STEPS = Number(process.env.PAYOUT_MODEL_STEPS ?? 15)
 const SCENARIOS = Number(process.env.PAYOUT_MODEL_STORIES ?? 2)
 
-const test = testIn()
+const test = testIn({ env: { DATABASE_POOL: '8' } })
 
 type Status = 'processing' | 'paid' | 'failed' | 'canceled'
 type ModeledPayout = {

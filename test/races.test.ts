@@ -25,7 +25,7 @@ const withLongWait = (client: Client): Client => ({
 })
 
 let client: Client
-const test = testIn()
+const test = testIn({ env: { DATABASE_POOL: '8' } })
 test.beforeAll(async ({ world }) => {
   client = withLongWait(world.client)
   // Opens one kept-alive connection for each concurrent request.

@@ -88,7 +88,7 @@ const SETTINGS = {
   'pg_stat_statements.max': '50000',
   'pg_stat_statements.track': 'all',
   // With production's three seconds autovacuum would visit dozens of short-lived databases.
-  autovacuum_naptime: '60s',
+  autovacuum_naptime: '600s',
   // With 4096 iterations, each connection of a process would cost milliseconds on both sides.
   scram_iterations: '1',
   // Without fsync only a crash of the machine loses commits. Tests that crash PostgreSQL have their own servers.

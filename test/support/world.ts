@@ -111,6 +111,8 @@ export async function createWorld({
         LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
         // Recurring reconciliation would disturb tests. A test that needs reconciliation sets the variable.
         RECONCILE_EVERY_S: '3600',
+        // PostgreSQL plans each statement again in each connection.
+        DATABASE_POOL: '5',
         ...extra_env,
       },
     }),
