@@ -21,8 +21,7 @@ export type Dashboard = {
   url: string
   chromium: Chromium
   /**
-   * Opens a page, which is closed at the end of the test. `as`: the user who is signed in. Pages of a user share a
-   * context, whose cache has the compiled scripts. Pages without a user have contexts of their own.
+   * Opens a page in its own context, which is closed at the end of the test. `as`: the user who is signed in.
    * `expects`: messages that the browser must report, as `<kind>: <text> <address>`; any other message fails the test.
    */
   open(path: string, options?: OpenOptions): Promise<Page>
@@ -53,7 +52,6 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
   const url = world.dashboard_url.replace('127.0.0.1', 'localhost')
   const people = new Map<string, Promise<Person>>()
   const sessions = new Map<string, ReturnType<typeof cookiesOf>>()
-  const contexts = new Map<string, Promise<BrowserContext>>()
 
   const person: Dashboard['person'] = async (role) => {
     const created =
@@ -63,7 +61,10 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
     return await created
   }
 
-  async function createContext({ viewport = DESK, scheme = 'light' }: OpenOptions, user?: Person) {
+  const open: Dashboard['open'] = async (
+    path,
+    { as, expects = [], viewport = DESK, scheme = 'light', others = [] } = {},
+  ) => {
     const context = await chromium.newContext({
       viewport,
       colorScheme: scheme,
@@ -72,35 +73,15 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
       locale: 'en-US',
     })
     context.setDefaultTimeout(20_000)
-    await context.addInitScript(() =>
-      (globalThis as any).document.addEventListener('securitypolicyviolation', (event: any) =>
-        console.error('refused by the policy', event.violatedDirective, event.blockedURI),
-      ),
-    )
-    if (user === undefined) onTestFinished(() => context.close())
-    else {
+    onTestFinished(() => context.close())
+    if (as !== undefined) {
+      const user = typeof as === 'string' ? await person(as) : as
       const cookies = sessions.get(user.email) ?? cookiesOf(url, user)
       sessions.set(user.email, cookies)
       await context.addCookies(await cookies)
     }
-    return context
-  }
-
-  async function contextOf(options: OpenOptions): Promise<BrowserContext> {
-    const { as, viewport, scheme } = options
-    if (as === undefined) return await createContext(options)
-    const user = typeof as === 'string' ? await person(as) : as
-    const key = JSON.stringify([user.email, viewport, scheme])
-    const context = contexts.get(key) ?? createContext(options, user)
-    contexts.set(key, context)
-    return await context
-  }
-
-  const open: Dashboard['open'] = async (path, options = {}) => {
-    const { expects = [], others = [] } = options
-    const page = await (await contextOf(options)).newPage()
-    onTestFinished(() => page.close())
-    watch(page, { hosts: [url, ...others], expects })
+    const page = await context.newPage()
+    await watch(context, page, { hosts: [url, ...others], expects })
     await page.goto(path.startsWith('http') ? path : `${url}${path}`)
     return page
   }
@@ -249,28 +230,32 @@ async function cookiesOf(url: string, person: Person) {
   }))
 }
 
-/** Collects the errors of the page and of its popups. If there are any, the test fails at its end. */
-function watch(page: Page, { hosts, expects }: { hosts: string[]; expects: RegExp[] }): void {
+/** Collects the errors of the page. If there are any, the test fails at its end. */
+async function watch(
+  context: BrowserContext,
+  page: Page,
+  { hosts, expects }: { hosts: string[]; expects: RegExp[] },
+): Promise<void> {
   const problems: string[] = []
-  function collect(of: Page): void {
-    of.on('popup', collect)
-    of.on('console', (message) => {
-      if (message.type() === 'error' || message.type() === 'warning')
-        problems.push(`console: ${message.text()} ${message.location().url}`)
-    })
-    of.on('pageerror', (error) => problems.push(`error: ${String(error.stack)}`))
-    of.on('requestfailed', (request) => {
-      const reason = request.failure()?.errorText
-      // The browser cancels such requests when the user leaves the page.
-      if (reason !== 'net::ERR_ABORTED') problems.push(`failed: ${reason} ${request.url()}`)
-    })
-    of.on('request', (request) => {
-      const { protocol, origin } = new URL(request.url())
-      if (protocol.startsWith('http') && !hosts.includes(origin))
-        problems.push(`other host: ${request.url()}`)
-    })
-  }
-  collect(page)
+  await context.addInitScript(() =>
+    (globalThis as any).document.addEventListener('securitypolicyviolation', (event: any) =>
+      console.error('refused by the policy', event.violatedDirective, event.blockedURI),
+    ),
+  )
+  context.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning')
+      problems.push(`console: ${message.text()} ${message.location().url}`)
+  })
+  context.on('weberror', (error) => problems.push(`error: ${String(error.error().stack)}`))
+  context.on('requestfailed', (request) => {
+    const reason = request.failure()?.errorText
+    // The browser cancels such requests when the user leaves the page.
+    if (reason !== 'net::ERR_ABORTED') problems.push(`failed: ${reason} ${request.url()}`)
+  })
+  context.on('request', (request) => {
+    const { protocol, origin } = new URL(request.url())
+    if (protocol.startsWith('http') && !hosts.includes(origin)) problems.push(`other host: ${request.url()}`)
+  })
   page.on('dialog', (dialog) => {
     problems.push(`dialog: ${dialog.message()}`)
     void dialog.dismiss()
