@@ -2,7 +2,7 @@
 // the same as if the statement began after that transaction, and must violate no constraint.
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'vitest'
-import type { Json, Sql } from '#core/db.ts'
+import type { Json, Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { eventually } from './payments.ts'
 
@@ -72,7 +72,11 @@ export async function crossingsOf(
     const orders = refuses ? 3 : 2
     const rows = await Promise.all(
       Array.from({ length: orders }, () =>
-        Promise.all(batch.map(({ from }) => insertRow(sql, crossing, crossing.states[from]!))),
+        insertRows(
+          sql,
+          crossing,
+          batch.map(({ from }) => crossing.states[from]!),
+        ),
       ),
     )
     const states = batch.map(({ to }) => crossing.states[to]!)
@@ -123,25 +127,52 @@ async function resultOf(running: Promise<unknown>): Promise<unknown> {
   return await running.then(normal, (error: Error) => ({ error: error.message }))
 }
 
-async function insertRow(sql: Sql, crossing: Crossing, state: Record<string, Json>): Promise<CrossedRow> {
-  const [tenant_id, id, job_id, lease_token] = [newId(), newId(), newId(), newId()]
-  await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
+/** Inserts a row in each of the states, each in a tenant of its own. */
+async function insertRows(
+  sql: Sql,
+  crossing: Crossing,
+  states: Record<string, Json>[],
+): Promise<CrossedRow[]> {
+  const ids = states.map(() => ({
+    tenant_id: newId(),
+    id: newId(),
+    job_id: newId(),
+    lease_token: newId(),
+  }))
   // The amounts are sufficient for anything that a step posts or releases.
   await sql`
-    insert into ledger_accounts (tenant_id, currency, name, balance_minor, reserved_minor)
-    values (${tenant_id}, 'USD', 'available', 1000000, 100000), (${tenant_id}, 'USD', 'processor_clearing', 0, 0)`
-  const others = await crossing.make(sql, { tenant_id, id })
-  await updateRows(sql, crossing, [{ tenant_id, id, job_id, lease_token, others }], [state])
-  await sql`
+    with row as (
+      select * from jsonb_to_recordset(${sql.json(ids)}) as r(tenant_id uuid, id uuid, job_id uuid, lease_token uuid)
+    ), tenant as (
+      insert into tenants (id, slug, name) select tenant_id, tenant_id, 'crossed' from row
+    ), account as (
+      insert into ledger_accounts (tenant_id, currency, name, balance_minor, reserved_minor)
+      select tenant_id, 'USD', 'available', 1000000, 100000 from row
+      union all
+      select tenant_id, 'USD', 'processor_clearing', 0, 0 from row
+    )
     insert into jobs (id, tenant_id, queue, name, resource_id, payload, state, attempt, max_attempts, worker, started_at,
       lease_token, lease_until)
-    values (${job_id}, ${tenant_id}, 'payments', 'test', ${id}, '{}', 'running', 1, 5, 'test', now(), ${lease_token},
-      now() + interval '1 hour')`
-  return { tenant_id, id, job_id, lease_token, others }
+    select job_id, tenant_id, 'payments', 'test', id, '{}', 'running', 1, 5, 'test', now(), lease_token,
+      now() + interval '1 hour' from row`
+  const rows = await Promise.all(ids.map(async (row) => ({ ...row, others: await crossing.make(sql, row) })))
+  await updateRows(sql, crossing, rows, states)
+  return rows
+}
+
+/** The default of each column that has one, by table: they are the same in all databases of a run. */
+const defaults_of: Record<string, Promise<Map<string, string>>> = {}
+
+async function findDefaults(sql: Sql | Tx, table: string): Promise<Map<string, string>> {
+  const rows = await sql<{ name: string; value: string }[]>`
+    select attname as name, pg_get_expr(adbin, adrelid) as value from pg_attrdef
+    join pg_attribute on attrelid = adrelid and attnum = adnum
+    where adrelid = ${table}::regclass and attgenerated = ''`
+  return new Map(rows.map(({ name, value }) => [name, value]))
 }
 
 async function updateRows(
-  sql: Sql | Parameters<Parameters<Sql['begin']>[1]>[0],
+  sql: Sql | Tx,
   { table, states }: Crossing,
   rows: CrossedRow[],
   to: Record<string, Json>[],
@@ -155,12 +186,10 @@ async function updateRows(
     return { tenant_id, id, ...of_state }
   })
   const columns = names.map((name) => `"${name}"`).join(', ')
-  const defaults = await sql<{ name: string; value: string }[]>`
-    select attname as name, pg_get_expr(adbin, adrelid) as value from pg_attrdef
-    join pg_attribute on attrelid = adrelid and attnum = adnum
-    where adrelid = ${table}::regclass and attname = any(${names}::text[]) and attgenerated = ''`
+  const defaults = (defaults_of[table] ??= findDefaults(sql, table))
+  const values = await defaults
   const valueOf = (name: string) => {
-    const value = defaults.find((each) => each.name === name)?.value
+    const value = values.get(name)
     return value === undefined ? `n."${name}"` : `coalesce(n."${name}", ${value})`
   }
   await sql.unsafe(
@@ -170,16 +199,24 @@ async function updateRows(
   )
 }
 
-/** All rows of the tenants; ids and current times are replaced by fixed texts. The times of the states are kept. */
-async function endsOf(sql: Sql, crossed: CrossedRow[]): Promise<Map<string, string[]>> {
+let names_of_tables: Promise<string[]> | undefined
+
+/** The tables with rows of tenants. */
+async function findTables(sql: Sql): Promise<string[]> {
   const tables = await sql<{ name: string }[]>`
     select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       and a.attname = 'tenant_id' and not a.attisdropped`
+  return tables.map(({ name }) => name)
+}
+
+/** All rows of the tenants; ids and current times are replaced by fixed texts. The times of the states are kept. */
+async function endsOf(sql: Sql, crossed: CrossedRow[]): Promise<Map<string, string[]>> {
+  const tables = await (names_of_tables ??= findTables(sql))
   const rows = await sql.unsafe<{ name: string; tenant_id: string; row: Record<string, Json> }[]>(
     tables
       .map(
-        ({ name }) =>
+        (name) =>
           `select '${name}' as name, tenant_id, to_jsonb(t) as row from ${name} t where tenant_id = any($1::uuid[])`,
       )
       .join(' union all '),
