@@ -1,7 +1,8 @@
 // The health of one provider, or of one operation of a provider, as this worker sees it, and its log lines: one a
 // minute while calls fail.
+import type { Config } from '#core/config.ts'
+import type { Log } from '#core/log.ts'
 import { adviceText, outageText, problemOf, type CallFailure } from '#domain/operations/outage-texts.ts'
-import type { WorkerContext } from './context.ts'
 
 const LOG_INTERVAL_MS = 60_000
 /** A shorter outage is not logged. */
@@ -57,7 +58,7 @@ export type CallHealth = {
 export function createProviderHealth(
   provider: string,
   operation: string | null,
-  { log, config }: Pick<WorkerContext, 'log' | 'config'>,
+  { log, config }: { log: Log; config: Config },
 ): CallHealth {
   const fields = { provider, ...(operation !== null && { operation }) }
   const operations = operation === null ? [] : [operation]

@@ -1,5 +1,6 @@
 // The health of all providers and of their operations, as this worker sees it.
-import type { WorkerContext } from './context.ts'
+import type { Config } from '#core/config.ts'
+import type { Log } from '#core/log.ts'
 import { createProviderHealth, type CallHealth } from './provider-health.ts'
 
 /** The health of a provider's calls together, and of those of each operation. */
@@ -15,7 +16,7 @@ export type ProviderStates = {
   all(): NamedHealth[]
 }
 
-export function createProviderStates(context: Pick<WorkerContext, 'log' | 'config'>): ProviderStates {
+export function createProviderStates(context: { log: Log; config: Config }): ProviderStates {
   const providers = new Map<string, ProviderState>()
 
   function stateOf(provider: string): ProviderState {

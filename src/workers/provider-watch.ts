@@ -1,12 +1,13 @@
 // Watches the calls to providers: counts failed calls, detects outages of providers and of their operations, and logs
 // one line a minute for each outage while calls fail, with the variables to check. Answered calls are not stored.
+import type { Config } from '#core/config.ts'
+import type { Log } from '#core/log.ts'
 import { clientOperation } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import { CALL_FAILURES } from '#domain/operations/outage-texts.ts'
 import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
 import type { FinishedCall } from '#providers/http.ts'
 import { repeat, type Loop } from './clock.ts'
-import type { WorkerContext } from './context.ts'
 import { createFailedCallCounts } from './failed-calls.ts'
 import type { CallHealth } from './provider-health.ts'
 import { createProviderStates } from './provider-states.ts'
@@ -27,7 +28,7 @@ export type ProviderWatch = {
   report(sql: Sql, worker: string): Loop
 }
 
-export function watchProviders(context: Pick<WorkerContext, 'log' | 'config'>): ProviderWatch {
+export function watchProviders(context: { log: Log; config: Config }): ProviderWatch {
   const { log } = context
   const providers = createProviderStates(context)
   const failed = createFailedCallCounts()

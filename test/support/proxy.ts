@@ -50,7 +50,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   let replaced: [text: string, by: string] | null = null
 
   const server = createServer((client) => {
-    if (refuses) return void client.destroy()
+    if (refuses) client.destroy()
     const answer = answerer
     if (answer !== null) {
       sockets.add(client)
@@ -94,12 +94,8 @@ export async function startProxy(url: string): Promise<Proxy> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
 
-  const cut = () => {
-    for (const socket of sockets) socket.destroy()
-  }
-  const endStalled = () => {
-    for (const socket of stalled) socket.destroy()
-  }
+  const cut = () => sockets.forEach((socket) => void socket.destroy())
+  const endStalled = () => stalled.forEach((socket) => void socket.destroy())
   const through = new URL(url)
   through.port = String((server.address() as AddressInfo).port)
   return {

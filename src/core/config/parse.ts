@@ -21,7 +21,7 @@ export function parseVariable(
   return parsed.success ? { data: parsed.data } : { problem: parsed.error.issues[0]!.message }
 }
 
-/** Whether a secret was copied from documentation: one of several values, or the password of a URL, is a placeholder. */
+/** Whether a secret was copied from documentation: one of its values, or the password of a URL, is a placeholder. */
 function isPlaceholder(text: string): boolean {
   return list(text).some((part) => PLACEHOLDER.test(part) || PLACEHOLDER.test(PASSWORD.exec(part)?.[1] ?? ''))
 }

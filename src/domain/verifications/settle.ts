@@ -46,7 +46,7 @@ const MAX_STORED_LINKS = 20
 /**
  * Settles jobs with updates of verifications, in one statement. The settlements of one call must be of different
  * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the
- * answer to the later query wins. Decisions are final. Returns the ids of the jobs that passed the fence; for other jobs
+ * answer to the later query wins. Decisions are final. Returns the ids of the jobs that passed the fence; for others
  * nothing is written.
  */
 export async function settleVerifications(
