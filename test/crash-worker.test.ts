@@ -171,7 +171,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
   )
 
   test.for(onlyWithQueue('redis', queue))(
-    'a single worker that is frozen beyond its lease claims its own job again when it continues',
+    'a single worker that is frozen beyond its lease completes its job when it continues',
     withConnection,
     async () => {
       const worker = await deployment.startWorker()
@@ -183,7 +183,6 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
       await hold.release()
       await until('the lease is lapsed', async () => (await captureJob(deployment, payment)).lapsed === true)
       worker.signal('SIGCONT')
-      await worker.waitForLine('a late write was fenced')
       expect(await response).toMatchObject(done)
       paid.push(payment)
       await expectNothingLost(deployment, paid)

@@ -90,7 +90,7 @@ export function openTracer(endpoint: string, config: Config, process: ProcessNam
     async close() {
       const ends_at = performance.now() + CLOSE_TIMEOUT_MS
       await Promise.all(finding_links)
-      const left_ms = Math.max(0, Math.min(ends_at, exports.patienceEndsAt()) - performance.now())
+      const left_ms = Math.max(0, Math.min(ends_at, exports.endsWaitAt()) - performance.now())
       await Promise.race([provider.shutdown().catch(() => {}), sleep(left_ms, undefined, { ref: false })])
     },
   }
@@ -165,7 +165,7 @@ type Exporter = {
    * The time after which the end of the process does not wait for the collector: it has not answered an export for
    * `CLOSE_TIMEOUT_MS`, or the last export failed.
    */
-  patienceEndsAt(): number
+  endsWaitAt(): number
 }
 
 /**
@@ -222,7 +222,7 @@ function openExporter(endpoint: string, { OTEL_EXPORTER_OTLP_HEADERS }: Config, 
       forceFlush: () => batches.forceFlush(),
       shutdown: () => batches.shutdown(),
     },
-    patienceEndsAt() {
+    endsWaitAt() {
       if (has_failed) return -Infinity
       const [oldest = Infinity] = began_at.values()
       return oldest + CLOSE_TIMEOUT_MS
