@@ -136,6 +136,16 @@ test.for([
   ['AI_API_KEY', 'sk-proj\u2026', 'none'],
   ['EMAIL_WEBHOOK_SECRET', 'whsec_...', `whsec_${'A'.repeat(32)}`],
   ['DATABASE_URL', 'postgres://sluice:...@127.0.0.1/sluice', 'postgres://sluice:secret@127.0.0.1/sluice'],
+  [
+    'DATABASE_URL',
+    'postgres://sluice:%3Cpassword%3E@127.0.0.1/sluice',
+    'postgres://sluice:%3C@127.0.0.1/sluice',
+  ],
+  [
+    'DATABASE_URL',
+    'postgres://127.0.0.1/sluice?user=sluice&password=...&sslmode=prefer',
+    'postgres://127.0.0.1/sluice',
+  ],
   ['OTEL_EXPORTER_OTLP_HEADERS', 'authorization=Bearer%20...', 'authorization=Bearer%20token'],
 ] as const)('%s refuses the placeholder %s', ([name, placeholder, value]) => {
   expect(refusalOf({ [name]: placeholder })).toContain(

@@ -26,8 +26,8 @@ async function startWorkers(world: World, count: number): Promise<Proxy> {
   return wire
 }
 
-/** Sends an email that its server accepts when the database is away. Returns the ids of the message and its job. */
-async function acceptDuringOutage(world: World, wire: Proxy, to: string) {
+/** Sends an email that its server accepts after the outage began. Returns the ids of the message and its job. */
+async function acceptDuringOutage(world: World, to: string, beginOutage: () => void) {
   const hold = await world
     .provider('smtp')
     .fault({ match: { method: 'DOT' }, times: 1, fault: { hold: 'after' } })
@@ -36,7 +36,7 @@ async function acceptDuringOutage(world: World, wire: Proxy, to: string) {
   await hold.hit()
   const [job] = await world.sql<{ id: string }[]>`
     select id from jobs where resource_id = ${body.id} and state = 'running'`
-  wire.refuse(true)
+  beginOutage()
   await hold.remove()
   return { message_id: body.id as string, job_id: job!.id }
 }
@@ -57,15 +57,24 @@ async function countFenced(): Promise<number> {
   return (await metrics.fenced.get()).values.reduce((sum, { value }) => sum + value, 0)
 }
 
-test.for([1, 6])(
-  'an email that was accepted during an outage of 8 s is sent once, with workers: %i',
+const setAway = {
+  'refuses connections': (wire: Proxy, is_away: boolean) => wire.refuse(is_away),
+  'does not answer': (wire: Proxy, is_away: boolean) => wire.pause(is_away),
+}
+
+test.for([
+  [1, 'refuses connections'],
+  [6, 'refuses connections'],
+  [6, 'does not answer'],
+] as const)(
+  'with workers: %i, an email that was accepted while the database %s for 8 s is sent once',
   { timeout: TIMEOUT_MS },
-  async (count, { world }) => {
-    const to = `accepted-${count}@example.com`
+  async ([count, how], { world }) => {
+    const to = `accepted-${count}-${how.split(' ')[0]}@example.com`
     const wire = await startWorkers(world, count)
-    const { message_id, job_id } = await acceptDuringOutage(world, wire, to)
+    const { message_id, job_id } = await acceptDuringOutage(world, to, () => setAway[how](wire, true))
     await awaitExpiry(world, job_id)
-    wire.refuse(false)
+    setAway[how](wire, false)
     await eventually(async () =>
       expect(await readMessageState(world, message_id)).toMatchObject({
         status: 'sent',
@@ -88,7 +97,7 @@ test(
     const { sql } = world
     const to = 'claimed@example.com'
     const wire = await startWorkers(world, 1)
-    const { message_id, job_id } = await acceptDuringOutage(world, wire, to)
+    const { message_id, job_id } = await acceptDuringOutage(world, to, () => wire.refuse(true))
     await awaitExpiry(world, job_id)
     const [claimed] = await claimJobs(sql, [job_id], { worker: 'other', names: JOB_NAMES })
     expect(claimed!.call).toMatchObject({ in_doubt: true })

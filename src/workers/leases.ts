@@ -8,6 +8,8 @@ const RENEW_INTERVAL_MS = 1000
 /** The maximum number of concurrent renewals, for a slow database. */
 const MAX_CONCURRENT_RENEWALS = 4
 const WARNING_INTERVAL_MS = 10_000
+/** A statement that took longer shows that the database did not answer for a while. */
+export const SLOW_STATEMENT_MS = 2_000
 
 export type Leases = {
   /** Starts to renew the lease of a job that was just claimed. */
@@ -17,6 +19,8 @@ export type Leases = {
    * worker that claims an aborted job sends its call again.
    */
   stop(call_timeout_ms: number): void
+  /** When the last renewal failed or was slow, on the clock of `performance.now()`. */
+  failedAt(): number
   close(): void
 }
 
@@ -40,6 +44,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
   }
   const leases = new Map<string, TrackedLease>()
   let renewals = 0
+  let failed_at = -Infinity
   let stop: NodeJS.Timeout | undefined
   const warn = throttle(
     (suppressed, error: unknown) => log.warn({ err: error, suppressed }, 'leases could not be renewed'),
@@ -61,6 +66,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
 
   async function renew(): Promise<void> {
     renewals += 1
+    const began_at = performance.now()
     try {
       const requested = Array.from(leases, ([id, { lease_token }]) => ({ id, lease_token }))
       const renewed = await renewLeases(sql, requested)
@@ -68,7 +74,9 @@ export function createLeases(sql: Sql, log: Log): Leases {
         const lease = leases.get(id)
         if (renewed.has(id) && lease?.lease_token === lease_token) lease.confirmed_at = performance.now()
       }
+      if (performance.now() - began_at > SLOW_STATEMENT_MS) failed_at = performance.now()
     } catch (error) {
+      failed_at = performance.now()
       warn(error)
     } finally {
       renewals -= 1
@@ -95,6 +103,7 @@ export function createLeases(sql: Sql, log: Log): Leases {
       abort(Array.from(leases.values()).filter(({ sent }) => !sent))
       stop = setTimeout(() => abort([...leases.values()]), call_timeout_ms)
     },
+    failedAt: () => failed_at,
     close() {
       clearInterval(renewal)
       clearTimeout(stop)

@@ -39,6 +39,8 @@ export type Performer = {
    * performer was created.
    */
   lastWakeUpAt(queue: string): number
+  /** When the database last failed to renew a lease in time, on the clock of `performance.now()`. */
+  databaseFailedAt(): number
   /** For how many milliseconds no job of any queue has run; 0 while a job runs. */
   idleFor(): number
   /** Sets a callback for each job that starts while no other job runs. */
@@ -121,6 +123,7 @@ export function createPerformer(
     shares,
     lastWakeUpAt: (name) => last_wakeups.get(name) ?? created_at,
     onFirstJob: running.onFirstJob,
+    databaseFailedAt: () => leases.failedAt(),
     idleFor: running.idleFor,
     stop() {
       closing = true
@@ -152,7 +155,7 @@ async function runAttempt(
   const { signal } = lease
   const began_at = performance.now()
   observeTraced(metrics.jobWait, { queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
-  const settle = (decision: Decision) => settleDecision(context, queue, { job, lease, decision })
+  const settle = (decision: Decision) => settleDecision(context, queue, { job, lease, decision, isClosing })
   const attemptUnlessClosing = () =>
     isClosing() ? settle(giveBack('the worker is stopping')) : attempt(context, job, settle, signal)
   return await context.job_log.of(job, async () => {

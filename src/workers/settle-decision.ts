@@ -19,10 +19,14 @@ const RETRIES_MS = 10_000
  * another worker claims the job: an email without an answer would be `unknown`.
  */
 const LATE_RETRIES_MS = 60_000
+/** The same while the worker stops: it must end by itself, before the time limit of its closing. */
+const LATE_RETRIES_WHILE_CLOSING_MS = 5_000
+/** With many answers at once, a database that has just come back must not get them all four times a second. */
+const LATE_RETRY_DELAY_MS = 1_000
 
 /**
  * Writes a decision behind the fence, again after each failure of the database, until `LATE_RETRIES_MS` after the loss
- * of the lease; then rejects with the last error. If another worker has claimed the job, the outcome of the returned
+ * of the lease, or less while the worker stops; then rejects with the last error. If another worker has claimed the job, the outcome of the returned
  * settlement is `fenced`.
  *
  * While the lease is held, a decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and
@@ -32,12 +36,17 @@ const LATE_RETRIES_MS = 60_000
 export async function settleDecision(
   { sql }: WorkerContext,
   queue: Queue,
-  { job, lease, decision }: { job: ClaimedJob; lease: Lease; decision: Decision },
+  {
+    job,
+    lease,
+    decision,
+    isClosing,
+  }: { job: ClaimedJob; lease: Lease; decision: Decision; isClosing: () => boolean },
 ): Promise<Settlement> {
   const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
   const { effects = JOB_ONLY } = decision
   const ends_at = effects === JOB_ONLY ? Infinity : performance.now() + RETRIES_MS
-  const late_ms = decision.kind === 'give_back' ? 0 : LATE_RETRIES_MS
+  const lateLimit = () => (isClosing() ? LATE_RETRIES_WHILE_CLOSING_MS : LATE_RETRIES_MS)
   let was_lost = false
   for (;;) {
     try {
@@ -49,10 +58,12 @@ export async function settleDecision(
     } catch (error) {
       if (!isDatabaseFailure(error) || decision.kind === 'continue') throw error
       const lost_ms = lease.lostFor()
-      if (lost_ms > 0 ? lost_ms > late_ms : performance.now() > ends_at) throw error
+      const is_late = lost_ms > 0
+      if (is_late && (decision.kind === 'give_back' || lost_ms > lateLimit())) throw error
+      if (!is_late && performance.now() > ends_at) throw error
       was_lost = true
       // A random delay: decisions that failed in one statement must not fail together again.
-      await sleep(RETRY_DELAY_MS * (0.5 + Math.random()))
+      await sleep((is_late ? LATE_RETRY_DELAY_MS : RETRY_DELAY_MS) * (0.5 + Math.random()))
     }
   }
 }

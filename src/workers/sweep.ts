@@ -1,11 +1,13 @@
 // The sweep claims due jobs that no wake-up starts, round robin by tenant. The watchdog restarts a queue's consumer if
 // it receives no wake-ups.
+import { isDatabaseFailure } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
 import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
+import { SLOW_STATEMENT_MS } from './leases.ts'
 import type { Performer } from './perform.ts'
 import { repeat, type Loop } from './clock.ts'
 
@@ -26,8 +28,8 @@ const IDLE_SWEEP_INTERVAL_MS = 500
 const BUSY_SWEEP_INTERVAL_MS = 5
 const MIN_FREE_SHARE = 0.25
 /**
- * How long scans leave lapsed leases alone after the database failed: first, the workers that have the answers settle
- * them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
+ * How long scans leave leases that have just lapsed alone after the database failed: first, the workers that have the
+ * answers settle them. That takes them the driver's longest backoff, a second, and the longest delay between two tries.
  */
 const AFTER_FAILURE_MS = 3000
 const WATCHDOG_TIMEOUT_MS = 10_000
@@ -77,12 +79,17 @@ export function startSweep(
     idle = !queue.isDown() && performer.idleFor() > IDLE_AFTER_MS
     const grace_ms = queue.isDown() ? 0 : idle ? OVERDUE_MS - IDLE_SWEEP_INTERVAL_MS : OVERDUE_MS
     busy = false
-    const leaves_lapsed = performance.now() - failed_at < AFTER_FAILURE_MS
+    const began_at = performance.now()
+    const leaves_lapsed = began_at - Math.max(failed_at, performer.databaseFailedAt()) < AFTER_FAILURE_MS
     const options = { names: JOB_NAMES, grace_ms, leaves_lapsed }
     const found = await findDue(context.sql, scans, options).catch((error: unknown) => {
-      failed_at = performance.now()
+      if (isDatabaseFailure(error)) failed_at = performance.now()
       throw error
     })
+    if (performance.now() - began_at > SLOW_STATEMENT_MS) {
+      failed_at = performance.now()
+      return
+    }
     for (const { queue: name, room, share } of scans) {
       // A paused queue is not in the result.
       const { ids, overdue, after } = found.find((result) => result.queue === name) ?? NONE_DUE

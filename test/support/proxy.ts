@@ -30,6 +30,8 @@ export type Proxy = {
   cut(): void
   /** Ends all connections, and each new one at once, as if the server were down; false: new connections work. */
   refuse(refuses: boolean): void
+  /** Keeps all data on the open connections; false: passes the data on. */
+  pause(pauses: boolean): void
   close(): Promise<void>
 }
 
@@ -52,13 +54,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   const server = createServer((client) => {
     if (refuses) client.destroy()
     const answer = answerer
-    if (answer !== null) {
-      sockets.add(client)
-      client.on('error', () => {})
-      client.on('close', () => sockets.delete(client))
-      client.on('data', (data: Buffer) => client.write(answer(data)))
-      return
-    }
+    if (answer !== null) return answerAll(client, answer, sockets)
     const upstream = connect({ host: target.hostname, port: Number(target.port) })
     let withheld = false
     let frozen = false
@@ -127,12 +123,21 @@ export async function startProxy(url: string): Promise<Proxy> {
       refuses = now_refuses
       if (refuses) cut()
     },
+    pause: (pauses) => sockets.forEach((socket) => void (pauses ? socket.pause() : socket.resume())),
     async close() {
       server.close()
       cut()
       await once(server, 'close')
     },
   }
+}
+
+/** Answers all requests of a client in place of the server. */
+function answerAll(client: Socket, answer: (request: Buffer) => string, sockets: Set<Socket>): void {
+  sockets.add(client)
+  client.on('error', () => {})
+  client.on('close', () => sockets.delete(client))
+  client.on('data', (data: Buffer) => client.write(answer(data)))
 }
 
 /** Ends each socket when the other ends, and keeps the open ones in `sockets`. */

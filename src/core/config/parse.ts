@@ -6,7 +6,8 @@ import { VARIABLES, type VariableName } from './variables.ts'
 
 /** The end of a text that documentation shows in place of a secret: `sk_live_...`, `<your token>`. */
 const PLACEHOLDER = /(?:\.\.\.|…|<[^<>]*>)$/
-const PASSWORD = /^[a-z+]+:\/\/[^/@]*:([^/@]*)@/i
+/** A URL, with its user and password, which may contain a slash in a placeholder. */
+const URL_WITH_USER = /^[a-z+]+:\/\/(?:([^@?#]*)@)?/i
 
 /** The value of a variable by its schema, or the problem of the text. */
 export function parseVariable(
@@ -21,7 +22,20 @@ export function parseVariable(
   return parsed.success ? { data: parsed.data } : { problem: parsed.error.issues[0]!.message }
 }
 
-/** Whether a secret was copied from documentation: one of its values, or the password of a URL, is a placeholder. */
+/** Whether a secret was copied from documentation: one of its values, or a part of a URL, is a placeholder. */
 function isPlaceholder(text: string): boolean {
-  return list(text).some((part) => PLACEHOLDER.test(part) || PLACEHOLDER.test(PASSWORD.exec(part)?.[1] ?? ''))
+  const parts = URL_WITH_USER.test(text) ? partsOfUrl(text) : list(text)
+  return parts.some((part) => PLACEHOLDER.test(part))
+}
+
+/** The user, password and parameters of a URL, and its end. */
+function partsOfUrl(url: string): string[] {
+  const [, user = ''] = URL_WITH_USER.exec(url) ?? []
+  return [...user.split(':'), ...url.split(/[?&]/)].map((part) => {
+    try {
+      return decodeURIComponent(part)
+    } catch {
+      return part
+    }
+  })
 }

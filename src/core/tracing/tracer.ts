@@ -18,12 +18,10 @@ import {
   TracerProvider,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace'
-import { isIP, type LookupFunction } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config.ts'
 import type { ProcessName } from '../config/row.ts'
 import { PROCESS_NAME } from '../heartbeat.ts'
-import { createLookup } from '../lookup.ts'
 import { metrics, useOpenMetrics } from '../metrics.ts'
 import { throttle } from '../seldom.ts'
 import { withTimeout } from '../timeout.ts'
@@ -40,6 +38,7 @@ const EXPORT_INTERVAL_MS = 1_000
 const EXPORT_TIMEOUT_MS = 10_000
 /** How long the last spans may take at the end of the process, from the beginning of the oldest export. */
 const CLOSE_TIMEOUT_MS = 2_000
+const CLOSE_TIMEOUT_AFTER_FAILURE_MS = 500
 const LINK_TIMEOUT_MS = 100
 const WARNING_INTERVAL_MS = 60_000
 const LIMITS = { attributeCountLimit: 32, attributeValueLengthLimit: 256, linkCountLimit: 8 }
@@ -162,8 +161,8 @@ function resourceOf({ OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES }: Config, pro
 type Exporter = {
   processor: SpanProcessor
   /**
-   * The time after which the end of the process does not wait for the collector: it has not answered an export for
-   * `CLOSE_TIMEOUT_MS`, or the last export failed.
+   * When the end of the process stops to wait for the collector: `CLOSE_TIMEOUT_MS` after the start of an export
+   * without an answer, and soon if the last export failed.
    */
   endsWaitAt(): number
 }
@@ -187,7 +186,6 @@ function openExporter(endpoint: string, { OTEL_EXPORTER_OTLP_HEADERS }: Config, 
     headers: parseKeyPairsIntoRecord(OTEL_EXPORTER_OTLP_HEADERS),
     timeoutMillis: EXPORT_TIMEOUT_MS,
     concurrencyLimit: Math.ceil(MAX_WAITING_SPANS / MAX_SPANS_PER_EXPORT),
-    httpAgentOptions: { keepAlive: true, lookup: lookupWithoutThread },
   })
   const batches = new BatchSpanProcessor({
     exporter: {
@@ -223,26 +221,9 @@ function openExporter(endpoint: string, { OTEL_EXPORTER_OTLP_HEADERS }: Config, 
       shutdown: () => batches.shutdown(),
     },
     endsWaitAt() {
-      if (has_failed) return -Infinity
+      if (has_failed) return performance.now() + CLOSE_TIMEOUT_AFTER_FAILURE_MS
       const [oldest = Infinity] = began_at.values()
       return oldest + CLOSE_TIMEOUT_MS
     },
   }
-}
-
-const findAddresses = createLookup({ hosts: true })
-
-/**
- * A lookup for sockets without `getaddrinfo`: while name servers do not answer, each of its calls blocks a thread for
- * ten seconds, and a process that exits waits for its threads.
- */
-const lookupWithoutThread: LookupFunction = (name, _options, found) => {
-  findAddresses(name).then(
-    (addresses) =>
-      found(
-        null,
-        addresses.map((address) => ({ address, family: isIP(address) })),
-      ),
-    (error: Error) => found(error, []),
-  )
 }

@@ -24,7 +24,7 @@ export type DueJobs = {
 /**
  * Finds due jobs named in `names` that are not claimed and for which no wake-up is expected: none was sent
  * (retries, follow-ups, jobs above their tenant's share), it was sent more than `grace_ms` ago, or the lease
- * has lapsed, unless `leaves_lapsed`. At most `room` jobs for each queue.
+ * has lapsed, with `leaves_lapsed` more than a minute ago. At most `room` jobs for each queue.
  *
  * Round robin: the next job of every tenant precedes the second job of any. A scan steps from tenant to tenant
  * in the index of open jobs, from `after` until it has found `room` tenants with due jobs. Its cost depends on
@@ -42,7 +42,7 @@ export async function findDue(
 ): Promise<DueJobs[]> {
   const due = sql`
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[])
-    and ${unclaimed(sql, grace_ms)} and not (${leaves_lapsed} and j.state = 'running')`
+    and ${unclaimed(sql, grace_ms)} and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
   return await sql<DueJobs[]>`
     with recursive visit as (
       select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
