@@ -137,7 +137,8 @@ export async function startSystem(options: SystemOptions): Promise<System> {
     })
     const sql = connectDatabase(postgres.url, { max: 4, application_name: 'torture' })
     cleanup.defer(() => sql.end({ timeout: 1 }))
-    await prepareDatabase(launch, env, pooler && sql)
+    // PgBouncer shares sessions, and migrations need one of their own.
+    await prepareDatabase(launch, { ...env, DATABASE_URL: postgres.url }, pooler && sql)
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
     const { start, writeTargets } = onMetricsPorts(startMember)
@@ -179,8 +180,9 @@ export async function startSystem(options: SystemOptions): Promise<System> {
 }
 
 /**
- * Migrates the database. `pooled`: behind PgBouncer, a connection of the owner, who creates the users of the processes.
- * PgBouncer sets no parameters for them, so the second migration makes these settings of the users.
+ * Migrates the database at the address in `env`. `pooled`: behind PgBouncer, a connection of the owner, who creates the
+ * users of the processes. PgBouncer sets no parameters for them, so the second migration makes these settings of the
+ * users.
  */
 async function prepareDatabase(
   launch: ReturnType<typeof createLauncher>['launch'],

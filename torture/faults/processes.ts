@@ -37,7 +37,8 @@ export const PROCESS_FAULTS: Fault[] = [
   },
   {
     name: 'stop-worker',
-    about: 'SIGSTOP of a worker past its leases, then SIGCONT: its late writes must change nothing',
+    about:
+      'SIGSTOP of a worker past its leases, then SIGCONT: its late writes must change no job that another worker claimed',
     duration_ms: 9000,
     recovery_limit_ms: 6000,
     fences: true,
