@@ -26,8 +26,8 @@ const LATE_RETRY_DELAY_MS = 1_000
 
 /**
  * Writes a decision behind the fence, again after each failure of the database, until `LATE_RETRIES_MS` after the loss
- * of the lease, or less while the worker stops; then rejects with the last error. If another worker has claimed the job, the outcome of the returned
- * settlement is `fenced`.
+ * of the lease, or less while the worker stops; then rejects with the last error. If another worker has claimed the
+ * job, the outcome of the returned settlement is `fenced`.
  *
  * While the lease is held, a decision with effects is tried for `RETRIES_MS`: its effects may cause the error, and
  * without them the job can still be given back. A job is given back only while the lease is held, because a claim does

@@ -42,7 +42,8 @@ export async function findDue(
 ): Promise<DueJobs[]> {
   const due = sql`
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[])
-    and ${unclaimed(sql, grace_ms)} and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
+    and ${unclaimed(sql, grace_ms)}
+    and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
   return await sql<DueJobs[]>`
     with recursive visit as (
       select w.queue, w.room, w.share, coalesce(w.after, ${LOWEST_ID}) as tenant_id, 0 as visited, 0 as served,
