@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { basename, resolve } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { isWriteAfterClose } from './src/core/postgres/late-writes.ts'
 
 const resultFile = process.env.SLUICE_TEST_JSON
 
@@ -58,6 +59,8 @@ export default defineConfig({
     // Only a test that hangs exceeds these limits, even on a machine that is several times slower.
     testTimeout: 120_000,
     hookTimeout: 180_000,
+    // A worker in the process of a test does what `run` does in a process of its own.
+    onUnhandledError: (error) => !isWriteAfterClose(error),
     // The default of one second is too short on a busy machine.
     expect: { poll: { timeout: 20_000 } },
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],

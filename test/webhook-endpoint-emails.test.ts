@@ -96,10 +96,11 @@ const inboxOf = async (world: World, address: string): Promise<any[]> => {
   return emails.map((email) => ({ ...email, text: email.text.replaceAll('\r\n', '\n') }))
 }
 
-/** Waits for log lines about an endpoint. The first log line is written after the endpoint's notice. */
-async function logOf(id: string) {
+/** Waits for log lines about any of these endpoints. The first log line is written after the endpoint's notice. */
+async function logOf(...ids: string[]) {
   return await eventually(async () => {
-    const lines = (await readFile(log_file, 'utf8')).split('\n').filter((line) => line.includes(id))
+    const log = await readFile(log_file, 'utf8')
+    const lines = log.split('\n').filter((line) => ids.some((id) => line.includes(id)))
     expect(lines).not.toEqual([])
     return lines.map((line) => JSON.parse(line) as { level: number; msg: string; tenant_id: string })
   })
@@ -292,10 +293,12 @@ test.concurrent('a tenant receives at most sixty emails in an hour and the other
     await world.sql<{ id: string }[]>`
       select id from webhook_endpoints where id = any(${many}::uuid[]) and notified_at is null`
   await eventually(async () => expect(await findRemaining()).toHaveLength(18))
-  const [deferred] = await findRemaining()
-  expect(await logOf(deferred!.id)).toMatchObject([
-    { level: WARN, msg: expect.stringContaining('follows later') },
-  ])
+  // A batch that began with an endpoint of another test leaves one of these unlogged.
+  const deferred = (await findRemaining()).map(({ id }) => id)
+  expect((await logOf(...deferred))[0]).toMatchObject({
+    level: WARN,
+    msg: expect.stringContaining('follows later'),
+  })
   await world.drain()
   expect(await inboxOf(world, contact)).toHaveLength(3)
   await setUsed(1)

@@ -2,7 +2,11 @@
 // closed is written to a null socket, in a callback where the error cannot be caught. Workaround: this error is
 // ignored; the pool is replaced and rejects the statement. Patch for upstream: upstream/late-writes.patch.
 
-/** Whether an uncaught error is the driver's write to a closed connection, which is safe to ignore. */
+/**
+ * Whether an uncaught error is the driver's write to a closed connection, which is safe to ignore. Accepts an error of
+ * another process, too, as an object with `name` and `stack`.
+ */
 export function isWriteAfterClose(error: unknown): boolean {
-  return error instanceof TypeError && /nextWrite .*postgres.*connection\.js/.test(error.stack ?? '')
+  const { name, stack } = (error ?? {}) as Partial<Error>
+  return name === 'TypeError' && /nextWrite .*postgres.*connection\.js/.test(stack ?? '')
 }
