@@ -113,6 +113,25 @@ test('a reader behind PgBouncer sees the tenant of `set local`, and nothing afte
   expect([inTransaction, await count(first), await count(second)]).toEqual([1, 0, 0])
 })
 
+test('statements with and without parameters share a connection behind PgBouncer, and each gets its answer', async () => {
+  const sql = connectDatabase(urlAs('api', pooled.DATABASE_URL), { max: 1, application_name: 'test' })
+  onTestFinished(() => sql.end({ timeout: 1 }))
+  await sql`select 1`
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, async (_, n) => [
+      await Promise.all([sql`select pg_sleep(0.01), 'none' as answer`, sql`select ${n}::integer as answer`]),
+      await Promise.all([sql`select ${n}::integer as answer`, sql`select pg_sleep(0.01), 'none' as answer`]),
+      await sql.begin(async (tx) => [
+        await tx`select ${n}::integer as answer`,
+        await tx`select 'none' as answer`,
+      ]),
+    ]),
+  )
+  expect(answers.flat(3).map(({ answer }) => answer)).toEqual(
+    answers.flatMap((_, n) => ['none', n, n, 'none', n, 'none']),
+  )
+})
+
 test('a statement that is too slow for its pool is canceled behind PgBouncer', async () => {
   const sql = connectDatabase(urlAs('api', pooled.DATABASE_URL), {
     max: 1,

@@ -6,6 +6,7 @@ import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postg
 import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
 import { endReplacedPool } from './postgres/lost-connections.ts'
 import { dropHoles } from './postgres/row-holes.ts'
+import { sendAlone } from './postgres/pipelines.ts'
 import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
 import { debounceReplace } from './postgres/stuck-writes.ts'
@@ -56,6 +57,7 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   function sendPings(): void {
     for (let count = countPings(traffic, max); count > 0; count--) {
       const ping = pool`select 1`
+      if (target.address.pgbouncer) sendAlone(ping)
       trackStatement(ping, traffic, PING_INTERVAL_MS, { onRows: dropHoles })
       ping.catch(() => {})
     }
@@ -71,9 +73,10 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   const hooks: StatementHooks = {
     onSend(statement) {
       measured?.statement(statement)
+      if (!target.address.pgbouncer) return undefined
+      sendAlone(statement)
       // PgBouncer does not let a session have its own timeout.
-      const is_limited = statement_timeout_ms !== undefined && target.address.pgbouncer
-      return is_limited ? cancelAfter(statement, statement_timeout_ms) : undefined
+      return statement_timeout_ms === undefined ? undefined : cancelAfter(statement, statement_timeout_ms)
     },
     onRows: dropHoles,
     onError(error) {
