@@ -156,8 +156,14 @@ describe('a connection that is lost before the answer to a write', () => {
     }
   })
 
-  /** Runs an AI task. The answer to the first write that gives the task this status is lost. */
-  async function loseAnswer(status: 'running' | 'succeeded') {
+  /**
+   * Runs an AI task. The answer to the first write that gives the task this status is lost. `meanwhile` is called
+   * before the worker knows that.
+   */
+  async function loseAnswer(
+    status: 'running' | 'succeeded',
+    meanwhile: (id: string) => Promise<unknown> = async () => {},
+  ) {
     const { client, sql } = deployment
     const worker = await deployment.startWorker({ DATABASE_URL: proxy.url })
     onTestFinished(async () => void (await worker.end()))
@@ -166,6 +172,7 @@ describe('a connection that is lost before the answer to a write', () => {
     const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } }
     const { id } = (await client.post('/v1/ai/tasks', task)).body
     await until(`the task is ${status}`, async () => (await read(id)).status === status)
+    await meanwhile(id)
     proxy.withholdAnswersTo()
     const ended = JSON.parse(await worker.waitForLine('an attempt ended'))
     await until('the task has succeeded', async () => (await read(id)).status === 'succeeded')
@@ -183,6 +190,16 @@ describe('a connection that is lost before the answer to a write', () => {
     const { ended, claims } = await loseAnswer('succeeded')
     expect(ended).toMatchObject({ outcome: 'done', state: 'succeeded' })
     expect(claims).toBe(1)
+  })
+
+  test('does not make the settlement of another worker its own, after a failover lost the claim', async () => {
+    // The row as the other worker leaves it, which claimed the job with the same number of attempts.
+    const { ended } = await loseAnswer(
+      'succeeded',
+      async (id) =>
+        await deployment.sql`update jobs set worker = 'other', started_at = now() where resource_id = ${id}`,
+    )
+    expect(ended).toMatchObject({ outcome: 'fenced' })
   })
 })
 

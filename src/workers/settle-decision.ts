@@ -1,9 +1,9 @@
 // Settles the decision of an attempt, again while the database fails.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isDatabaseFailure, type Sql } from '#core/db.ts'
+import { isDatabaseFailure } from '#core/db.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import { findJobStates } from '#domain/jobs/states.ts'
+import { wasSettled } from '#domain/jobs/states.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
 import { settlementOf, type Decision } from './decision.ts'
@@ -51,7 +51,8 @@ export async function settleDecision(
   for (;;) {
     try {
       const was_written =
-        (await effects.settle(sql, settlement)) || (was_lost && (await hasWritten(sql, job, settlement)))
+        (await effects.settle(sql, settlement)) ||
+        (was_lost && (await wasSettled(sql, job, settlement.outcome)))
       if (was_written && decision.kind === 'retry' && decision.publish_state === true)
         queue.publish([{ id: job.id, state: settlement.state }])
       return was_written ? settlement : { ...settlement, outcome: 'fenced' }
@@ -66,10 +67,4 @@ export async function settleDecision(
       await sleep((is_late ? LATE_RETRY_DELAY_MS : RETRY_DELAY_MS) * (0.5 + Math.random()))
     }
   }
-}
-
-/** Whether an earlier try, whose answer was lost, was written: then the job has left this attempt with its state. */
-async function hasWritten(sql: Sql, { id, attempt }: ClaimedJob, { state }: Settlement): Promise<boolean> {
-  const [now] = await findJobStates(sql, [id])
-  return now?.attempt === attempt && now.state === state
 }

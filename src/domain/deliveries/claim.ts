@@ -125,8 +125,8 @@ async function claimFrom(tx: Tx, backlogs: DueBacklog[], options: ClaimOptions):
     ),
     job as (${enqueuing(tx, sendDelivery, requested, tx`due_at`, claimed_by, tx`trace_context`)} returning *)
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
-      j.payload, j.request_id, j.trace_context, t.is_first_attempt, j.attempt, j.max_attempts, j.failures,
-      0 as database_failures, j.lease_token,
+      j.payload, j.request_id, j.trace_context, t.is_first_attempt, j.attempt, j.started_at, j.max_attempts,
+      j.failures, 0 as database_failures, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
       extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
       null::jsonb as call, null::jsonb as send_history

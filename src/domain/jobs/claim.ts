@@ -22,6 +22,8 @@ export type ClaimedJob = {
   /** Whether this is the first attempt at the work. Each attempt at a delivery is a job of its own. */
   is_first_attempt: boolean
   attempt: number
+  /** When the attempt was claimed. */
+  started_at: string
   max_attempts: number
   /**
    * The number of attempts in a row that ended as `retry` or `ambiguous`, or did not end. Attempts that ended as
@@ -121,7 +123,7 @@ export async function claimJobs(
 /** The columns of a `ClaimedJob`, from a job row with `lookup_only`. */
 function claimedColumns(sql: Sql): Fragment {
   return sql`
-    id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
+    id, tenant_id, queue, name, payload, request_id, attempt, started_at, max_attempts, failures, lease_token,
     coalesce((last_error #>> '{context,database_failures}')::integer, 0) as database_failures,
     trace_context, attempt = 1 as is_first_attempt,
     extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,
