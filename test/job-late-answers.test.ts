@@ -1,5 +1,7 @@
 // The answer of a call is settled after an outage of the database that was longer than the lease of its job.
-import { expect, onTestFinished } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import type { Service } from '#core/service.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { claimJobs } from '#domain/jobs/claim.ts'
@@ -7,7 +9,7 @@ import { JOB_NAMES } from '#jobs/index.ts'
 import { freshKey } from '#test/client.ts'
 import { readMessageState } from '#test/messages.ts'
 import { startInThisProcess } from '#test/parts.ts'
-import { ASYNC, eventually } from '#test/payments.ts'
+import { ASYNC, createPayment, eventually, fault, paymentIn } from '#test/payments.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import { testIn, type World } from '#test/world.ts'
 
@@ -26,8 +28,8 @@ async function startWorkers(world: World, count: number): Promise<Proxy> {
   return wire
 }
 
-/** Sends an email that its server accepts after the outage began. Returns the ids of the message and its job. */
-async function acceptDuringOutage(world: World, to: string, beginOutage: () => void) {
+/** Sends an email whose server accepts it and answers when `answer` is called. */
+async function sendHeldEmail(world: World, to: string) {
   const hold = await world
     .provider('smtp')
     .fault({ match: { method: 'DOT' }, times: 1, fault: { hold: 'after' } })
@@ -36,16 +38,22 @@ async function acceptDuringOutage(world: World, to: string, beginOutage: () => v
   await hold.hit()
   const [job] = await world.sql<{ id: string }[]>`
     select id from jobs where resource_id = ${body.id} and state = 'running'`
+  return { message_id: body.id as string, job_id: job!.id, answer: () => hold.remove() }
+}
+
+/** Sends an email that its server accepts after the outage began. Returns the ids of the message and its job. */
+async function acceptDuringOutage(world: World, to: string, beginOutage: () => void) {
+  const { answer, ...ids } = await sendHeldEmail(world, to)
   beginOutage()
-  await hold.remove()
-  return { message_id: body.id as string, job_id: job!.id }
+  await answer()
+  return ids
 }
 
 /** Waits until the lease of the job has been expired for 4 s, so that the database has been away for 8 s or so. */
-async function awaitExpiry({ sql }: World, job_id: string): Promise<void> {
+async function awaitExpiry({ sql }: World, job_id: string, for_s = 4): Promise<void> {
   await eventually(async () => {
     const [job] = await sql`
-      select state, lease_until < now() - interval '4 seconds' as is_old from jobs where id = ${job_id}`
+      select state, lease_until < now() - ${for_s} * interval '1 second' as is_old from jobs where id = ${job_id}`
     expect(job).toEqual({ state: 'running', is_old: true })
   }, 30_000)
 }
@@ -116,3 +124,143 @@ test(
     expect(await emailsTo(world, to)).toHaveLength(1)
   },
 )
+
+/** Starts a worker of one queue. */
+async function startWorkerOf(world: World, queue: string, url = world.env.DATABASE_URL!): Promise<Service> {
+  const env = { ...world.env, DATABASE_URL: url, QUEUES: queue }
+  return await startInThisProcess('worker', env, createLog('silent', 'test'))
+}
+
+/** Runs `code` in each update of a job that fulfils `when`, and counts these updates, with those that fail. */
+async function interfere(sql: Sql, { job_id, when, code }: { job_id: string; when: string; code: string }) {
+  const name = `interfere_${job_id.replaceAll('-', '_')}`
+  await sql.unsafe(`
+    create sequence ${name};
+    grant usage on sequence ${name} to public;
+    create function ${name}() returns trigger language plpgsql as $$
+    begin
+      perform nextval('${name}');
+      ${code}
+      return new;
+    end $$;
+    create trigger ${name} before update on jobs for each row when (new.id = '${job_id}' and ${when})
+      execute function ${name}();`)
+  return {
+    async count(): Promise<number> {
+      const [row] = await sql<{ count: number }[]>`
+        select case when is_called then last_value else 0 end as count from ${sql(name)}`
+      return row!.count
+    },
+    end: async () => void (await sql.unsafe(`drop function ${name} cascade; drop sequence ${name}`)),
+  }
+}
+
+const FAIL = `raise exception 'the database system is starting up' using errcode = '57P03';`
+
+// These tests wait for seconds, so they run concurrently, each with the workers of another queue.
+describe.concurrent('an outage', () => {
+  // A worker that does not stop tries for a minute.
+  test(
+    'does not keep a worker from stopping, and another worker performs its job',
+    { timeout: 40_000 },
+    async ({ world, onTestFinished: onEnd }) => {
+      const { client, sql } = world
+      const wire = await startProxy(world.env.DATABASE_URL!)
+      onEnd(() => wire.close())
+      const worker = await startWorkerOf(world, 'ai', wire.url)
+      const hold = await world.provider('ai').fault({ fault: 'hold' })
+      const task = { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Wait.' } }
+      const { body } = await client.post('/v1/ai/tasks', task)
+      await hold.hit()
+      wire.refuse(true)
+      await hold.release()
+      await worker.close()
+      const attempts = async () =>
+        Array.from(
+          await sql`
+          select a.attempt, a.outcome, j.state from jobs j join all_job_attempts a on a.job_id = j.id
+          where j.resource_id = ${body.id} order by a.attempt`,
+        )
+      expect(await attempts()).toEqual([{ attempt: 1, outcome: null, state: 'running' }])
+      const connections = wire.accepted()
+      wire.refuse(false)
+      const other = await startWorkerOf(world, 'ai')
+      onEnd(() => other.close())
+      await eventually(async () =>
+        expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({ status: 'succeeded' }),
+      )
+      expect(await attempts()).toEqual([
+        { attempt: 1, outcome: null, state: 'succeeded' },
+        { attempt: 2, outcome: 'done', state: 'succeeded' },
+      ])
+      expect(wire.accepted()).toBe(connections)
+    },
+  )
+
+  test(
+    'gets a late answer again no more than twice a second',
+    { timeout: TIMEOUT_MS },
+    async ({ world, onTestFinished: onEnd }) => {
+      const { sql } = world
+      const worker = await startWorkerOf(world, 'messages')
+      onEnd(() => worker.close())
+      const { message_id, job_id, answer } = await sendHeldEmail(world, 'tried@example.com')
+      const tries = await interfere(sql, { job_id, when: `new.state = 'succeeded'`, code: FAIL })
+      await sql`update jobs set lease_until = now() where id = ${job_id}`
+      await answer()
+      // The worker knows of the loss 4 s after its last renewal.
+      await awaitExpiry(world, job_id, 5)
+      const began_at = performance.now()
+      const first = await tries.count()
+      await expect.poll(tries.count, { interval: 50 }).toBeGreaterThanOrEqual(first + 4)
+      const delays = (await tries.count()) - first - 1
+      // A timer may run a little early.
+      expect(delays * 490).toBeLessThanOrEqual(performance.now() - began_at)
+      await tries.end()
+      await eventually(async () =>
+        expect(await readMessageState(world, message_id)).toMatchObject({ status: 'sent', job: 'succeeded' }),
+      )
+    },
+  )
+
+  test(
+    'in which renewals fail or are slow leaves leases of the last minute to workers with answers',
+    {
+      timeout: TIMEOUT_MS,
+    },
+    async ({ world }) => {
+      const { client, sql } = world
+      const jobOf = async (payment_id: string) => {
+        const [job] = await sql<{ id: string; state: string; worker: string; attempt: number }[]>`
+        select id, state, worker, attempt from jobs where resource_id = ${payment_id}`
+        return job!
+      }
+      for (const code of [FAIL, 'perform pg_sleep(2.2);']) {
+        const [old, recent] = [await createPayment(client, {}, ASYNC), await createPayment(client, {}, ASYNC)]
+        const jobs = [await jobOf(old.body.id), await jobOf(recent.body.id)]
+        await claimJobs(
+          sql,
+          jobs.map(({ id }) => id),
+          { worker: 'other', names: JOB_NAMES },
+        )
+        await sql`update jobs set lease_until = now() + interval '1 hour' where worker = 'other'`
+        const worker = await startWorkerOf(world, 'payments')
+        const hold = await fault(world, { match: { method: 'POST' }, times: 1, fault: 'hold' })
+        const held = await createPayment(client, {}, ASYNC)
+        await hold.hit()
+        const { id: job_id } = await jobOf(held.body.id)
+        const renewals = await interfere(sql, { job_id, when: 'new.lease_token = old.lease_token', code })
+        // A renewal begins after the end of the one before.
+        await eventually(async () => expect(await renewals.count()).toBeGreaterThanOrEqual(2))
+        await sql`
+        update jobs set lease_until = now() - case when id = ${jobs[0]!.id} then 2 else 0 end * interval '1 minute'
+        where worker = 'other'`
+        await paymentIn(client, old.body.id, 'authorized')
+        expect(await jobOf(recent.body.id)).toMatchObject({ state: 'running', worker: 'other', attempt: 1 })
+        await renewals.end()
+        await hold.release()
+        await worker.close()
+      }
+    },
+  )
+})

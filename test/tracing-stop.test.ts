@@ -8,8 +8,9 @@ import { startSpan, startTracing } from '#core/tracing.ts'
 import { openCollector } from '#test/collector.ts'
 import { until } from '#test/process.ts'
 
-const startTo = async (url: string) =>
-  await startTracing(loadConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: url }), 'api', () => {})
+/** `warn` is called when an export has failed. */
+const startTo = async (url: string, warn = () => {}) =>
+  await startTracing(loadConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: url }), 'api', warn)
 const endSpan = () => startSpan('work', { kind: 'internal' })!.end()
 
 test('if the collector has not answered for two seconds, the spans that remain cost no time', async () => {
@@ -39,4 +40,34 @@ test('a collector that answers gets the last spans, by its name too', async () =
   endSpan()
   await tracing.close()
   expect(collector.spans).toHaveLength(1)
+})
+
+/** Starts a tracer and a collector that has refused its first export. */
+async function startRefused() {
+  const collector = await openCollector()
+  onTestFinished(() => collector.close())
+  const failed = Promise.withResolvers<void>()
+  collector.refuse(true)
+  const tracing = await startTo(collector.url, failed.resolve)
+  endSpan()
+  await failed.promise
+  collector.refuse(false)
+  return { collector, tracing }
+}
+
+test('a collector that has refused spans gets the last ones, once it takes them again', async () => {
+  const { collector, tracing } = await startRefused()
+  endSpan()
+  await tracing.close()
+  expect(collector.spans).toHaveLength(1)
+})
+
+test('a process whose last export failed ends before one that waits for its first answer', async () => {
+  const { collector, tracing } = await startRefused()
+  collector.hang()
+  endSpan()
+  const other = await startTo(collector.url)
+  endSpan()
+  const ends = [other.close().then(() => 'waits'), tracing.close().then(() => 'failed')]
+  expect(await Promise.race(ends)).toBe('failed')
 })

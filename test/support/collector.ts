@@ -27,6 +27,8 @@ export type Collector = {
   spans: CollectedSpan[]
   /** The headers of the requests so far. */
   requests: IncomingHttpHeaders[]
+  /** Answers later requests with 400, and loses their spans; false: takes them again. */
+  refuse(refuses: boolean): void
   /** After this call no request is answered, as by a machine that hangs. */
   hang(): void
   close(): Promise<void>
@@ -49,9 +51,11 @@ export async function openCollector(): Promise<Collector> {
   const spans: CollectedSpan[] = []
   const requests: IncomingHttpHeaders[] = []
   let hangs = false
+  let refuses = false
   async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await buffer(request)
     if (hangs) return
+    if (refuses) return void response.writeHead(400).end()
     spans.push(...spansOf(body))
     response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end()
   }
@@ -63,6 +67,9 @@ export async function openCollector(): Promise<Collector> {
     url: `http://127.0.0.1:${await listening(server)}`,
     spans,
     requests,
+    refuse(now_refuses) {
+      refuses = now_refuses
+    },
     hang() {
       hangs = true
     },
