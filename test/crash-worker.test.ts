@@ -157,6 +157,13 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
       ]
       const before = await readState()
       frozen.signal('SIGCONT')
+      const ended = await until('the frozen worker ends its attempt', () =>
+        frozen
+          .output()
+          .split('\n')
+          .find((line) => line.includes('an attempt ended') && line.includes('payment.capture')),
+      )
+      expect(JSON.parse(ended)).toMatchObject({ outcome: 'fenced' })
       expect(JSON.parse(await frozen.waitForLine('a late write was fenced'))).toMatchObject({
         job: 'payment.capture',
         attempt: 1,
