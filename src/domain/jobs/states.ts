@@ -1,4 +1,4 @@
-// Reads the states of jobs for requests that wait for them, and counts open jobs.
+// Reads the states of jobs for requests that wait for them and of attempts for their workers, and counts open jobs.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { ClaimedJob } from './claim.ts'
 import type { Settlement } from './settle.ts'
