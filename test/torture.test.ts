@@ -80,9 +80,9 @@ test('a forward change of status is no problem, and a backward change is reporte
   expect(regressions('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
 })
 
-/** The verdict on a message that left the provider `times` times. */
-function judge(message: Partial<JudgedMessage>, times: number) {
-  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
+/** The verdict on a message that left the provider for these recipients: one departure for each list. */
+function judge(message: Partial<JudgedMessage>, ...sent: string[][]) {
+  const departures = sent.map((recipients) => ({ id: 'one', reference: 'SM1', recipients }))
   const { problems, counts } = judgeMessages([sentMessage(message)], departures)
   return { problems: problems.map(({ problem }) => problem), counts }
 }
@@ -107,32 +107,35 @@ function sentMessage(message: Partial<JudgedMessage>): JudgedMessage {
 }
 
 test('a message that was not sent exactly once, or that has the outcome of another message, is a problem', () => {
-  expect(judge({}, 1).problems).toEqual([])
-  expect(judge({}, 0).problems).toEqual(['a sent message is lost'])
-  expect(judge({ channel: 'email', status: 'unknown', open: true }, 2).problems).toEqual([SENT_TWICE])
-  expect(judge({ status: 'canceled' }, 1).problems).toEqual(['a message that must not be sent was sent'])
-  expect(judge({ status: 'queued' }, 0).problems).toEqual(['an accepted message is lost'])
-  expect(judge({ status: 'queued', open: true }, 0).problems).toEqual([])
-  expect(judge({ status: 'unknown' }, 0).problems).toEqual(['an unknown message has no open job'])
-  expect(judge({ status: 'unknown', open: true }, 1).problems).toEqual(['a sent SMS stays unknown'])
-  expect(judge({ status: 'unknown', open: true, unknown_at_address: 2 }, 1).problems).toEqual([])
-  expect(judge({ status: 'failed' }, 1).problems).toEqual(['a failed message was sent'])
+  expect(judge({}, ['a']).problems).toEqual([])
+  expect(judge({}).problems).toEqual(['a sent message is lost'])
+  const unknown_email = { channel: 'email', status: 'unknown', open: true } as const
+  expect(judge(unknown_email, ['a'], ['a']).problems).toEqual([SENT_TWICE])
+  expect(judge(unknown_email, ['a', 'b'], ['b']).problems).toEqual([SENT_TWICE])
+  expect(judge({ channel: 'email', reached: 2 }, ['a'], ['b']).problems).toEqual([])
+  expect(judge({ status: 'canceled' }, ['a']).problems).toEqual(['a message that must not be sent was sent'])
+  expect(judge({ status: 'queued' }).problems).toEqual(['an accepted message is lost'])
+  expect(judge({ status: 'queued', open: true }).problems).toEqual([])
+  expect(judge({ status: 'unknown' }).problems).toEqual(['an unknown message has no open job'])
+  expect(judge({ status: 'unknown', open: true }, ['a']).problems).toEqual(['a sent SMS stays unknown'])
+  expect(judge({ status: 'unknown', open: true, unknown_at_address: 2 }, ['a']).problems).toEqual([])
+  expect(judge({ status: 'failed' }, ['a']).problems).toEqual(['a failed message was sent'])
   // The provider answered 500 and sent the message.
-  const failed = judge({ status: 'failed', provider_code: '20500' }, 1)
+  const failed = judge({ status: 'failed', provider_code: '20500' }, ['a'])
   expect(failed).toMatchObject({ problems: [], counts: { failed_and_sent: 1 } })
-  expect(judge({ reference: 'SM2' }, 1).problems).toEqual(['a message has another reference'])
-  expect(judge({ channel: 'email', reached: 2 }, 1).problems).toEqual([
+  expect(judge({ reference: 'SM2' }, ['a']).problems).toEqual(['a message has another reference'])
+  expect(judge({ channel: 'email', reached: 2 }, ['a']).problems).toEqual([
     'a message reached the wrong number of recipients',
   ])
-  const ambiguous = judge({ ambiguous: true }, 1)
+  const ambiguous = judge({ ambiguous: true }, ['a'])
   expect(ambiguous.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
-  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
+  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: ['a'] }]).problems).toMatchObject([
     { problem: 'an unknown message was sent' },
   ])
 })
 
 test('two equal messages with ambiguous outcomes may have each other’s reference', () => {
-  const departures = [1, 2].map((nth) => ({ id: `${nth}`, reference: `SM${nth}`, recipients: 1 }))
+  const departures = [1, 2].map((nth) => ({ id: `${nth}`, reference: `SM${nth}`, recipients: ['a'] }))
   const problemsWith = (changes: Partial<JudgedMessage>) =>
     judgeMessages(
       [

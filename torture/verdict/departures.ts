@@ -6,8 +6,8 @@ export type Departure = {
   /** The id of our message; null if the provider's record has none. */
   id: string | null
   reference: string
-  /** Number of recipients. */
-  recipients: number
+  /** A name for each recipient, which is the same in each departure of the message. */
+  recipients: string[]
 }
 
 type Metadata = { message_id?: string }
@@ -15,10 +15,14 @@ type Metadata = { message_id?: string }
 /** Reads the accepted messages of all providers, for each provider the oldest first. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
   const sms: { sid: string; metadata: Metadata }[] = await provider('twilio').effects()
-  const email: { message_id: string | null; recipients: number; metadata: Metadata }[] =
+  const email: { message_id: string | null; recipients: string[]; metadata: Metadata }[] =
     await provider('smtp').effects()
   return [
-    ...sms.map(({ sid, metadata }) => ({ id: metadata.message_id ?? null, reference: sid, recipients: 1 })),
+    ...sms.map(({ sid, metadata }) => ({
+      id: metadata.message_id ?? null,
+      reference: sid,
+      recipients: ['phone'],
+    })),
     ...email.map(({ message_id, recipients, metadata }) => ({
       id: metadata.message_id ?? null,
       reference: message_id ?? '',

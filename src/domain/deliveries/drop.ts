@@ -2,6 +2,7 @@
 import type { Fragment, Tx } from '#core/db.ts'
 import { addingStats, BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { backlogsOf, type DueBacklog } from './backlogs.ts'
+import { isUpdatedDelivery } from './updated.ts'
 
 /** The number of deliveries removed at once, from all backlogs together. */
 const DROP_BATCH_SIZE = 1_000
@@ -46,13 +47,12 @@ export async function dropUnwanted(tx: Tx, backlogs: DueBacklog[]): Promise<numb
       delete from webhook_due w using unwanted u
       where w.tenant_id = u.tenant_id and w.endpoint_id = u.endpoint_id and w.sequence = u.sequence
         and w.delivery_id = u.delivery_id
-      returning w.tenant_id, w.endpoint_id, w.delivery_id, w.delivery_created_at, w.recovery_id, u.dropped_as
+      returning w.tenant_id, w.endpoint_id, w.delivery_id, w.recovery_id, u.dropped_as
     ), delivery as (
       update webhook_deliveries d set status = g.dropped_as, next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from removed g
-      where d.tenant_id = g.tenant_id and d.id = g.delivery_id and d.created_at = g.delivery_created_at
-        and d.status <> 'delivered'
+      where ${isUpdatedDelivery(tx, tx`g.tenant_id`, tx`g.delivery_id`)} and d.status <> 'delivered'
       returning d.tenant_id, d.endpoint_id, d.status
     ), stats as (${addingStats(
       tx,

@@ -1,6 +1,7 @@
 // Erases excerpts of receivers' responses when the personal data that they may repeat is erased.
 import type { Fragment, Sql } from '#core/db.ts'
 import type { EventType } from '../events.ts'
+import { isUpdatedDelivery } from './updated.ts'
 
 /**
  * A statement that erases the response excerpts for the events of type `type` about `rows`, a CTE with the columns
@@ -13,7 +14,7 @@ export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Frag
       from jsonb_array_elements(d.attempts_log) with ordinality as logged(attempt, nth))
     from (
       -- Looks up the events and deliveries of each row by index: without rows, nothing is read.
-      select d.tenant_id, d.id, d.created_at from ${rows} r
+      select d.tenant_id, d.id from ${rows} r
       cross join lateral (
         select e.id from events e
         where e.tenant_id = r.tenant_id and e.subject_id = r.id and e.type = ${type} offset 0) e
@@ -21,5 +22,5 @@ export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Frag
         select * from webhook_deliveries d
         where d.tenant_id = r.tenant_id and d.event_id = e.id and not d.excerpts_erased offset 0) d
     ) x
-    where d.tenant_id = x.tenant_id and d.id = x.id and d.created_at = x.created_at`
+    where ${isUpdatedDelivery(sql, sql`x.tenant_id`, sql`x.id`)}`
 }

@@ -4,6 +4,7 @@ import { traceColumn } from '#core/tracing.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { addingStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
+import { isUpdatedDelivery } from './updated.ts'
 
 /** An endpoint whose attempts have all failed for this long is disabled. */
 const DISABLE_AFTER_DAYS = 5
@@ -18,7 +19,6 @@ export type DeliverySettlement = Settlement & { change: DeliveryChange }
 /** The outcome of an attempt, as the statement reads it. */
 export type DeliveryChange = {
   delivery_id: string
-  delivery_created_at: string
   endpoint_id: string
   /** The kind of attempt. `manual`: it does not affect the schedule. `test`: it does not affect the endpoint. */
   how: 'scheduled' | 'manual' | 'test'
@@ -50,7 +50,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
       select fenced.tenant_id, c.*, (c.attempt ->> 'duration_ms')::float8 as duration_ms,
         c.result = 'delivered' as ok, c.how = 'scheduled' as counts
       from fenced cross join lateral jsonb_to_record(fenced.change) as c(
-        delivery_id uuid, delivery_created_at timestamptz, endpoint_id uuid, how text, result text, next_ms float8,
+        delivery_id uuid, endpoint_id uuid, how text, result text, next_ms float8,
         gone boolean, attempt jsonb)
       where fenced.is_final
     ),
@@ -112,7 +112,7 @@ function deliveryUpdates(sql: Sql): Fragment {
             'at', ${isoText(sql, sql`(clock_timestamp() - t.duration_ms * interval '1 millisecond')`)})) end,
         updated_at = clock_timestamp()
       from updates t
-      where d.tenant_id = t.tenant_id and d.id = t.delivery_id and d.created_at = t.delivery_created_at
+      where ${isUpdatedDelivery(sql, sql`t.tenant_id`, sql`t.delivery_id`)}
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence, d.status, d.next_attempt_at, t.how, t.ok
     )`
 }

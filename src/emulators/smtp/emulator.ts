@@ -1,4 +1,5 @@
 // The state of the SMTP emulator: received emails and their record.
+import { createHash } from 'node:crypto'
 import type { AppendFile } from '../shared/append-file.ts'
 import { scriptFault, type Fault, type Faults } from '../shared/faults.ts'
 import type { RequestLog } from '../shared/requests.ts'
@@ -25,7 +26,8 @@ export type MessageEffect = {
   id: string
   /** The Message-ID, with its angle brackets. */
   message_id: string | null
-  recipients: number
+  /** A hash of each recipient's address. */
+  recipients: string[]
   bytes: number
   /** Headers that begin with `X-Sluice-`: `message_id` for `X-Sluice-Message-Id`. */
   metadata: Record<string, string>
@@ -93,7 +95,7 @@ export function storeMessage(
     effect: 'message',
     id: message.id,
     message_id: headers['message-id'] ?? null,
-    recipients: to.length,
+    recipients: to.map((address) => createHash('sha256').update(address.toLowerCase()).digest('base64url')),
     bytes: raw.length,
     metadata: Object.fromEntries(
       own_headers.map(([name, value]) => [name.slice(OWN_HEADER_PREFIX.length).replaceAll('-', '_'), value]),
