@@ -83,7 +83,7 @@ function providedPostgres(): Server | undefined {
 
 const SETTINGS = {
   // Test files run several worlds in parallel, and every part of a world has its own connection pools.
-  max_connections: '400',
+  max_connections: '600',
   // Statements are counted per database, and no statement may be dropped from the statistics.
   'pg_stat_statements.max': '50000',
   'pg_stat_statements.track': 'all',
