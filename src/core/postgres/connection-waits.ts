@@ -11,6 +11,11 @@ function countConnections(traffic: Traffic, max: number): PoolConnections {
   return { busy, idle: open - busy, unopened: max - open }
 }
 
+/** Whether a connection is idle: `countConnections` without an object for each statement. */
+function hasIdle({ pending, transactions, peak, sent }: Traffic, max: number): boolean {
+  return sent > 0 && pending.size + transactions < Math.min(max, peak)
+}
+
 /**
  * Measures the pool with this name, which opens at most `max` connections, until `stop` is called. `currentTraffic`
  * returns the present traffic of the pool.
@@ -30,8 +35,7 @@ export function measurePool(
   return {
     stop: reportPool(name, () => countConnections(currentTraffic(), max)),
     statement(query) {
-      const { busy, idle } = countConnections(currentTraffic(), max)
-      if (idle > 0 && busy < max) return wait.observe(0)
+      if (hasIdle(currentTraffic(), max)) return wait.observe(0)
       const began_at = performance.now()
       // The driver sets `active` when the statement runs on a connection.
       let active = false
