@@ -50,8 +50,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
-    // Three for each of two cores: tests also wait, for leases to lapse and for processes to start. With two for each
-    // core, a sixth of the processor time is unused.
+    // Three for each of two cores: tests also wait, for leases to lapse and for processes to start. Two for each core
+    // left a sixth of the processor time unused.
     maxWorkers: 6,
     // The files in a process share imported modules: importing them again for each file took a sixth of the whole run.
     // Each file has its own database and ends what it starts.
@@ -60,7 +60,7 @@ export default defineConfig({
     // Only a test that hangs exceeds these limits, even on a machine that is several times slower.
     testTimeout: 120_000,
     hookTimeout: 180_000,
-    // A worker in the process of a test does what `run` does in a process of its own.
+    // Ignores the driver's late writes, as src/core/run.ts does: tests run workers and APIs in the test process.
     onUnhandledError: (error) => !isWriteAfterClose(error),
     // The default of one second is too short on a busy machine.
     expect: { poll: { timeout: 20_000 } },

@@ -157,8 +157,8 @@ describe('a connection that is lost before the answer to a write', () => {
   })
 
   /**
-   * Runs an AI task. The answer to the first write that gives the task this status is lost. `meanwhile` is called
-   * before the worker knows that.
+   * Runs an AI task and loses the answer to the first write that gives it this status. `meanwhile` runs before the
+   * worker notices the loss.
    */
   async function loseAnswer(
     status: 'running' | 'succeeded',
@@ -192,8 +192,8 @@ describe('a connection that is lost before the answer to a write', () => {
     expect(claims).toBe(1)
   })
 
-  test('does not make the settlement of another worker its own, after a failover lost the claim', async () => {
-    // The row as the other worker leaves it, which claimed the job with the same number of attempts.
+  test("does not count the outcome of another worker's attempt, after a failover that lost the claim", async () => {
+    // What the other worker writes: an attempt with the same number and a later claim.
     const { ended } = await loseAnswer(
       'succeeded',
       async (id) =>

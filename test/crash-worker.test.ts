@@ -28,9 +28,10 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     deployment = await createDeployment({ queue })
     await deployment.startApi()
   })
-  // Starting a process takes half a second of processor time: the next test begins with the worker that survives.
+  // A test begins with the worker that survived the previous one, because starting a process takes half a second of
+  // processor time. A failed test leaves no survivor.
   let survivor: Process | undefined
-  async function firstWorker(): Promise<Process> {
+  async function survivorOrNewWorker(): Promise<Process> {
     const worker = survivor ?? (await deployment.startWorker())
     survivor = undefined
     return worker
@@ -44,7 +45,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'another worker makes the call if the worker is killed before its call reaches the processor',
     withConnection,
     async (_, { onTestFinished }) => {
-      const worker = await firstWorker()
+      const worker = await survivorOrNewWorker()
       const payment = await authorize(deployment)
       await worker.end()
       // Accepts connections and forwards nothing.
@@ -76,7 +77,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'the next worker repeats the call with the same idempotency key if the worker is killed during its call',
     withConnection,
     async () => {
-      const worker = await firstWorker()
+      const worker = await survivorOrNewWorker()
       const payment = await authorize(deployment)
       const hold = await blockCaptures(deployment, payment, 'before')
       const response = capture(deployment, payment)
@@ -101,14 +102,16 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'another worker completes the job if the worker is killed after the effect and before its commit',
     withConnection,
     async () => {
-      const workers = [await firstWorker(), await deployment.startWorker()]
+      const workers = [await survivorOrNewWorker(), await deployment.startWorker()]
       const payment = await authorize(deployment)
       const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
       await hold.hit()
       const [attempt] = await captureAttempts(deployment, payment)
-      const [dead, next] = attempt!.worker.endsWith(`/${workers[0]!.pid}`) ? workers : workers.toReversed()
-      await dead!.end()
+      const [claimant, next] = attempt!.worker.endsWith(`/${workers[0]!.pid}`)
+        ? workers
+        : workers.toReversed()
+      await claimant!.end()
       await expireLease(deployment, payment)
       await hold.release()
       expect(await response).toMatchObject(done)
@@ -124,7 +127,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'the waiting request is answered if the worker is killed right after its commit',
     withConnection,
     async () => {
-      const worker = await firstWorker()
+      const worker = await survivorOrNewWorker()
       const payment = await authorize(deployment)
       const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
@@ -152,7 +155,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'a worker that is frozen beyond its lease writes nothing when it continues',
     withConnection,
     async () => {
-      const frozen = await firstWorker()
+      const frozen = await survivorOrNewWorker()
       const payment = await authorize(deployment)
       const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
@@ -171,11 +174,15 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
       ]
       const before = await readState()
       frozen.signal('SIGCONT')
+      // A worker that settles its job never logs the fenced write below: the test fails here at once instead of at its
+      // time limit.
       const ended = await until('the frozen worker ends its attempt', () =>
         frozen
           .output()
           .split('\n')
-          .find((line) => line.includes('an attempt ended') && line.includes('payment.capture')),
+          .find((line) =>
+            ['an attempt ended', 'payment.capture', payment.payment_id].every((part) => line.includes(part)),
+          ),
       )
       expect(JSON.parse(ended)).toMatchObject({ outcome: 'fenced' })
       expect(JSON.parse(await frozen.waitForLine('a late write was fenced'))).toMatchObject({
@@ -197,7 +204,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'a single worker that is frozen beyond its lease completes its job when it continues',
     withConnection,
     async () => {
-      const worker = await firstWorker()
+      const worker = await survivorOrNewWorker()
       const payment = await authorize(deployment)
       const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)
@@ -217,7 +224,7 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
     'a worker that receives SIGTERM completes its job and closes its database sessions',
     withConnection,
     async () => {
-      const worker = await firstWorker()
+      const worker = await survivorOrNewWorker()
       const payment = await authorize(deployment)
       const hold = await blockCaptures(deployment, payment, 'after')
       const response = capture(deployment, payment)

@@ -1,4 +1,5 @@
-// The answer of a call is settled after an outage of the database that was longer than the lease of its job.
+// Database outages longer than a lease: late answers are settled, and workers do not claim recently expired jobs of
+// others.
 import { describe, expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import type { Service } from '#core/service.ts'
@@ -29,7 +30,7 @@ async function startWorkers(world: World, count: number): Promise<Proxy> {
   return wire
 }
 
-/** Sends an email whose server accepts it and answers when `answer` is called. */
+/** Sends an email that its server accepts at once and acknowledges when `answer` is called. */
 async function sendHeldEmail(world: World, to: string) {
   const hold = await world
     .provider('smtp')
@@ -42,15 +43,18 @@ async function sendHeldEmail(world: World, to: string) {
   return { message_id: body.id as string, job_id: job!.id, answer: () => hold.remove() }
 }
 
-/** Sends an email that its server accepts after the outage began. Returns the ids of the message and its job. */
-async function acceptDuringOutage(world: World, to: string, beginOutage: () => void) {
+/** Sends an email whose server answers after the outage began. Returns the ids of the message and its job. */
+async function answerDuringOutage(world: World, to: string, beginOutage: () => void) {
   const { answer, ...ids } = await sendHeldEmail(world, to)
   beginOutage()
   await answer()
   return ids
 }
 
-/** Waits until the lease of the job has been expired for 4 s, so that the database has been away for 8 s or so. */
+/**
+ * Waits until the lease of the job has been expired for `for_s` seconds. The database has then been away for about 4 s
+ * longer.
+ */
 async function awaitExpiry({ sql }: World, job_id: string, for_s = 4): Promise<void> {
   await eventually(async () => {
     const [job] = await sql`
@@ -81,7 +85,7 @@ test.for([
   async ([count, how], { world }) => {
     const to = `accepted-${count}-${how.split(' ')[0]}@example.com`
     const wire = await startWorkers(world, count)
-    const { message_id, job_id } = await acceptDuringOutage(world, to, () => setAway[how](wire, true))
+    const { message_id, job_id } = await answerDuringOutage(world, to, () => setAway[how](wire, true))
     await awaitExpiry(world, job_id)
     setAway[how](wire, false)
     await eventually(async () =>
@@ -106,7 +110,7 @@ test(
     const { sql } = world
     const to = 'claimed@example.com'
     const wire = await startWorkers(world, 1)
-    const { message_id, job_id } = await acceptDuringOutage(world, to, () => wire.refuse(true))
+    const { message_id, job_id } = await answerDuringOutage(world, to, () => wire.refuse(true))
     await awaitExpiry(world, job_id)
     const [claimed] = await claimJobs(sql, [job_id], { worker: 'other', names: JOB_NAMES })
     expect(claimed!.call).toMatchObject({ in_doubt: true })
@@ -132,9 +136,15 @@ async function startWorkerOf(world: World, queue: string, url = world.env.DATABA
   return await startInThisProcess('worker', env, createLog('silent', 'test'))
 }
 
-/** Runs `code` in each update of a job that fulfils `when`, and counts these updates, with those that fail. */
-async function interfere(sql: Sql, { job_id, when, code }: { job_id: string; when: string; code: string }) {
-  const name = `interfere_${job_id.replaceAll('-', '_')}`
+/**
+ * Adds a trigger that runs `code` at each update of the job that matches `when`. Counts these updates, including failed
+ * ones: a sequence does not roll back.
+ */
+async function addJobTrigger(
+  sql: Sql,
+  { job_id, when, code }: { job_id: string; when: string; code: string },
+) {
+  const name = `job_trigger_${job_id.replaceAll('-', '_')}`
   await sql.unsafe(`
     create sequence ${name};
     grant usage on sequence ${name} to public;
@@ -156,14 +166,17 @@ async function interfere(sql: Sql, { job_id, when, code }: { job_id: string; whe
   }
 }
 
+/** Longer than SLOW_STATEMENT_MS. */
+const SLOW = 'perform pg_sleep(2.2);'
 const FAIL = `raise exception 'the database system is starting up' using errcode = '57P03';`
 
-// These tests wait for seconds, so they run concurrently, each with the workers of another queue.
+// These tests wait for seconds, so they run concurrently, each with workers of its own queue.
 describe.concurrent('during an outage', () => {
-  // A worker that does not stop tries for a minute.
+  // The limit is below the minute for which a worker that is not stopping would retry.
   test(
-    'a worker that stops ends, and another worker performs its job',
+    'a worker that is stopped ends without its answer, and another worker performs the job',
     { timeout: 40_000 },
+    // Concurrent tests must use the onTestFinished of their own context.
     async ({ world, onTestFinished: onEnd }) => {
       const { client, sql } = world
       const wire = await startProxy(world.env.DATABASE_URL!)
@@ -183,7 +196,7 @@ describe.concurrent('during an outage', () => {
             where j.resource_id = ${body.id} order by a.attempt`,
         )
       expect(await attempts()).toEqual([{ attempt: 1, outcome: null, state: 'running' }])
-      const connections = wire.accepted()
+      const connections = wire.opened()
       wire.refuse(false)
       const other = await startWorkerOf(world, 'ai')
       onEnd(() => other.close())
@@ -194,26 +207,29 @@ describe.concurrent('during an outage', () => {
         { attempt: 1, outcome: null, state: 'succeeded' },
         { attempt: 2, outcome: 'done', state: 'succeeded' },
       ])
-      expect(wire.accepted()).toBe(connections)
+      // The stopped worker opens no further connection.
+      expect(wire.opened()).toBe(connections)
     },
   )
 
   test(
-    'a late answer is tried at most twice a second',
+    'the settlement of a late answer is retried at most twice a second',
     { timeout: TIMEOUT_MS },
     async ({ world, onTestFinished: onEnd }) => {
       const { sql } = world
       const worker = await startWorkerOf(world, 'messages')
       onEnd(() => worker.close())
       const { message_id, job_id, answer } = await sendHeldEmail(world, 'tried@example.com')
-      const tries = await interfere(sql, { job_id, when: `new.state = 'succeeded'`, code: FAIL })
-      await sql`update jobs set lease_until = now() where id = ${job_id}`
+      const tries = await addJobTrigger(sql, { job_id, when: `new.state = 'succeeded'`, code: FAIL })
       await answer()
-      // The worker knows of the loss 4 s after its last renewal.
+      // After a failure of the database, the worker's scans leave the expired lease alone.
+      await until('the settlement has failed', async () => (await tries.count()) > 0)
+      await sql`update jobs set lease_until = now() where id = ${job_id}`
+      // The worker considers its lease lost 4 s after its last renewal.
       await awaitExpiry(world, job_id, 5)
       const began_at = performance.now()
       const first = await tries.count()
-      await until('the answer is tried four times', async () => (await tries.count()) >= first + 4)
+      await until('the settlement is tried four times', async () => (await tries.count()) >= first + 4)
       const delays = (await tries.count()) - first - 1
       // A timer may run a little early.
       expect(delays * 490).toBeLessThanOrEqual(performance.now() - began_at)
@@ -234,9 +250,12 @@ describe.concurrent('during an outage', () => {
           select id, state, worker, attempt from jobs where resource_id = ${payment_id}`
         return job!
       }
-      for (const code of [FAIL, 'perform pg_sleep(2.2);']) {
-        const [old, recent] = [await createPayment(client, {}, ASYNC), await createPayment(client, {}, ASYNC)]
-        const ids = [(await jobOf(old.body.id)).id, (await jobOf(recent.body.id)).id]
+      for (const code of [FAIL, SLOW]) {
+        const [expired_long_ago, just_expired] = [
+          await createPayment(client, {}, ASYNC),
+          await createPayment(client, {}, ASYNC),
+        ]
+        const ids = [(await jobOf(expired_long_ago.body.id)).id, (await jobOf(just_expired.body.id)).id]
         await claimJobs(sql, ids, { worker: 'other', names: JOB_NAMES })
         await sql`update jobs set lease_until = now() + interval '1 hour' where id = any(${ids}::uuid[])`
         const worker = await startWorkerOf(world, 'payments')
@@ -245,14 +264,18 @@ describe.concurrent('during an outage', () => {
         const held = await createPayment(client, { amount_minor: 2345 }, ASYNC)
         await hold.hit()
         const { id: job_id } = await jobOf(held.body.id)
-        const renewals = await interfere(sql, { job_id, when: 'new.lease_token = old.lease_token', code })
-        // A renewal begins after the end of the one before.
+        const renewals = await addJobTrigger(sql, { job_id, when: 'new.lease_token = old.lease_token', code })
+        // Each renewal begins after the previous one has ended.
         await eventually(async () => expect(await renewals.count()).toBeGreaterThanOrEqual(2))
         await sql`
           update jobs set lease_until = now() - case when id = ${ids[0]!} then 2 else 0 end * interval '1 minute'
           where id = any(${ids}::uuid[])`
-        await paymentIn(client, old.body.id, 'authorized')
-        expect(await jobOf(recent.body.id)).toMatchObject({ state: 'running', worker: 'other', attempt: 1 })
+        await paymentIn(client, expired_long_ago.body.id, 'authorized')
+        expect(await jobOf(just_expired.body.id)).toMatchObject({
+          state: 'running',
+          worker: 'other',
+          attempt: 1,
+        })
         await renewals.end()
         await hold.release()
         await worker.close()

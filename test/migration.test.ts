@@ -271,22 +271,19 @@ test('--plan prints new migrations, their locks and their durations, waits for n
   expect(await of_empty.sql`select to_regclass('schema_migrations') as found`).toEqual([{ found: null }])
 })
 
-test.for([
+test.for<[args: string[], variables: Record<string, string>]>([
   [[], { QUEUE: 'redis' }],
   [[], { QUEUE: 'postgres' }],
   [[], { REDIS_URL: 'redis://127.0.0.1:1' }],
   [[], { NODE_ENV: 'production' }],
   [[], { NODE_ENV: 'production', REDIS_URL: 'rediss://nobody.invalid:6379' }],
-  // A plan reads the same configuration and then uses none of it.
+  // A plan reads the same configuration, but uses only the database.
   [['--plan'], { NODE_ENV: 'production', REDIS_URL: 'rediss://nobody.invalid:6379' }],
-] as [args: string[], variables: Record<string, string>][])(
-  'a migration with the arguments %o needs no Redis with %o',
-  async ([args, variables]) => {
-    const { url } = await connectToNew({ empty: false })
-    const { code, stderr } = await runCommand('src/commands/migrate.ts', args, {
-      DATABASE_URL: url,
-      ...variables,
-    })
-    expect([code, stderr]).toEqual([0, ''])
-  },
-)
+])('migrate with the arguments %o needs no Redis with %o', async ([args, variables]) => {
+  const { url } = await connectToNew({ empty: false })
+  const { code, stderr } = await runCommand('src/commands/migrate.ts', args, {
+    DATABASE_URL: url,
+    ...variables,
+  })
+  expect([code, stderr]).toEqual([0, ''])
+})

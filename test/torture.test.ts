@@ -80,7 +80,7 @@ test('a forward change of status is no problem, and a backward change is reporte
   expect(regressions('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
 })
 
-/** The verdict on a message that left the provider for these recipients: one departure for each list. */
+/** The verdict on a message with one departure for each list of recipients. */
 function judge(message: Partial<JudgedMessage>, ...sent: string[][]) {
   const departures = sent.map((recipients) => ({ id: 'one', reference: 'SM1', recipients }))
   const { problems, counts } = judgeMessages([sentMessage(message)], departures)

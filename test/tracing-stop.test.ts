@@ -42,7 +42,7 @@ test('a collector that answers gets the last spans, by its name too', async () =
   expect(collector.spans).toHaveLength(1)
 })
 
-/** Starts a tracer and a collector that has refused its first export. */
+/** Starts tracing to a collector that refuses the first export and accepts later ones. */
 async function startRefused() {
   const collector = await openCollector()
   onTestFinished(() => collector.close())
@@ -55,19 +55,19 @@ async function startRefused() {
   return { collector, tracing }
 }
 
-test('a collector that has refused spans gets the last ones, once it takes them again', async () => {
+test('a collector that refused an export gets the last spans once it accepts requests again', async () => {
   const { collector, tracing } = await startRefused()
   endSpan()
   await tracing.close()
   expect(collector.spans).toHaveLength(1)
 })
 
-test('a process whose last export failed ends before one that waits for its first answer', async () => {
+test('if a collector hangs, a process whose last export failed ends before a process that has exported nothing yet', async () => {
   const { collector, tracing } = await startRefused()
   collector.hang()
   endSpan()
   const other = await startTo(collector.url)
   endSpan()
-  const ends = [other.close().then(() => 'waits'), tracing.close().then(() => 'failed')]
-  expect(await Promise.race(ends)).toBe('failed')
+  const ends = [other.close().then(() => 'new'), tracing.close().then(() => 'refused before')]
+  expect(await Promise.race(ends)).toBe('refused before')
 })

@@ -29,8 +29,11 @@ function alternating(apis: Client[]): Client & { answered: number[] } {
   }
 }
 
-/** Excludes a database from the audit of statements: those of the previous release were audited with its own rules. */
-async function forgetStatements(database_oid: number): Promise<void> {
+/**
+ * Removes the statements of a database from the statement audit: the previous release's were audited by its own rules,
+ * and this release's are audited in other tests.
+ */
+async function excludeFromStatementAudit(database_oid: number): Promise<void> {
   const server = postgres(await postgresUrl(), { max: 1 })
   await server`select pg_stat_statements_reset(0, ${database_oid}, 0)`
   await server.end()
@@ -47,7 +50,7 @@ test('both releases serve during an upgrade and after a rollback, no statement d
   const deployment = await createDeployment({ queue: 'redis', webhooks: true, release: previous })
   const [database] = await deployment.sql<{ oid: number }[]>`
     select oid::integer from pg_database where datname = current_database()`
-  onTestFinished(() => forgetStatements(database!.oid))
+  onTestFinished(() => excludeFromStatementAudit(database!.oid))
   onTestFinished(() => deployment.close())
   const { client, sql, env } = deployment
   const [old_api, old_worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])

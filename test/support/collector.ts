@@ -27,7 +27,7 @@ export type Collector = {
   spans: CollectedSpan[]
   /** The headers of the requests so far. */
   requests: IncomingHttpHeaders[]
-  /** Answers later requests with 400, and loses their spans; false: takes them again. */
+  /** Answers later requests with 400 and drops their spans; false: accepts requests again. */
   refuse(refuses: boolean): void
   /** After this call no request is answered, as by a machine that hangs. */
   hang(): void

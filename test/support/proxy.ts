@@ -30,8 +30,8 @@ export type Proxy = {
   cut(): void
   /** Ends all connections, and each new one at once, as if the server were down; false: new connections work. */
   refuse(refuses: boolean): void
-  /** Number of connections that clients have opened, with those that were refused. */
-  accepted(): number
+  /** The number of connections that clients have opened, including refused ones. */
+  opened(): number
   /** Keeps all data on the open connections; false: passes the data on. */
   pause(pauses: boolean): void
   close(): Promise<void>
@@ -49,13 +49,13 @@ export async function startProxy(url: string): Promise<Proxy> {
   const stalled = new Set<Socket>()
   let delay_ms = 0
   let refuses = false
-  let accepted = 0
+  let opened = 0
   const delayMs = () => delay_ms
   let answerer: ((request: Buffer) => string) | null = null
   let replaced: [text: string, by: string] | null = null
 
   const server = createServer((client) => {
-    accepted += 1
+    opened += 1
     if (refuses) client.destroy()
     const answer = answerer
     if (answer !== null) return answerAll(client, answer, sockets)
@@ -127,7 +127,7 @@ export async function startProxy(url: string): Promise<Proxy> {
       refuses = now_refuses
       if (refuses) cut()
     },
-    accepted: () => accepted,
+    opened: () => opened,
     pause: (pauses) => sockets.forEach((socket) => void (pauses ? socket.pause() : socket.resume())),
     async close() {
       server.close()

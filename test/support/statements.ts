@@ -37,7 +37,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'state of a job by its id',
     tables: ['jobs', 'job_history'],
-    part: /select id, state, last_error from (jobs|job_history) where id = any\(/,
+    part: /select id, state from (jobs|job_history) where id = any\(/,
     reason: 'ids that the process created or found with a key of the tenant',
   },
   {
@@ -370,6 +370,11 @@ function clauseAround(text: string, index: number): { part: string; before: stri
   return { part: part.slice(begin, finish), before: part.slice(begin, at) }
 }
 
+/** Whether the statement updates deliveries and selects their partition, which can crash PostgreSQL 18. */
+export function selectsUpdatedPartition(statement: string): boolean {
+  return /update webhook_deliveries d\b(?:(?!\breturning\b)[^])*?\bd\.created_at\s*=/.test(statement)
+}
+
 /**
  * Audits all statements of the processes' users on this server. Returns a text per violation. Throws if the server has
  * no or incomplete statistics.
@@ -386,11 +391,14 @@ export async function auditStatements(server_url: string, template: string): Pro
       select distinct query from pg_stat_statements s join pg_roles r on r.oid = s.userid
       where r.rolname = any(${USERS_OF_PROCESSES})`
     const tables = await tenantTables(server_url, template)
-    return statements.flatMap(({ query }) =>
-      referencesWithoutTenant(query, tables).map(
+    return statements.flatMap(({ query }) => [
+      ...referencesWithoutTenant(query, tables).map(
         ({ table, part }) => `A statement touches ${table} without its tenant_id:\n  ${part}\nin\n${query}\n`,
       ),
-    )
+      ...(selectsUpdatedPartition(query)
+        ? [`A statement updates deliveries by their creation time (see hasDeliveryId):\n${query}\n`]
+        : []),
+    ])
   } finally {
     await sql.end()
   }

@@ -6,7 +6,7 @@ export type Departure = {
   /** The id of our message; null if the provider's record has none. */
   id: string | null
   reference: string
-  /** A name for each recipient, which is the same in each departure of the message. */
+  /** A key for each recipient, the same in all departures of a message. */
   recipients: string[]
 }
 
@@ -18,6 +18,7 @@ export async function departuresOf({ provider }: Pick<System, 'provider'>): Prom
   const email: { message_id: string | null; recipients: string[]; metadata: Metadata }[] =
     await provider('smtp').effects()
   return [
+    // An SMS has one recipient.
     ...sms.map(({ sid, metadata }) => ({
       id: metadata.message_id ?? null,
       reference: sid,

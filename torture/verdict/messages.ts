@@ -70,7 +70,7 @@ export function judgeMessages(
     const sent = of.get(id) ?? []
     const report = (problem: string) => problems.push({ problem, ...message, sent })
     const recipients = sent.flatMap((departure) => departure.recipients)
-    // An email leaves again for the recipients whom its server refused for the time being.
+    // An email is sent again to the recipients that its server deferred.
     const reached = new Set(recipients).size
     if (reached < recipients.length) report(SENT_TWICE)
     if (SENT_STATUSES.has(status) && sent.length === 0) report('a sent message is lost')

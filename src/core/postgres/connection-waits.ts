@@ -11,7 +11,7 @@ function countConnections(traffic: Traffic, max: number): PoolConnections {
   return { busy, idle: open - busy, unopened: max - open }
 }
 
-/** Whether a connection is idle: `countConnections` without an object for each statement. */
+/** Whether `countConnections` would count an idle connection. It creates no object, because each statement calls it. */
 function hasIdle({ pending, transactions, peak, sent }: Traffic, max: number): boolean {
   return sent > 0 && pending.size + transactions < Math.min(max, peak)
 }

@@ -2,11 +2,9 @@
 // closed is written to a null socket, in a callback where the error cannot be caught. Workaround: this error is
 // ignored; the pool is replaced and rejects the statement. Patch for upstream: upstream/late-writes.patch.
 
-/**
- * Whether an uncaught error is the driver's write to a closed connection, which is safe to ignore. Accepts an error of
- * another process, too, as an object with `name` and `stack`.
- */
+/** Whether an uncaught error is the driver's write to a closed connection, which is safe to ignore. */
 export function isWriteAfterClose(error: unknown): boolean {
-  const { name, stack } = (error ?? {}) as Partial<Error>
-  return name === 'TypeError' && /nextWrite .*postgres.*connection\.js/.test(stack ?? '')
+  // Not `instanceof`: Vitest passes errors of its test processes as plain objects.
+  if (typeof error !== 'object' || error === null || !('name' in error) || !('stack' in error)) return false
+  return error.name === 'TypeError' && /nextWrite .*postgres.*connection\.js/.test(String(error.stack))
 }

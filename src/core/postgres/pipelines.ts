@@ -1,17 +1,18 @@
-// Behind PgBouncer (1.18), a statement must not follow another on its connection before the other's answer. postgres.js
-// sends a statement that has parameters and no name in two steps, and PgBouncer does not count the first step, which
-// has no Sync: at the answer to the other statement, it gives the session to another client, and the answer to the
-// first step gets lost. The statement then waits until the pool is replaced.
+// Fault of PgBouncer (seen with 1.18): postgres.js sends an unnamed statement with parameters in two steps. PgBouncer
+// does not count the first step, because it ends without a Sync. If that step is sent before the answer to an earlier
+// statement, PgBouncer gives the session to another client at that answer, and the answer to the step is lost. The
+// statement then waits until the pool is replaced. Workaround: nothing is sent on a connection before the answer to
+// the previous statement. There is no patch for the driver.
 
 /**
- * Makes the driver send nothing behind this statement before its answer, by sending it in two steps even if it has no
- * parameters: nothing follows such a statement. Call it before the statement is sent.
+ * Makes the driver send this statement in two steps, even without parameters: it sends nothing behind a statement in
+ * two steps before the answer. Call this before the statement is sent.
  */
 export function sendAlone(statement: object): void {
   let is_first_step = true
   Object.defineProperty(statement, 'describeFirst', {
     get: () => is_first_step,
-    // Before the first step, the driver sets whether there are parameters (0 or true), and before the second false.
+    // The driver sets 0 or true before the first step (whether there are parameters), and false with the second step.
     set(value: unknown) {
       if (value === false) is_first_step = false
     },

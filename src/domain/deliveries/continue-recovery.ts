@@ -1,7 +1,7 @@
 // Recoveries: put failed deliveries of a period back into the backlog of their endpoint, in batches.
 import type { Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-import { isUpdatedDelivery } from './updated.ts'
+import { hasDeliveryId } from './by-id.ts'
 
 /** The number of deliveries that one batch scans. It is small, so that each batch ends soon. */
 const BATCH_SIZE = 500
@@ -62,7 +62,7 @@ async function recoverBatch(tx: Tx, recovery: RecoveryPosition): Promise<void> {
       update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(),
         updated_at = clock_timestamp()
       from found f
-      where ${isUpdatedDelivery(tx, tx`f.tenant_id`, tx`f.id`)} and d.status <> 'delivered'
+      where ${hasDeliveryId(tx, tx`f.tenant_id`, tx`f.id`)} and d.status <> 'delivered'
         and d.sequence is not null and not exists (select from under_way u where u.delivery_id = f.id::text)
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence
     ), due as (

@@ -2,7 +2,7 @@
 import type { Fragment, Tx } from '#core/db.ts'
 import { addingStats, BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { backlogsOf, type DueBacklog } from './backlogs.ts'
-import { isUpdatedDelivery } from './updated.ts'
+import { hasDeliveryId } from './by-id.ts'
 
 /** The number of deliveries removed at once, from all backlogs together. */
 const DROP_BATCH_SIZE = 1_000
@@ -52,7 +52,7 @@ export async function dropUnwanted(tx: Tx, backlogs: DueBacklog[]): Promise<numb
       update webhook_deliveries d set status = g.dropped_as, next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from removed g
-      where ${isUpdatedDelivery(tx, tx`g.tenant_id`, tx`g.delivery_id`)} and d.status <> 'delivered'
+      where ${hasDeliveryId(tx, tx`g.tenant_id`, tx`g.delivery_id`)} and d.status <> 'delivered'
       returning d.tenant_id, d.endpoint_id, d.status
     ), stats as (${addingStats(
       tx,

@@ -1,7 +1,7 @@
 // Erases excerpts of receivers' responses when the personal data that they may repeat is erased.
 import type { Fragment, Sql } from '#core/db.ts'
 import type { EventType } from '../events.ts'
-import { isUpdatedDelivery } from './updated.ts'
+import { hasDeliveryId } from './by-id.ts'
 
 /**
  * A statement that erases the response excerpts for the events of type `type` about `rows`, a CTE with the columns
@@ -22,5 +22,5 @@ export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Frag
         select * from webhook_deliveries d
         where d.tenant_id = r.tenant_id and d.event_id = e.id and not d.excerpts_erased offset 0) d
     ) x
-    where ${isUpdatedDelivery(sql, sql`x.tenant_id`, sql`x.id`)}`
+    where ${hasDeliveryId(sql, sql`x.tenant_id`, sql`x.id`)}`
 }

@@ -4,7 +4,7 @@ import { traceColumn } from '#core/tracing.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { addingStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { isUpdatedDelivery } from './updated.ts'
+import { hasDeliveryId } from './by-id.ts'
 
 /** An endpoint whose attempts have all failed for this long is disabled. */
 const DISABLE_AFTER_DAYS = 5
@@ -112,7 +112,7 @@ function deliveryUpdates(sql: Sql): Fragment {
             'at', ${isoText(sql, sql`(clock_timestamp() - t.duration_ms * interval '1 millisecond')`)})) end,
         updated_at = clock_timestamp()
       from updates t
-      where ${isUpdatedDelivery(sql, sql`t.tenant_id`, sql`t.delivery_id`)}
+      where ${hasDeliveryId(sql, sql`t.tenant_id`, sql`t.delivery_id`)}
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence, d.status, d.next_attempt_at, t.how, t.ok
     )`
 }

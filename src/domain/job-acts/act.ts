@@ -5,7 +5,7 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { sendDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
-import { isUpdatedDelivery } from '../deliveries/updated.ts'
+import { hasDeliveryId } from '../deliveries/by-id.ts'
 import { isKeyTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
@@ -75,7 +75,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from before
       where before.name = any(${DELIVERY_JOBS}::text[]) and d.status = 'pending'
-        and ${isUpdatedDelivery(sql, sql`before.tenant_id`, sql`(before.payload ->> 'delivery_id')::uuid`)}
+        and ${hasDeliveryId(sql, sql`before.tenant_id`, sql`(before.payload ->> 'delivery_id')::uuid`)}
     ), after as (
       update jobs j set state = 'discarded', finished_at = now(), request = j.request - 'sealed'
       from before where j.tenant_id = before.tenant_id and j.id = before.id

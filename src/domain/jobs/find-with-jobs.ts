@@ -1,13 +1,16 @@
 // Reads a resource together with the job that a request waits for, in one statement.
 import type { Fragment, Sql } from '#core/db.ts'
 import { resourceOf, type ResourceName } from '../resources.ts'
-import type { JobState } from './states.ts'
+import type { Settlement } from './settle.ts'
 
 /** The keys of a resource and of the job that a request waits for. `job_id` null: the request waits for no job. */
 export type RequestedRow = { tenant_id: string; id: string; job_id: string | null }
 
 /** `job` is undefined if none was requested or if it no longer exists. */
-export type ResourceWithJob<T> = { resource: T; job: Pick<JobState, 'state' | 'last_error'> | undefined }
+export type ResourceWithJob<T> = {
+  resource: T
+  job: { state: string; last_error: Settlement['error'] } | undefined
+}
 
 /** The resources and jobs in the order of `requested`; undefined for a row that the tenant does not have. */
 export async function findWithJobs<T extends object>(
@@ -16,7 +19,7 @@ export async function findWithJobs<T extends object>(
   columns: Fragment,
   requested: RequestedRow[],
 ): Promise<(ResourceWithJob<T> | undefined)[]> {
-  type Row = T & { nth: number; job_state: string | null; job_error: JobState['last_error'] }
+  type Row = T & { nth: number; job_state: string | null; job_error: Settlement['error'] }
   const rows = await sql<Row[]>`
     select a.nth, j.state as job_state, j.last_error as job_error, r.*
     from jsonb_to_recordset(${sql.json(requested.map((each, nth) => ({ ...each, nth })))}) as a(

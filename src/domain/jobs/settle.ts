@@ -1,6 +1,8 @@
-// Settles attempts: writes the outcome of an attempt to the row of its job, fenced by its lease.
+// Settles attempts: writes the outcome of an attempt to the row of its job, fenced by its lease, and checks later
+// whether it was written.
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { AttemptOutcome, Failure } from '#core/outcome.ts'
+import type { ClaimedJob } from './claim.ts'
 
 /**
  * The outcome of an attempt. If it finishes the job, the provider call is finished too; otherwise the call is
@@ -142,4 +144,19 @@ export async function settleJobs(sql: Sql | Tx, settlements: Settlement[]): Prom
   const rows = await sql<{ id: string }[]>`
     with ${fencing(sql, settlements)}, ${finishing(sql)} select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Whether this attempt was settled with this outcome. `started_at` identifies the attempt: after a failover that lost
+ * the claim, another worker's attempt can have the same number.
+ */
+export async function wasSettled(
+  sql: Sql,
+  { tenant_id, id, attempt, started_at }: ClaimedJob,
+  outcome: Settlement['outcome'],
+): Promise<boolean> {
+  const found = await sql`
+    select from all_job_attempts where tenant_id = ${tenant_id} and job_id = ${id} and attempt = ${attempt}
+      and started_at = ${started_at} and outcome = ${outcome}`
+  return found.length > 0
 }

@@ -1,35 +1,18 @@
-// Reads the states of jobs for requests that wait for them and of attempts for their workers, and counts open jobs.
+// Reads the states of jobs for requests that wait for them, and counts open jobs.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import type { ClaimedJob } from './claim.ts'
-import type { Settlement } from './settle.ts'
 
-export type JobState = { id: string; state: string; last_error: Settlement['error'] }
+export type JobState = { id: string; state: string }
 
 /** The states of jobs; missing ids are omitted. */
 export async function findJobStates(sql: Sql, ids: string[]): Promise<JobState[]> {
-  const found = await sql<JobState[]>`select id, state, last_error from jobs where id = any(${ids}::uuid[])`
+  const found = await sql<JobState[]>`select id, state from jobs where id = any(${ids}::uuid[])`
   if (found.length === ids.length) return found
   const found_ids = new Set(found.map(({ id }) => id))
   const old = ids.filter((id) => !found_ids.has(id))
   return [
     ...found,
-    ...(await sql<JobState[]>`select id, state, last_error from job_history where id = any(${old}::uuid[])`),
+    ...(await sql<JobState[]>`select id, state from job_history where id = any(${old}::uuid[])`),
   ]
-}
-
-/**
- * Whether this attempt was settled with this outcome. Its time distinguishes it from an attempt with the same number,
- * whose claim another worker made after a failover had lost this one.
- */
-export async function wasSettled(
-  sql: Sql,
-  { tenant_id, id, attempt, started_at }: ClaimedJob,
-  outcome: Settlement['outcome'],
-): Promise<boolean> {
-  const found = await sql`
-    select from all_job_attempts where tenant_id = ${tenant_id} and job_id = ${id} and attempt = ${attempt}
-      and started_at = ${started_at} and outcome = ${outcome}`
-  return found.length > 0
 }
 
 /** The number of jobs whose provider call has an unknown effect. */

@@ -26,7 +26,7 @@ export type MessageEffect = {
   id: string
   /** The Message-ID, with its angle brackets. */
   message_id: string | null
-  /** A hash of each recipient's address. */
+  /** A hash of each recipient's address, because the record has no addresses. */
   recipients: string[]
   bytes: number
   /** Headers that begin with `X-Sluice-`: `message_id` for `X-Sluice-Message-Id`. */

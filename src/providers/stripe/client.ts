@@ -55,7 +55,7 @@ export function openStripe(options: StripeOptions): StripeClient {
 
   async function call<T>(operation: ProviderOperation, request: () => Promise<T>): Promise<Outcome<T>> {
     const started = performance.now()
-    const outcome = await startUntraced(request).then(
+    const outcome = await startWithoutStack(request).then(
       (value): Outcome<T> => ({ kind: 'done', value }),
       classifyStarted,
     )
@@ -96,10 +96,11 @@ export function openStripe(options: StripeOptions): StripeClient {
 }
 
 /**
- * Starts a request without stack traces. The SDK reads the stack of each request for its errors, which takes more than
- * a percent of a worker's processor time, and only the kind of an error is used.
+ * Starts a request while errors record no stack. For each request, the SDK reads a stack that only its errors would
+ * show, and of an error only the kind is used. That took more than one percent of a worker's processor time. The limit
+ * belongs to the process; it is restored before other code runs.
  */
-function startUntraced<T>(request: () => Promise<T>): Promise<T> {
+function startWithoutStack<T>(request: () => Promise<T>): Promise<T> {
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = 0
   try {
