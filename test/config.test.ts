@@ -11,6 +11,8 @@ import { loadConfig, requireVariables } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { isReadBy } from '#core/config/readers.ts'
+import { SECRET_NAMES } from '#core/config/secret-files.ts'
+import { VARIABLES } from '#core/config/variables.ts'
 import { createLog } from '#core/log.ts'
 import { runCommand, runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
@@ -127,7 +129,7 @@ test('the refusal of an invalid value names the variable and an example', () => 
 
 test.for([
   ['STRIPE_SECRET_KEY', 'sk_live_...', 'sk_live_51AbCdEf'],
-  ['STRIPE_WEBHOOK_SECRET', 'whsec_current,whsec_...', 'whsec_current,whsec_older'],
+  ['STRIPE_WEBHOOK_SECRET', 'whsec_current,whsec_...', 'whsec_current,whsec_former'],
   ['TWILIO_AUTH_TOKEN', '...', '0123456789abcdef'],
   ['TWILIO_AUTH_TOKEN', '0123456789abcdef,<older>', '0123456789abcdef,...a'],
   ['SMTP_URL', 'smtps://user:...@smtp.example.com:465', 'smtps://user:a...b@smtp.example.com:465'],
@@ -146,12 +148,20 @@ test.for([
     'postgres://127.0.0.1/sluice?user=sluice&password=...&sslmode=prefer',
     'postgres://127.0.0.1/sluice',
   ],
-  ['OTEL_EXPORTER_OTLP_HEADERS', 'authorization=Bearer%20...', 'authorization=Bearer%20token'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'authorization=Bearer%20...', 'authorization=Bearer%20abc'],
 ] as const)('%s refuses the placeholder %s', ([name, placeholder, value]) => {
   expect(refusalOf({ [name]: placeholder })).toContain(
     `  ${name}: must be the real value, and no placeholder that ends in dots or angle brackets. Example: `,
   )
   expect(loadConfig({ ...env, [name]: value })).toHaveProperty(name)
+})
+
+const SECRETS_WITHOUT_URL: string[] = SECRET_NAMES.filter((name) => !/^[a-z]+:/.test(VARIABLES[name][1]))
+
+test.each(SECRETS_WITHOUT_URL)('%s refuses its example, which everybody knows', (name) => {
+  expect(refusalOf({ [name]: VARIABLES[name as keyof typeof VARIABLES][1] })).toContain(
+    `  ${name}: must be the real value, and no`,
+  )
 })
 
 test('in production WEBHOOKS_ALLOW_CIDRS refuses wide networks and metadata addresses', () => {
@@ -201,8 +211,11 @@ test('RETENTION_DAYS for events is refused, and the error names EVENT_RETENTION_
 
 test('the example of each variable is a valid value, or a command that generates a valid value', () => {
   const generated = ['ENCRYPTION_KEY', 'ADDRESS_KEY', 'EMAIL_WEBHOOK_SECRET', 'DKIM_PRIVATE_KEY']
-  for (const { name, example } of variables().filter(({ name }) => !generated.includes(name)))
-    expect(loadConfig({ [name]: example })[name], name).toBeDefined()
+  for (const { name, example } of variables().filter(({ name }) => !generated.includes(name))) {
+    // The example of a secret is refused, so each of its values is changed.
+    const value = SECRETS_WITHOUT_URL.includes(name) ? example.replaceAll(/[^,](?=,|$)/g, '0') : example
+    expect(loadConfig({ [name]: value })[name], name).toBeDefined()
+  }
   for (const name of ['ENCRYPTION_KEY', 'ADDRESS_KEY'])
     expect(refusalOf({ [name]: '$(openssl rand -base64 32)' })).toContain(
       `Example: ${name}=<what openssl rand -base64 32 prints>`,

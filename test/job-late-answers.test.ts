@@ -264,6 +264,8 @@ describe.concurrent('during an outage', () => {
         const held = await createPayment(client, { amount_minor: 2345 }, ASYNC)
         await hold.hit()
         const { id: job_id } = await jobOf(held.body.id)
+        // A renewal fails only while it finds a lease to renew.
+        await sql`update jobs set lease_until = now() + interval '1 hour' where id = ${job_id}`
         const renewals = await addJobTrigger(sql, { job_id, when: 'new.lease_token = old.lease_token', code })
         // Each renewal begins after the previous one has ended.
         await eventually(async () => expect(await renewals.count()).toBeGreaterThanOrEqual(2))
@@ -283,3 +285,34 @@ describe.concurrent('during an outage', () => {
     },
   )
 })
+
+test(
+  'a job without a wake-up is claimed although each scan is slow',
+  { timeout: TIMEOUT_MS },
+  async ({ world }) => {
+    const { client, sql } = world
+    const worker = await startWorkerOf(world, 'payments')
+    onTestFinished(() => worker.close())
+    await fault(world, { match: { contains: 'amount=3456' }, times: 1, fault: 'error_500_before' })
+    const { body } = await createPayment(client, { amount_minor: 3456 }, ASYNC)
+    // The second attempt has no wake-up.
+    await eventually(async () => {
+      const found = await sql`
+        update jobs set run_at = now() + interval '1 hour' where resource_id = ${body.id} and state = 'ready' and attempt = 1`
+      expect(found.count).toBe(1)
+    })
+    // Each scan reads the pauses.
+    await sql.unsafe(`
+      alter table pauses rename to real_pauses;
+      create view pauses as select * from real_pauses where (select pg_sleep(2.2)) is not null;
+      grant select on pauses to public`)
+    onTestFinished(
+      async () => void (await sql.unsafe('drop view pauses; alter table real_pauses rename to pauses')),
+    )
+    await sql`update jobs set run_at = now() where resource_id = ${body.id}`
+    await eventually(async () => {
+      const [job] = await sql`select attempt from jobs where resource_id = ${body.id}`
+      expect(job).toEqual({ attempt: 2 })
+    })
+  },
+)

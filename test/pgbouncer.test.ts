@@ -121,6 +121,10 @@ test('statements with and without parameters share a connection behind PgBouncer
     Array.from({ length: 20 }, async (_, n) => [
       await Promise.all([sql`select pg_sleep(0.01), 'none' as answer`, sql`select ${n}::integer as answer`]),
       await Promise.all([sql`select ${n}::integer as answer`, sql`select pg_sleep(0.01), 'none' as answer`]),
+      await Promise.all([
+        sql.unsafe("select pg_sleep(0.01), 'none' as answer"),
+        sql.unsafe('select $1::integer as answer', [n]),
+      ]),
       await sql.begin(async (tx) => [
         await tx`select ${n}::integer as answer`,
         await tx`select 'none' as answer`,
@@ -128,7 +132,7 @@ test('statements with and without parameters share a connection behind PgBouncer
     ]),
   )
   expect(answers.flat(3).map(({ answer }) => answer)).toEqual(
-    answers.flatMap((_, n) => ['none', n, n, 'none', n, 'none']),
+    answers.flatMap((_, n) => ['none', n, n, 'none', 'none', n, n, 'none']),
   )
 })
 

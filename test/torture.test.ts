@@ -98,6 +98,7 @@ function sentMessage(message: Partial<JudgedMessage>): JudgedMessage {
     provider_code: null,
     address: '+14155550100',
     reached: 1,
+    maybe_reached: 0,
     unknown_at_address: 1,
     open: false,
     ambiguous: false,
@@ -113,6 +114,8 @@ test('a message that was not sent exactly once, or that has the outcome of anoth
   expect(judge(unknown_email, ['a'], ['a']).problems).toEqual([SENT_TWICE])
   expect(judge(unknown_email, ['a', 'b'], ['b']).problems).toEqual([SENT_TWICE])
   expect(judge({ channel: 'email', reached: 2 }, ['a'], ['b']).problems).toEqual([])
+  expect(judge({ channel: 'email', maybe_reached: 1 }, ['a'], ['b']).problems).toEqual([])
+  expect(judge({ channel: 'email', maybe_reached: 1 }, ['a', 'b', 'c']).problems).toHaveLength(1)
   expect(judge({ status: 'canceled' }, ['a']).problems).toEqual(['a message that must not be sent was sent'])
   expect(judge({ status: 'queued' }).problems).toEqual(['an accepted message is lost'])
   expect(judge({ status: 'queued', open: true }).problems).toEqual([])

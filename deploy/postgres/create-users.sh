@@ -35,7 +35,7 @@ shift
 
 for user in owner api webhooks worker dashboard reports; do
   url=$(< "$folder/database_url_$user")
-  if [[ ! $url =~ ^postgres(ql)?://acme_$user:([^:@/]+)@ ]]; then
+  if [[ ! $url =~ ^postgres(ql)?://acme_$user:(([^:@/?#%]|%[0-9A-Fa-f]{2})+)@ || ${BASH_REMATCH[2]} == *%00* ]]; then
     echo "$folder/database_url_$user: must be postgres://acme_$user:<password>@host:port/database" >&2
     exit 1
   fi

@@ -5,7 +5,7 @@ import { measurePool, type Begin } from './postgres/connection-waits.ts'
 import { AUTHENTICATION_LIMIT_MS, openDriver, type DriverOptions } from './postgres/driver.ts'
 import { MAX_POOL_STATEMENTS } from './postgres/growing-queues.ts'
 import { endReplacedPool } from './postgres/lost-connections.ts'
-import { sendAlone } from './postgres/pipelines.ts'
+import { NOT_SIMPLE, sendAlone } from './postgres/pipelines.ts'
 import { dropHoles } from './postgres/row-holes.ts'
 import { createTarget } from './postgres/servers.ts'
 import { ANSWER_LIMIT_MS, CHECK_MS, PING_INTERVAL_MS, countPings, isSilent } from './postgres/silence.ts'
@@ -93,14 +93,18 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     await pool.end(limit)
   }
 
+  function tracked(result: unknown): unknown {
+    if (result instanceof Promise) trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
+    return result
+  }
+
   const proxy = new Proxy(pool, {
-    apply(_target, _this, args: unknown[]) {
-      const result: unknown = Reflect.apply(pool, undefined, args)
-      if (result instanceof Promise) trackStatement(result, traffic, ANSWER_LIMIT_MS, hooks)
-      return result
-    },
+    apply: (_target, _this, args: unknown[]) => tracked(Reflect.apply(pool, undefined, args)),
     get(_target, name) {
       if (name === 'end') return end
+      if (name === 'unsafe')
+        return (...[text, parameters = [], more = {}]: Parameters<Sql['unsafe']>) =>
+          tracked(pool.unsafe(text, parameters, target.address.pgbouncer ? { ...NOT_SIMPLE, ...more } : more))
       const value: unknown = Reflect.get(pool, name)
       return name === 'begin' && measured !== undefined ? measured.transaction(value as Begin) : value
     },

@@ -14,10 +14,14 @@ export function parseVariable(
   name: VariableName,
   text: string | undefined,
 ): { data: unknown } | { problem: string } {
-  const [schema] = VARIABLES[name]
+  const [schema, example] = VARIABLES[name]
   // Before the schema: the reason is more helpful than that of a pattern.
-  if (text !== undefined && SECRETS.has(schema) && isPlaceholder(text))
-    return { problem: 'must be the real value, and no placeholder that ends in dots or angle brackets' }
+  if (text !== undefined && SECRETS.has(schema)) {
+    if (isPlaceholder(text))
+      return { problem: 'must be the real value, and no placeholder that ends in dots or angle brackets' }
+    if (isExample(text, example))
+      return { problem: 'must be the real value, and not that of the documentation' }
+  }
   const parsed = schema.safeParse(text, { error: describeIssue })
   return parsed.success ? { data: parsed.data } : { problem: parsed.error.issues[0]!.message }
 }
@@ -26,6 +30,11 @@ export function parseVariable(
 function isPlaceholder(text: string): boolean {
   const parts = URL_WITH_USER.test(text) ? partsOfUrl(text) : list(text)
   return parts.some((part) => PLACEHOLDER.test(part))
+}
+
+/** Whether one of the values of a secret is its example, which everybody knows. A URL may be that of a local server. */
+function isExample(text: string, example: string): boolean {
+  return !URL_WITH_USER.test(text) && list(text).some((part) => list(example).includes(part))
 }
 
 /** The user, password and parameters of a URL, and its end. */

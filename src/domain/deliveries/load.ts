@@ -12,6 +12,7 @@ export type DeliveryKey = { tenant_id: string; delivery_id: string; created_at: 
 export type LoadedDelivery = {
   id: string
   tenant_id: string
+  created_at: string
   status: string
   /** The number of finished attempts of its schedule. */
   step: number
@@ -43,7 +44,7 @@ export const loadDelivery: (sql: Sql, key: DeliveryKey) => Promise<LoadedDeliver
 
 async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDelivery | undefined)[]> {
   const rows = await sql<(Omit<LoadedDelivery, 'completing'> & { nth: number })[]>`
-    select requested.nth, d.id, d.tenant_id, d.status, d.step, d.event_id, d.type, d.sequence,
+    select requested.nth, d.id, d.tenant_id, d.created_at, d.status, d.step, d.event_id, d.type, d.sequence,
       d.event_created_at, d.sample, e.data as stored, p.id as endpoint_id, p.url, p.headers,
       p.deleted_at is not null as deleted, ${droppedAs(sql)} as dropped_as,
       array(select s ->> 'sealed' from jsonb_array_elements(p.secrets) with ordinality as each(s, nth)

@@ -4,7 +4,7 @@ import { traceColumn } from '#core/tracing.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { finishing, fencing, type Settlement } from '../jobs/settle.ts'
 import { addingStats, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { hasDeliveryId } from './by-id.ts'
+import { hasDeliveryId, isCreatedInWeeksOf } from './by-id.ts'
 
 /** An endpoint whose attempts have all failed for this long is disabled. */
 const DISABLE_AFTER_DAYS = 5
@@ -19,6 +19,7 @@ export type DeliverySettlement = Settlement & { change: DeliveryChange }
 /** The outcome of an attempt, as the statement reads it. */
 export type DeliveryChange = {
   delivery_id: string
+  delivery_created_at: string
   endpoint_id: string
   /** The kind of attempt. `manual`: it does not affect the schedule. `test`: it does not affect the endpoint. */
   how: 'scheduled' | 'manual' | 'test'
@@ -54,7 +55,10 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         gone boolean, attempt jsonb)
       where fenced.is_final
     ),
-    ${deliveryUpdates(sql)},
+    ${deliveryUpdates(
+      sql,
+      settlements.map(({ change }) => change.delivery_created_at),
+    )},
     due as (
       insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at
         ${trace.name})
@@ -85,8 +89,8 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The part `delivery`: updates each delivery with the outcome of its attempt. */
-function deliveryUpdates(sql: Sql): Fragment {
+/** The part `delivery`: updates each delivery, created at one of these times, with the outcome of its attempt. */
+function deliveryUpdates(sql: Sql, times: string[]): Fragment {
   return sql`
     delivery as (
       update webhook_deliveries d set
@@ -112,7 +116,7 @@ function deliveryUpdates(sql: Sql): Fragment {
             'at', ${isoText(sql, sql`(clock_timestamp() - t.duration_ms * interval '1 millisecond')`)})) end,
         updated_at = clock_timestamp()
       from updates t
-      where ${hasDeliveryId(sql, sql`t.tenant_id`, sql`t.delivery_id`)}
+      where ${hasDeliveryId(sql, sql`t.tenant_id`, sql`t.delivery_id`)} and ${isCreatedInWeeksOf(sql, times)}
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence, d.status, d.next_attempt_at, t.how, t.ok
     )`
 }

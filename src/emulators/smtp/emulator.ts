@@ -26,7 +26,7 @@ export type MessageEffect = {
   id: string
   /** The Message-ID, with its angle brackets. */
   message_id: string | null
-  /** A hash of each recipient's address, because the record has no addresses. */
+  /** A hash of each recipient's address and the Message-ID, because the record has no addresses. */
   recipients: string[]
   bytes: number
   /** Headers that begin with `X-Sluice-`: `message_id` for `X-Sluice-Message-Id`. */
@@ -95,7 +95,7 @@ export function storeMessage(
     effect: 'message',
     id: message.id,
     message_id: headers['message-id'] ?? null,
-    recipients: to.map((address) => createHash('sha256').update(address.toLowerCase()).digest('base64url')),
+    recipients: to.map((address) => recipientHash(headers['message-id'], address)),
     bytes: raw.length,
     metadata: Object.fromEntries(
       own_headers.map(([name, value]) => [name.slice(OWN_HEADER_PREFIX.length).replaceAll('-', '_'), value]),
@@ -104,6 +104,11 @@ export function storeMessage(
   storeMessageEffect(emulator, effect)
   file?.append(effect)
   return message
+}
+
+/** The same for each email with this Message-ID to this recipient. */
+function recipientHash(message_id: string | undefined, address: string): string {
+  return createHash('sha256').update(`${message_id}\u0000${address.toLowerCase()}`).digest('base64url')
 }
 
 /** Adds an effect and drops the oldest above MAX_EFFECTS. */

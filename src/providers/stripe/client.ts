@@ -98,7 +98,7 @@ export function openStripe(options: StripeOptions): StripeClient {
 /**
  * Starts a request while errors record no stack. For each request, the SDK reads a stack that only its errors would
  * show, and of an error only the kind is used. That took more than one percent of a worker's processor time. The limit
- * belongs to the process; it is restored before other code runs.
+ * belongs to the process; it is restored before other code runs. An error of ours that is thrown at once has no stack.
  */
 function startWithoutStack<T>(request: () => Promise<T>): Promise<T> {
   const limit = Error.stackTraceLimit

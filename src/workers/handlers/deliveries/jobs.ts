@@ -209,6 +209,6 @@ function endUnsent(
   return done({ effects: deliveryEffects(change) })
 }
 
-function changeBase({ id, endpoint_id }: LoadedDelivery, how: AttemptKind) {
-  return { delivery_id: id, endpoint_id, how }
+function changeBase({ id, created_at, endpoint_id }: LoadedDelivery, how: AttemptKind) {
+  return { delivery_id: id, delivery_created_at: created_at, endpoint_id, how }
 }
