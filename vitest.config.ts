@@ -50,9 +50,9 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
-    // Three for each of two cores: tests also wait, for leases to lapse and for processes to start. Two for each core
-    // left a sixth of the processor time unused.
-    maxWorkers: 6,
+    // More than two for each of two cores: tests also wait, for leases to lapse and for processes to start. Four left a
+    // sixth of the processor time unused; with six, calls with short deadlines fail.
+    maxWorkers: 5,
     // The files in a process share imported modules: importing them again for each file took a sixth of the whole run.
     // Each file has its own database and ends what it starts.
     isolate: false,

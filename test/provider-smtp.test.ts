@@ -490,7 +490,7 @@ describe('permits and aborts', () => {
 
   test('a permit whose deadline passes before the reply leads to an ambiguous outcome', async () => {
     const hold = await server.fault({ match: { method: 'DOT' }, fault: 'hold' })
-    const short = permit({ deadline_ms: 300 })
+    const short = permit({ deadline_ms: 1500 })
     expect(
       await permits.run(short, () => email.sendEmail(emailTo(['slow@example.com']), NEVER_ABORTED)),
     ).toMatchObject(AMBIGUOUS)
