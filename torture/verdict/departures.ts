@@ -15,7 +15,7 @@ type Metadata = { message_id?: string }
 /** Reads the accepted messages of all providers, for each provider the oldest first. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
   const sms: { sid: string; metadata: Metadata }[] = await provider('twilio').effects()
-  const email: { message_id: string | null; recipients: string[]; metadata: Metadata }[] =
+  const email: { message_id: string | null; recipients: string[] | number; metadata: Metadata }[] =
     await provider('smtp').effects()
   return [
     // An SMS has one recipient.
@@ -27,7 +27,14 @@ export async function departuresOf({ provider }: Pick<System, 'provider'>): Prom
     ...email.map(({ message_id, recipients, metadata }) => ({
       id: metadata.message_id ?? null,
       reference: message_id ?? '',
-      recipients,
+      recipients: namesOf(recipients),
     })),
   ]
+}
+
+/** The emulator of an earlier release, which an upgrade begins with, records only the number of recipients. */
+function namesOf(recipients: string[] | number): string[] {
+  return typeof recipients === 'number'
+    ? Array.from({ length: recipients }, (_, nth) => `${nth}`)
+    : recipients
 }
