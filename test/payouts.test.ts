@@ -604,9 +604,18 @@ describe('a manual failure', () => {
   }) => {
     const own = await clientWithBalance(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_pending'), {}, WAIT)
-    const answers = await Promise.all(
-      ['one', 'other'].map((reason) => requestFailure(own, payout.id, reason, WAIT)),
+    const match = { method: 'POST', path: `/payouts/${payout.processor_reference}/cancel$` }
+    const hold = await fault(world, { match, fault: { hold: 'before' } })
+    const keys = [freshKey(), freshKey()]
+    const requests = Promise.all(
+      keys.map((key) => requestFailure(own, payout.id, key, { ...WAIT, 'idempotency-key': key })),
     )
+    await hold.hit()
+    await eventually(async () =>
+      expect(await world.sql`select from idempotency_keys where key = any(${keys})`).toHaveLength(2),
+    )
+    await hold.release()
+    const answers = await requests
     for (const { status, body } of answers)
       expect([status, body.status, body.failure.manual]).toEqual([200, 'failed', true])
     expect(answers[0]!.body.failure).toEqual(answers[1]!.body.failure)
