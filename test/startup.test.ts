@@ -28,6 +28,7 @@ import { startProxy } from '#test/proxy.ts'
 import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { PORTS } from '#test/start.ts'
 import { postgresUrl } from '#test/suite.ts'
+import { urlAs } from '#test/users.ts'
 import { testIn, type World } from '#test/world.ts'
 
 const START = 'src/start/main.ts'
@@ -85,6 +86,11 @@ test(
         changeUrl((url) => Object.assign(url, { username: 'login_without_role', password: 'secret' })),
         /^The user login_without_role may not read schema_migrations\. Grant it the role of its process, such as sluice_api/,
       ],
+      [
+        'api',
+        urlAs('worker', env['DATABASE_URL']!),
+        /^DATABASE_URL: the user sluice_test_worker is not in the role sluice_api, which this process needs\. Each process has a user of its own\.$/,
+      ],
       ['api', empty, /^The database has no tables yet\. Run: npm run migrate$/],
       ['api', old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate$/],
       ['webhooks', old.url, /Run: npm run migrate$/],
@@ -111,6 +117,12 @@ test(
       code: 1,
       stderr: expect.stringMatching(
         /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*\n$/,
+      ),
+    })
+    expect(await listKeys(urlAs('api', env['DATABASE_URL']!))).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^DATABASE_URL: the user "sluice_test_api" may not do this: permission denied for .+\. Use the URL of the owner of the tables\.\n$/,
       ),
     })
     expect(await listKeys(empty)).toMatchObject({

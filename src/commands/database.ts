@@ -4,6 +4,7 @@ import { ConfigError, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError, isServerError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
+import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { readDevFile } from './dev-file.ts'
 
 const DevFile = z.object({ database_url: z.string() })
@@ -37,9 +38,13 @@ export async function withDatabase<T>(
 
 /**
  * Turns a database error into a message for the operator. If DATABASE_URL is unset, an unreachable database means that
- * no `npm start` runs.
+ * no `npm start` runs. Commands are run by the owner of the tables, so a missing right means another user.
  */
 export function explainDatabaseError(error: unknown, config: Config, url: string): unknown {
+  if (isServerError(error) && error.code === '42501')
+    return new ConfigError(
+      `DATABASE_URL: the user "${parseDatabaseUrl(url).user}" may not do this: ${error.message}. Use the URL of the owner of the tables.`,
+    )
   const problem = databaseError(error, url)
   const is_default = config.DATABASE_URL === undefined && problem !== error && !isServerError(error)
   return is_default ? notRunningError(config) : problem

@@ -98,6 +98,7 @@ export function requireVariables(config: Config, process: ProcessName): void {
     (name) =>
       config[name] === undefined && !(process === 'worker' && isOptionalForQueues(name, config.QUEUES)),
   )
+  if (usesRedis(config) && config.REDIS_URL === undefined) missing.push('REDIS_URL')
   if (missing.length > 0) throw new ConfigError(missing.map(missingVariable).join('\n'))
 }
 

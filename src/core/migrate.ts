@@ -2,7 +2,7 @@
 // grants. Each file is a step of its own, so that the steps before a failed one stay applied.
 import type postgres from 'postgres'
 import { ConfigError } from './config.ts'
-import { databaseCode, type Sql } from './db.ts'
+import { databaseCode, isServerError, isUnavailable, type Sql } from './db.ts'
 import { migrationNames, readMigrations, readRoles, type Migration } from './migrate/files.ts'
 import { applyMigration, runInTransaction } from './migrate/steps.ts'
 import {
@@ -30,7 +30,7 @@ const MIGRATIONS = `
     create table if not exists schema_migrations (
       name text primary key, checksum text not null, applied_at timestamptz not null default now());
     if to_regclass('migration_lock') is null then create view migration_lock as select 1 as locked; end if;
-  exception when unique_violation or duplicate_table then null;
+  exception when unique_violation or duplicate_table or duplicate_object then null;
   end $$`
 
 /** No timeout may end the session that excludes other runs while it waits for the steps. */
@@ -109,21 +109,34 @@ async function applyAll(
   assertExclusive: () => Promise<void>,
 ): Promise<string[]> {
   const newly_applied: string[] = []
+  let step = 'the list of the applied migrations'
   try {
-    for (const migration of await findPending(sql)) {
+    for (const migration of await findPending(sql, wait.report)) {
+      step = migration.name
       await assertExclusive()
       await applyMigration(sql, migration, wait)
       newly_applied.push(migration.name)
     }
+    step = 'roles.sql'
     await assertExclusive()
-    await runInTransaction(sql, { name: 'roles.sql', text: await readRoles(), locks: [] }, wait)
+    await runInTransaction(sql, { name: step, text: await readRoles(), locks: [] }, wait)
     const without_settings = await sql.begin(writeUserSettings)
     if (without_settings.length > 0) wait.report(textOfSkipped(without_settings))
   } catch (error) {
-    if (!(error instanceof ConfigError) || newly_applied.length === 0) throw error
-    throw new ConfigError(`Applied ${newly_applied.join(', ')}. ${error.message}`)
+    throw withStep(error, step, newly_applied)
   }
   return newly_applied
+}
+
+/** The error of a run that failed at `step`: it names the step, and what was applied before it. */
+function withStep(error: unknown, step: string, applied: string[]): unknown {
+  const before = applied.length === 0 ? '' : `Applied ${applied.join(', ')}. `
+  if (error instanceof ConfigError)
+    return before === '' ? error : new ConfigError(`${before}${error.message}`)
+  // A refused connection is explained where its address is known.
+  if (!isServerError(error) || isUnavailable(error)) return error
+  const remedy = error.code === '42501' ? ' Run it as the owner of the tables.' : ''
+  return new ConfigError(`${before}${step} failed: ${error.message} (${error.code}).${remedy}`)
 }
 
 function textOfSkipped(users: string[]): string {
@@ -140,11 +153,22 @@ async function refusePending(sql: postgres.Sql): Promise<void> {
   )
 }
 
-/** The migrations that this database lacks. Errors: ConfigError if an applied file was changed. */
-export async function findPending(sql: postgres.Sql): Promise<Migration[]> {
+/**
+ * The migrations that this database lacks. `report` is called if a newer version has migrated it. Errors: ConfigError
+ * if an applied file was changed.
+ */
+export async function findPending(
+  sql: postgres.Sql,
+  report: (text: string) => void = () => {},
+): Promise<Migration[]> {
   const rows = await sql<{ name: string; checksum: string }[]>`select name, checksum from schema_migrations`
   const applied = new Map(rows.map(({ name, checksum }) => [name, checksum]))
   const migrations = await readMigrations()
+  const newer = newestUnknown(
+    [...applied.keys()],
+    migrations.map(({ name }) => name),
+  )
+  if (newer !== undefined) report(`The database was migrated by a newer version: ${newer} is not known here.`)
   for (const { name, checksum } of migrations)
     if (applied.has(name) && applied.get(name) !== checksum)
       throw new ConfigError(
@@ -172,13 +196,13 @@ function problemOfServer(version_num: number): string | undefined {
 }
 
 /**
- * The reason why this version cannot use the database: the server is too old, migrations are missing, or (without
- * `allow_newer`) a newer version has migrated it. Undefined if this version can use the database. Errors: those of
- * the connection.
+ * The reason why this version cannot use the database: the server is too old, migrations are missing, (without
+ * `allow_newer`) a newer version has migrated it, or the user is neither in the role of `process` nor an owner of the
+ * tables. Undefined if this version can use the database. Errors: those of the connection.
  */
 export async function problemOfDatabase(
   sql: Sql,
-  { allow_newer }: { allow_newer: boolean },
+  { allow_newer, process }: { allow_newer: boolean; process?: string | undefined },
 ): Promise<string | undefined> {
   const too_old = problemOfServer(await versionOf(sql))
   if (too_old !== undefined) return too_old
@@ -200,20 +224,36 @@ export async function problemOfDatabase(
   const [missing, ...more] = local_names.filter((name) => !applied.has(name))
   if (missing !== undefined)
     return `The database is not migrated: ${missing}${more.length > 0 ? ` and ${more.length} more` : ''} missing. Run: npm run migrate`
-  const newer = [...applied]
-    .filter((name) => !local_names.includes(name))
-    .sort()
-    .at(-1)
+  const newer = newestUnknown([...applied], local_names)
   if (newer !== undefined && !allow_newer)
     return `The database was migrated by a newer version: ${newer} is not known here. Start that version, or set ALLOW_NEWER_DATABASE=true to roll back to this one`
-  return undefined
+  return process === undefined ? undefined : await problemOfUser(sql, process)
+}
+
+/** The newest applied migration that only a newer version knows. */
+function newestUnknown(applied: string[], known: string[]): string | undefined {
+  return applied
+    .filter((name) => !known.includes(name))
+    .sort()
+    .at(-1)
+}
+
+/** A process with the user of another process would start, and then each of its statements would be refused. */
+async function problemOfUser(sql: Sql, process: string): Promise<string | undefined> {
+  const role = `sluice_${process}`
+  const [user] = await sql<{ login: string; may_run: boolean }[]>`
+    select current_user as login, pg_has_role(c.relowner, 'usage')
+      or coalesce((select pg_has_role(r.oid, 'usage') from pg_roles r where r.rolname = ${role}), true) as may_run
+    from pg_class c where c.oid = 'schema_migrations'::regclass`
+  if (user!.may_run) return undefined
+  return `DATABASE_URL: the user ${user!.login} is not in the role ${role}, which this process needs. Each process has a user of its own.`
 }
 
 /**
- * Rejects while the database does not answer, is too old or lacks a migration. A database of a newer version is
- * accepted: that is normal during a deployment.
+ * Rejects while the database does not answer, is too old, lacks a migration or refuses the user of `process`. A
+ * database of a newer version is accepted: that is normal during a deployment.
  */
-export async function assertMigrated(sql: Sql): Promise<void> {
-  const problem = await problemOfDatabase(sql, { allow_newer: true })
+export async function assertMigrated(sql: Sql, process?: string): Promise<void> {
+  const problem = await problemOfDatabase(sql, { allow_newer: true, process })
   if (problem !== undefined) throw new ConfigError(problem)
 }

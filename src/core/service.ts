@@ -130,7 +130,7 @@ export async function startService(
   const { metrics, ...own } = listenAddresses(config, name)
   await checkAddresses(name === 'worker' ? [metrics] : [own[name], metrics])
   const log = createLog(config.LOG_LEVEL, name, sharedLogDescriptor())
-  await checkDatabase(config, { warn: (text) => log.warn(text) })
+  await checkDatabase(config, name, { warn: (text) => log.warn(text) })
   const tracing = await startTracing(config, name, (facts, text) => log.warn(facts, text))
   const service = await start(config, log)
   const operations = await serveOperations(metrics, service.ready)
@@ -197,7 +197,7 @@ export function createService(
   const heartbeat = startHeartbeat(sql, process)
   return {
     async ready() {
-      await assertMigrated(sql)
+      await assertMigrated(sql, process.name)
       return facts
     },
     async close() {

@@ -113,15 +113,19 @@ export async function listenAt(
 
 /**
  * Throws if the database cannot be used: it is missing, refuses the password, has a certificate that is not trusted, is
- * not migrated for this version, or, behind PgBouncer, the user lacks settings. A
+ * not migrated for this version, its user is that of another process, or, behind PgBouncer, the user lacks settings. A
  * database that does not answer may still be starting: in this case a warning is logged, and the process is not ready
  * until the database answers.
  */
-export async function checkDatabase(config: Config, log: { warn: (message: string) => void }): Promise<void> {
+export async function checkDatabase(
+  config: Config,
+  process: string,
+  log: { warn: (message: string) => void },
+): Promise<void> {
   const url = requireVariable(config, 'DATABASE_URL')
   const sql = connectDatabase(url, { max: 1, application_name: 'sluice-start' })
   try {
-    const problem = await problemOfDatabase(sql, { allow_newer: config.ALLOW_NEWER_DATABASE })
+    const problem = await problemOfDatabase(sql, { allow_newer: config.ALLOW_NEWER_DATABASE, process })
     if (problem !== undefined) throw new ConfigError(problem)
     const settings_problem = parseDatabaseUrl(url).pgbouncer ? await problemOfSettings(sql) : undefined
     if (settings_problem !== undefined) throw new ConfigError(settings_problem)

@@ -69,7 +69,8 @@ export const VARIABLES = {
     z
       .string()
       .regex(/^\s*whsec_[^\s,]{4,}(\s*,\s*whsec_[^\s,]{4,})*\s*$/, {
-        error: 'must be a signing secret, whsec_...; list several during a rotation, separated by commas',
+        error:
+          'must be a signing secret, whsec_ and at least four characters; list several during a rotation, separated by commas',
       })
       .optional()
       .register(SECRETS, { is_reread: true }),
