@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmod, readFile, writeFile } from 'node:fs/promises'
+import { chmod, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { connectDatabase } from '#core/pool.ts'
@@ -36,7 +36,10 @@ if (is_root)
   await Promise.all([...urls.keys()].map((login) => chmod(join(path, `database_url_${login}`), 0o600)))
 
 await createUsers(...(is_root ? ['--as', 'nobody'] : []))
-await assert.rejects(createUsers, /role "acme_owner" already exists/)
+await assert.rejects(
+  createUsers,
+  /ERROR: {2}The users exist already: acme_api, .*; another installation needs a server/,
+)
 const log = await readFile(join(server.folder, 'server.log'), 'utf8')
 assert.match(log, /statement: .*log_statement/)
 assert.deepEqual(
@@ -64,3 +67,5 @@ console.log('the owner migrated, and each login works')
 
 await writeFile(join(path, 'database_url_api'), 'postgres://acme_api@127.0.0.1/sluice\n')
 await assert.rejects(createUsers, /database_url_api: must be postgres:\/\/acme_api:<password>@/)
+await rm(join(path, 'database_url_api'))
+await assert.rejects(createUsers, /database_url_api is missing: create it with .*postgres:\/\/acme_api:/)

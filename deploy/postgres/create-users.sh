@@ -34,9 +34,15 @@ folder=$1
 shift
 
 for user in owner api webhooks worker dashboard reports; do
-  url=$(< "$folder/database_url_$user")
+  file=$folder/database_url_$user
+  if [[ ! -e $file ]]; then
+    echo "$file is missing: create it with" \
+      "(umask 077; echo \"postgres://acme_$user:\$(openssl rand -hex 24)@<host>/<database>\" > $file)" >&2
+    exit 1
+  fi
+  url=$(< "$file")
   if [[ ! $url =~ ^postgres(ql)?://acme_$user:(([^:@/?#%]|%[0-9A-Fa-f]{2})+)@ || ${BASH_REMATCH[2]} == *%00* ]]; then
-    echo "$folder/database_url_$user: must be postgres://acme_$user:<password>@host:port/database" >&2
+    echo "$file: must be postgres://acme_$user:<password>@host:port/database" >&2
     exit 1
   fi
   # Programs of other users can read the arguments of psql, but not its environment. %40 and the like are decoded.

@@ -8,6 +8,27 @@
 \getenv dashboard_password DASHBOARD_PASSWORD
 \getenv reports_password REPORTS_PASSWORD
 
+-- An error is one sentence.
+\set SHOW_CONTEXT never
+do $$
+declare
+  existing text;
+begin
+  if current_setting('server_version_num')::integer < 180000 then
+    raise exception 'PostgreSQL 18 or newer is needed, and this server is PostgreSQL %',
+      split_part(current_setting('server_version'), ' ', 1);
+  end if;
+  select string_agg(rolname, ', ' order by rolname) into existing
+  from pg_roles
+  where rolname in (
+    'acme_owner', 'acme_api', 'acme_webhooks', 'acme_worker', 'acme_dashboard', 'acme_reports', 'sluice_service',
+    'sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard', 'sluice_reader');
+  if existing is not null then
+    raise exception 'The users exist already: %; another installation needs a server of its own', existing;
+  end if;
+end
+$$;
+
 -- The statements contain the passwords: the server must not log or record them.
 set log_statement = 'none';
 set log_min_error_statement = 'panic';
