@@ -39,7 +39,7 @@ const REMEDIES: readonly (readonly [refusal: RegExp, remedy: string])[] = [
   ],
   [/no more connections allowed/, 'Raise max_client_conn in pgbouncer.ini.'],
   [
-    /cannot connect to server|invalid server parameter|server login|server conn crashed|connect failed/,
+    /cannot connect to server|server login|server conn crashed|connect failed|invalid server parameter/,
     'PgBouncer does not reach PostgreSQL: its log says why.',
   ],
   [/^53300/, 'Raise max_connections there, or lower DATABASE_POOL here.'],
