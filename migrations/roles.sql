@@ -103,6 +103,7 @@ begin
     -- Each process reports that it runs.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
 
+    ('sluice_api', 'installation', 'select'),
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
     -- The API can change neither the verification of a customer, recipient or merchant, nor the destination of a
@@ -316,7 +317,7 @@ begin
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition and pg_has_role(c.relowner, 'usage')
-      and c.relname not in ('schema_migrations', 'migration_lock', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
+      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
         'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages', 'operation_outages')
       and (c.relname, a.attname) not in (

@@ -30,7 +30,7 @@ test('a created customer is returned with every documented field', async ({ worl
   expect(response.headers.get('content-type')).toMatch(/^application\/json/)
   expect(response.body).toEqual({
     ...fields,
-    id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
+    id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
     tenant_id: world.tenant_id,
     kyc_status: 'none',
     created_at: expect.any(String),

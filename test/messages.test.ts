@@ -1235,7 +1235,7 @@ test('old texts and attachments of final messages are erased, and old counts are
     const rows = await world.sql`
       select id, content is null as erased, redacted_at is not null as reported,
         (select count(*) from message_attachments a where a.message_id = m.id) as files
-      from messages m where id = any(${all}::uuid[]) order by id`
+      from messages m where id = any(${all}::uuid[]) order by array_position(${all}::uuid[], id)`
     expect(rows.map((row) => ({ ...row }))).toEqual([
       { id: final, erased: true, reported: true, files: 0 },
       { id: unknown, erased: true, reported: true, files: 0 },

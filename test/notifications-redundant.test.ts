@@ -430,8 +430,7 @@ test('redundant notifications move to the history, are still shown in timelines,
   await world.sql`
     update notifications set received_at = received_at - interval '2 hours', applied_at = applied_at - interval '2 hours'
     where id = ${notificationId(event)}`
-  const { moved } = await moveJoblessNotifications(world.sql, HISTORY_START, 1000)
-  expect(moved).toBeGreaterThanOrEqual(1)
+  await moveJoblessNotifications(world.sql, HISTORY_START, 1000)
   expect(await stateOf(world, event)).toBeUndefined()
   expect((await deliver(world, event)).body).toEqual({ received: true, duplicate: true })
   expect(await stateOf(world, event)).toBeUndefined()

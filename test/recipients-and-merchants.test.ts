@@ -7,7 +7,7 @@ import { testIn, type World } from '#test/world.ts'
 const test = testIn({ parts: ['api'] })
 
 const MISSING_ID = '0198f6f0-0000-7000-8000-000000000000'
-const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 const RESOURCE_NAMES = [
   {

@@ -481,6 +481,7 @@ describe('readers', () => {
     'sign_in_failures',
     'audit_head',
     // The rows of these tables belong to the installation and not to a tenant.
+    'installation',
     'job_rollups',
     'provider_accounts',
     'provider_failures',

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
-import type { IdempotentRequest, JobRequest, KeyedResource, KeyOnRoute } from '#domain/idempotency.ts'
+import type { RequestIds } from '#core/ids.ts'
+import type { JobRequest, KeyedResource, KeyOnRoute, IdempotentRequest } from '#domain/idempotency.ts'
 import type { RequestedRow, ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
@@ -49,8 +49,8 @@ type ExplainRefusal = () => AppError | Promise<AppError>
 export type WorkRequest<T> = {
   job: Pick<JobDefinition, 'queue'>
   reader: ResourceReader<T>
-  /** The id of the resource. For a create: the id of the new resource, which `step` writes. */
-  id: string
+  /** The id of the resource that the request changes. Default: `step` creates one. */
+  id?: string
   /** The content that a repeated request with the same key must have. */
   content: object
   /**
@@ -59,11 +59,11 @@ export type WorkRequest<T> = {
    * - `{ joined }` if the request joins an existing job (null: there is no job to wait for);
    * - `key_used` if the key was used before;
    * - undefined if its guard refused and nothing was written.
-   * `waits`: whether the request waits for the job.
+   * `id`: the id of the resource that the request creates. `waits`: whether the request waits for the job.
    */
   step: (
     requested: JobRequest,
-    waits: boolean,
+    call: { id: string; waits: boolean },
   ) => Promise<AcceptedStep<T> | { joined: string | null } | 'key_used' | undefined>
   /** Whether the resource has the requested state. A notification can settle the resource before its job does. */
   isFulfilled: (resource: T) => boolean
@@ -182,22 +182,17 @@ export async function acceptBatchItem<T extends { status: string }>(
 
 /** Runs the accepting step, or finds the earlier outcome of its key. Call the returned `wake` after `listen`. */
 async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkRequest<T>, waits: boolean) {
-  const {
-    job: { queue },
-    id,
-    content,
-    step,
-    explainRefusal,
-  } = work
+  const { content, step, explainRefusal } = work
+  const { queue } = work.job
   const { wakeups, findStoredKey } = context
   const { tenant_id } = key
-  const ids = { job_id: newId(), event_id: newId() }
+  const { id, ...ids } = key.ids
   const will_wake = wakeups.admits(queue, tenant_id)
   const outcome = await acceptOnce(
     context,
     key,
     content,
-    (requested) => step({ ...requested, ...ids, will_wake }, waits),
+    (requested) => step({ ...requested, ...ids, will_wake }, { id, waits }),
     findStoredKey,
   )
   if (outcome.kind === 'refused') throw await refusalError(explainRefusal)
@@ -208,7 +203,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const is_new_job = value !== undefined && joined === undefined
   const { resource_id, job_id } = replayed
     ? outcome.stored
-    : { resource_id: id, job_id: joined === undefined ? ids.job_id : joined.joined }
+    : { resource_id: work.id ?? id, job_id: joined === undefined ? ids.job_id : joined.joined }
   return {
     replayed,
     is_new_job,
@@ -245,14 +240,16 @@ export async function acceptWithoutJob<T extends object>(
   reply: FastifyReply,
   work: {
     body: { idempotency_key?: string | undefined }
-    step: (requested: IdempotentRequest & { tenant_id: string }) => Promise<T | 'key_used' | undefined>
+    step: (requested: IdempotentRequest, ids: RequestIds) => Promise<T | 'key_used' | undefined>
     find: (sent: KeyOnRoute) => Promise<KeyedResource<T> | undefined>
     /** The error for a refusal by the guard of `step`. */
     explainRefusal?: ExplainRefusal
   },
 ): Promise<T> {
   const content = contentOf(work.body)
-  const outcome = await acceptOnce(context, requestKey(request, work.body), content, work.step, work.find)
+  const key = requestKey(request, work.body)
+  const step = (requested: IdempotentRequest) => work.step(requested, key.ids)
+  const outcome = await acceptOnce(context, key, content, step, work.find)
   if (outcome.kind === 'refused') throw await refusalError(work.explainRefusal)
   reply.code(successStatus(request))
   if (outcome.kind === 'accepted') return outcome.value

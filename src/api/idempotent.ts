@@ -3,7 +3,9 @@
 import type { FastifyError, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { violatedConstraint } from '#core/db.ts'
-import type { IdempotentRequest, KeyOnRoute } from '#domain/idempotency.ts'
+import { idsOfRequest, type RequestIds } from '#core/ids.ts'
+import type { KeyOnRoute, IdempotentRequest } from '#domain/idempotency.ts'
+import { RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import { idempotencyKey } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { fingerprint } from './fingerprint.ts'
@@ -17,6 +19,8 @@ export type RequestKey = {
   /** The route of the request, with its path parameters. */
   route: string
   request_id: string
+  /** The ids of what the request creates. */
+  ids: RequestIds
 }
 
 /**
@@ -39,7 +43,7 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
   { recent_keys, hashOf }: Pick<ApiContext, 'recent_keys' | 'hashOf'>,
   { tenant_id, key, route, request_id }: RequestKey,
   content: object,
-  step: (requested: IdempotentRequest & { tenant_id: string }) => Promise<T | 'key_used' | undefined>,
+  step: (requested: IdempotentRequest) => Promise<T | 'key_used' | undefined>,
   find: (sent: KeyOnRoute) => Promise<R | undefined>,
 ): Promise<AcceptOutcome<T, R>> {
   const requested = {
@@ -80,12 +84,9 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
 /** The key of a request, with its route. Throws `invalid_request` if the key is missing or malformed. */
 export function requestKey(request: FastifyRequest, { idempotency_key }: Body): RequestKey {
   const { tenant_id } = request.credentials
-  return {
-    tenant_id,
-    key: keyOf(request, idempotency_key),
-    route: routeOf(request),
-    request_id: request.id,
-  }
+  const key = keyOf(request, idempotency_key)
+  const { route, path } = routeOf(request)
+  return { tenant_id, key, route, request_id: request.id, ids: idsOfRequest({ tenant_id, path, key }) }
 }
 
 /** Adds the problem of the idempotency key to the refusal of a body. */
@@ -136,10 +137,24 @@ function keyProblem(param: string, message: string): AppError {
   return new AppError('invalid_request', { param, message: `${param} ${message}.`, details })
 }
 
-/** The route of a request with its path parameters. */
-function routeOf({ method, params, routeOptions }: FastifyRequest): string {
-  const parameters = Object.values(params as Record<string, string>).join(' ')
-  return `${method} ${routeOptions.url} ${parameters}`.trimEnd()
+/** The route of a request with its path parameters: as a scope of keys, and as the path that ids are derived from. */
+function routeOf({ method, params, routeOptions: { url } }: FastifyRequest): { route: string; path: string } {
+  const parameters = Object.entries(params as Record<string, string>)
+  const path = parameters.reduce((text, [name, value]) => text.replace(`:${name}`, value), `${method} ${url}`)
+  return { route: [method, url, ...parameters.map(([, value]) => value)].join(' '), path }
+}
+
+/** The tables whose ids follow from keys. */
+const KEYED_TABLES = [
+  'idempotency_keys',
+  'jobs',
+  ...RESOURCE_NAMES.map((resource) => resourceOf(resource).table),
+]
+
+/** Whether a key that was used before violates the constraint. The name of a partition begins with its table's. */
+function refusesUsedKeys(constraint: string): boolean {
+  if (constraint.endsWith('_idempotency')) return true
+  return constraint.endsWith('_pkey') && KEYED_TABLES.some((table) => constraint.startsWith(table))
 }
 
 // Runs the step. The `created_at` of a tenant's rows must be unique: if another row has the same, PostgreSQL has
@@ -151,8 +166,7 @@ async function runStep<T>(step: () => Promise<T>): Promise<T | 'key_used'> {
     } catch (error) {
       const constraint = violatedConstraint(error)
       if (constraint?.endsWith('_created_at') === true) continue
-      if (constraint === 'idempotency_keys_pkey' || constraint?.endsWith('_idempotency') === true)
-        return 'key_used'
+      if (constraint !== undefined && refusesUsedKeys(constraint)) return 'key_used'
       throw error
     }
   }

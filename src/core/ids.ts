@@ -1,4 +1,4 @@
-// Identifiers: time-ordered ids for our own rows; for notifications, ids that are derived from the provider's ids.
+// Identifiers: time-ordered ids, and ids that are derived: from idempotency keys, and from the provider's ids.
 import { createHash, randomUUIDv7 } from 'node:crypto'
 
 /** A new UUIDv7. */
@@ -18,6 +18,30 @@ export function derivedId(...parts: string[]): string {
   hash[8] = (hash[8]! & 0x3f) | 0x80
   const hex = hash.toString('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
+}
+
+/** The ids of what one request creates. The id of its event is drawn: a repeated event is another event of the feed. */
+export type RequestIds = {
+  /** The id of the resource that the request creates. */
+  id: string
+  /** The id of the job that the request enqueues. Its calls have the keys `<job id>:<generation>`. */
+  job_id: string
+  event_id: string
+}
+
+/**
+ * The ids of what a request creates. If the request has an idempotency key, they follow from the tenant, the path and
+ * the key: when the database has lost the rows of a request and the request is repeated, it becomes the same rows, and
+ * its job calls the provider under the same key. `path`: the method and the path with its ids, e.g. `POST
+ * /v1/payments/0198.../refunds`; for an item of a batch, the path of a request for this item alone. What is hashed must
+ * never change, even if names or paths do: `test/ids.test.ts` has fixed examples.
+ */
+export function idsOfRequest(request: { tenant_id: string; path: string; key: string | null }): RequestIds {
+  const { tenant_id, path, key } = request
+  const event_id = newId()
+  if (key === null) return { id: newId(), job_id: newId(), event_id }
+  const id = derivedId(tenant_id, path, key)
+  return { id, job_id: derivedId(id, 'job'), event_id }
 }
 
 /** The lowest id: scans in the order of ids begin here. */

@@ -6,6 +6,7 @@ import { resourceOf, type ResourceName } from './resources.ts'
 
 /** The stored part of a request. `idempotency_key` null: the caller sent no key, and nothing is stored. */
 export type IdempotentRequest = {
+  tenant_id: string
   idempotency_key: string | null
   /**
    * The route with its path parameters, e.g. `POST /v1/payments/:id/capture 0198...`. A key may be used once per route.
@@ -20,7 +21,6 @@ export type IdempotentRequest = {
 
 /** A request for a job. `will_wake`: this process wakes a worker for the job right after the commit. */
 export type JobRequest = IdempotentRequest & {
-  tenant_id: string
   job_id: string
   event_id: string
   will_wake: boolean

@@ -213,8 +213,8 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   },
   {
     name: 'recent changes for the audit',
-    tables: ['events', 'ledger_transfers'],
-    part: /from (events e|ledger_transfers t) where [et]\.created_at >= \$\d+ and [et]\.created_at < \$\d+/,
+    tables: ['events', 'ledger_transfers', 'jobs', 'job_history'],
+    part: /from (events e|ledger_transfers t) where [et]\.created_at >= \$\d+ and [et]\.created_at < \$\d+|from (jobs|job_history) where (finished_at is null and created_at|finished_at) >= \$\d+ and \w+ < \$\d+ ?$/,
     reason: 'finds changes by time; the checks name the tenant',
   },
   {

@@ -66,7 +66,7 @@ export async function requestAiTasks(
  */
 export async function cancelAiTask(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; ai_task_id: string; event_id: string },
+  request: IdempotentRequest & { ai_task_id: string; event_id: string },
 ): Promise<AiTask | 'key_used' | undefined> {
   const keys = sql`
     select a.tenant_id, a.idempotency_key, a.route, a.fingerprint, t.id as resource_id, null::uuid as job_id

@@ -165,23 +165,15 @@ export function rootResourceOf(
   return sql`case when false then null ${parts} else ${resource} end`
 }
 
-/** The smallest possible id of that time. */
-function minIdAt(time: string): string {
-  const hex = Math.max(0, Date.parse(time)).toString(16).padStart(12, '0')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
-}
-
 /**
  * Each reference points to an existing row of the same tenant and of the resource that the reference names. Tables on
  * the hot path have no foreign keys, which would cost a tenth of the throughput. Instead, their statements take the
  * tenant from the row that they lock, and this check verifies the result. Idempotency keys have their own check. Within
- * a period the check covers rows by the time in their ids. The ids of notifications contain no time, so only a full
- * audit covers notifications.
+ * a period the check covers jobs that were created or finished in it, with their attempts. Only a full audit covers
+ * attempts without a job, and notifications in the history.
  */
 export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until }: Limits): Fragment {
   const unbounded = since === null || until === null
-  const isInIds = (id: Fragment) =>
-    unbounded ? sql`true` : sql`${id} >= ${minIdAt(since)} and ${id} < ${minIdAt(until)}`
   const resource_names = sql`${resources.map(({ resource }) => resource)}::text[]`
   const postedFor = resources.flatMap(({ resource, transfer_kinds }) =>
     transfer_kinds.length === 0
@@ -189,14 +181,31 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
       : [sql`when t.kind = any(${[...transfer_kinds]}::text[]) then ${resource}::text`],
   )
   const isInPeriod = (at: Fragment) => arrivedWithin(sql, at, { since, until })
+  const jobs_in_period = sql`(
+    select tenant_id, id, name, resource_id, finished_at from jobs
+    where finished_at is null and ${isInPeriod(sql`created_at`)}
+    union all
+    select tenant_id, id, name, resource_id, finished_at from jobs where ${isInPeriod(sql`finished_at`)}
+    union all
+    select tenant_id, id, name, resource_id, finished_at from job_history where ${isInPeriod(sql`finished_at`)})`
+  const attempts = sql`(
+    select a.tenant_id, a.job_id
+    from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
+    where not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id))`
+  const attempts_in_period = sql`(
+    select a.tenant_id, a.job_id from ${jobs_in_period} j
+    cross join lateral (
+      select tenant_id, job_id from job_attempts where job_id = j.id
+      union all
+      select tenant_id, job_id from job_attempt_history where job_id = j.id and finished_at = j.finished_at
+      offset 0
+    ) a
+    where a.tenant_id <> j.tenant_id)`
   return sql`
     select 'a row references a missing row of its tenant' as problem, p.tenant_id, ${noResource(sql)}, p.at::text as id,
       p.what, ${noFigures(sql)}
     from (
-      select 'job_attempts' as what, a.tenant_id, a.job_id as at
-      from (select tenant_id, job_id from job_attempts union all select tenant_id, job_id from job_attempt_history) a
-      where ${isInIds(sql`a.job_id`)}
-        and not exists (select from all_jobs j where j.id = a.job_id and j.tenant_id = a.tenant_id)
+      select 'job_attempts' as what, a.tenant_id, a.job_id as at from ${unbounded ? attempts : attempts_in_period} a
       union all
       select case when s.resource <> all(${resource_names})
           then s.what || ' of a ' || s.resource || ', an unknown resource' else s.what end,
@@ -205,8 +214,8 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
         select 'jobs' as what, ${rootResourceOf(sql, resources, sql`split_part(j.name, '.', 1)`)} as resource,
           j.tenant_id,
           j.resource_id as at
-        from all_jobs j
-        where ${isInIds(sql`j.id`)} and j.resource_id is not null
+        from ${unbounded ? sql`all_jobs` : jobs_in_period} j
+        where j.resource_id is not null
         union all
         select 'events', ${rootResourceOf(sql, resources, sql`split_part(e.type, '.', 1)`)}, e.tenant_id, e.subject_id
         from events e

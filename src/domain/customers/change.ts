@@ -14,8 +14,7 @@ export type CustomerFields = {
   metadata: Json
 }
 
-export type CreateCustomer = CustomerFields &
-  IdempotentRequest & { tenant_id: string; customer_id: string; event_id: string }
+export type CreateCustomer = CustomerFields & IdempotentRequest & { customer_id: string; event_id: string }
 
 /**
  * Creates customers and returns them in the order of `requests`; `key_used`: the key was used before. Throws a unique

@@ -13,7 +13,6 @@ import { recoverySchema, type Recovery } from './recovery.ts'
 export async function requestRecovery(
   sql: Sql,
   request: IdempotentRequest & {
-    tenant_id: string
     endpoint_id: string
     recovery_id: string
     since: string

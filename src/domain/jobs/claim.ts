@@ -76,10 +76,10 @@ export async function claimJobs(
   const sent_with = sql`(${sql.json(credentials)}::jsonb ->> j.name)`
   return await sql<ClaimedJob[]>`
     with found as (
-      select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.id) as nth
+      select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.run_at, j.id) as nth
       from (select unnest(${ids}::uuid[]) as id order by 1) requested
       cross join lateral (
-        select j.tenant_id, j.id, j.queue, j.attempt, j.worker, j.started_at, j.in_doubt, j.wakeup_sent_at,
+        select j.tenant_id, j.id, j.queue, j.run_at, j.attempt, j.worker, j.started_at, j.in_doubt, j.wakeup_sent_at,
           j.state = 'running' as lapsed
         from jobs j
         where j.id = requested.id and j.run_at <= now() and j.name = any(${[...names]}::text[])

@@ -11,7 +11,7 @@ import type { MessageRow } from './message.ts'
  */
 export async function cancelMessage(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; message_id: string; event_id: string },
+  request: IdempotentRequest & { message_id: string; event_id: string },
 ): Promise<MessageRow | 'key_used' | undefined> {
   const keys = sql`
     select tenant_id, request_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id

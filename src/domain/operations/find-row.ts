@@ -78,14 +78,15 @@ async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<
   const columns = rowColumns(sql, 'customer', 'email')
   const lower = email.toLowerCase()
   return await sql<FoundRow[]>`
-    select * from (
-      select ${columns} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
+    select resource, id, by, name, amount_minor, currency from (
+      select ${columns}, r.created_at from customers r
+      where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
       union
-      select ${columns} from (
+      select ${columns}, r.created_at from (
         select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc
           limit ${MAX_SEARCHED_ROWS}) r
       where lower(r.email) = ${lower}
-    ) found order by id desc limit ${MAX_FOUND}`
+    ) found order by created_at desc, id desc limit ${MAX_FOUND}`
 }
 
 /** The rows among the latest that match by words, or by the end of the id as tables show it: `…0a1b2c3d`. */

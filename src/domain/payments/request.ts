@@ -15,6 +15,7 @@ import {
 } from '../idempotency.ts'
 import { enqueuingJobs } from '../jobs/request.ts'
 import { openingAccounts } from '../ledger.ts'
+import { providerMetadata } from '../provider-metadata.ts'
 
 type PaymentJobRequest = JobRequest & { payment_id: string }
 
@@ -52,7 +53,7 @@ export async function createPayments(
     description: sql`description`,
     return_url: sql`return_url`,
     sealed: sql`jsonb_strip_nulls(jsonb_build_object('payment_method', payment_method))`,
-    metadata: sql`jsonb_build_object('sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
+    metadata: providerMetadata(sql, 'payment', ['customer_id', 'merchant_id']),
   })
   const rows = await sql<{ id: string; result: 'accepted' | 'key_used' }[]>`
     with requests as (
@@ -163,7 +164,7 @@ export async function requestCancels(
  */
 export async function joinCancel(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; payment_id: string; reason: string | null },
+  request: IdempotentRequest & { payment_id: string; reason: string | null },
 ): Promise<{ job_id: string | null } | undefined> {
   const [joined] = await sql<{ job_id: string | null }[]>`
     with joined as (

@@ -87,7 +87,7 @@ export async function requestPayoutFail(
 /** Joins a manual failure or cancellation that was accepted before: see `joinPayoutEnd`. */
 export async function joinPayoutFail(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; payout_id: string },
+  request: IdempotentRequest & { payout_id: string },
 ): Promise<{ job_id: string | null } | undefined> {
   return await joinPayoutEnd(sql, request, latestJobOf(sql))
 }

@@ -13,6 +13,7 @@ import {
 } from '../idempotency.ts'
 import { enqueuingJobs } from '../jobs/request.ts'
 import { freeing, reserving } from '../ledger.ts'
+import { providerMetadata } from '../provider-metadata.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
 
@@ -71,7 +72,7 @@ export async function requestPayouts(
     amount_minor: sql`amount_minor`,
     currency: sql`currency`,
     description: sql`description`,
-    metadata: sql`jsonb_build_object('sluice_payout_id', payout_id, 'sluice_tenant_id', tenant_id)`,
+    metadata: providerMetadata(sql, 'payout', ['recipient_id']),
   })
   const rows = await sql<(Payout & Omit<PayoutResult, 'payout'> & { payout_id: string })[]>`
     with recursive requests as (
@@ -176,7 +177,7 @@ export async function requestPayoutCancels(
  */
 export async function joinPayoutEnd(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; payout_id: string },
+  request: IdempotentRequest & { payout_id: string },
   job: Fragment,
 ): Promise<{ job_id: string | null } | undefined> {
   const [joined] = await sql<{ job_id: string | null }[]>`
@@ -198,7 +199,7 @@ export async function joinPayoutEnd(
  */
 export async function joinPayoutCancel(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; payout_id: string },
+  request: IdempotentRequest & { payout_id: string },
 ): Promise<{ job_id: string | null } | undefined> {
   return await joinPayoutEnd(sql, request, cancellationJobOf(sql))
 }

@@ -5,6 +5,7 @@ import { createRefund } from '#jobs/refunds.ts'
 import { enqueuing, requestJson } from '#jobs/job.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
+import { providerMetadata } from '../provider-metadata.ts'
 
 export type RefundRequest = JobRequest & {
   payment_id: string
@@ -32,8 +33,7 @@ export async function requestRefunds(
     payment_reference: sql`processor_reference`,
     amount_minor: sql`coalesce(amount_minor, left_minor)`,
     reason: sql`reason`,
-    metadata: sql`jsonb_build_object(
-      'sluice_refund_id', refund_id, 'sluice_payment_id', payment_id, 'sluice_tenant_id', tenant_id)`,
+    metadata: providerMetadata(sql, 'refund', ['payment_id']),
   })
   const to_refund = sql`
     select job_id, tenant_id, payment_id as resource_id, will_wake, null::text as dedupe_key, request_id,

@@ -11,8 +11,7 @@ import { findPartFaults, type Template, type TemplateParts } from './template.ts
 /** The fields of a template that the caller sets. */
 export type TemplateFields = TemplateParts & { name: string; metadata: Json }
 
-export type CreateTemplate = TemplateFields &
-  IdempotentRequest & { tenant_id: string; template_id: string; event_id: string }
+export type CreateTemplate = TemplateFields & IdempotentRequest & { template_id: string; event_id: string }
 
 /**
  * Creates a template. Returns `key_used` when the key was used before. Throws `template_invalid`, `template_exists`,

@@ -6,6 +6,7 @@ import { insertingEvents, type EventType } from '../events.ts'
 import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
 import { enqueuingJobs } from '../jobs/request.ts'
 import { openingAccounts } from '../ledger.ts'
+import { providerMetadata } from '../provider-metadata.ts'
 
 export type TopUpRequest = JobRequest & {
   top_up_id: string
@@ -38,7 +39,7 @@ export async function requestTopUps(
     currency: sql`currency`,
     description: sql`description`,
     sealed: sql`jsonb_strip_nulls(jsonb_build_object('source', source))`,
-    metadata: sql`jsonb_build_object('sluice_top_up_id', top_up_id, 'sluice_tenant_id', tenant_id)`,
+    metadata: providerMetadata(sql, 'top_up'),
   })
   const rows = await sql<{ id: string; result: 'accepted' | 'key_used' }[]>`
     with requests as (

@@ -14,6 +14,7 @@ import {
 } from '../idempotency.ts'
 import { enqueuingJobs } from '../jobs/request.ts'
 import { resourceOf } from '../resources.ts'
+import { providerMetadata } from '../provider-metadata.ts'
 import { cancelingSessions } from './cancel.ts'
 import { verificationColumns } from './find.ts'
 import type { VerificationSubjectType, Verification } from './verification.ts'
@@ -51,7 +52,7 @@ export async function requestVerification(
     from v join accepted a on a.tenant_id = v.tenant_id and a.kyc_id = v.id`
   const call = requestJson(sql, createVerification, {
     return_url: sql`return_url`,
-    metadata: sql`jsonb_build_object('sluice_kyc_id', kyc_id, 'sluice_tenant_id', tenant_id)`,
+    metadata: providerMetadata(sql, 'kyc', ['subject_type', 'subject_id']),
   })
   const insertion = sql<{ key_used: boolean; accepted: boolean }[]>`
     with requests as (
@@ -153,7 +154,6 @@ export async function requestVerificationLink(
 }
 
 export type DecideRequest = IdempotentRequest & {
-  tenant_id: string
   kyc_id: string
   event_id: string
   /** The id of the job that cancels the session if the session waits for the person. */

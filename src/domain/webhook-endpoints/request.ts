@@ -21,7 +21,7 @@ export type EndpointFields = Pick<
 > & { metadata: Json }
 
 export type CreateEndpoint = EndpointFields &
-  IdempotentRequest & { tenant_id: string; endpoint_id: string; event_id: string; secret: string }
+  IdempotentRequest & { endpoint_id: string; event_id: string; secret: string }
 
 /** The maximum number of previous secrets that still sign. */
 const MAX_PREVIOUS_SECRETS = 10
@@ -149,7 +149,6 @@ export async function rotateSecret(
     secret,
     ...request
   }: IdempotentRequest & {
-    tenant_id: string
     endpoint_id: string
     secret: string
     grace_s: number

@@ -1,7 +1,6 @@
 // The route that cancels an AI task.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { aiTaskSchema, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { findAiTaskByKey } from '#domain/ai-tasks/find.ts'
 import { cancelAiTask } from '#domain/ai-tasks/request.ts'
@@ -53,7 +52,7 @@ export function cancelAiTaskRoute(
       const ai_task_id = request.params.id
       return await acceptWithoutJob(context, request, reply, {
         body: request.body ?? {},
-        step: (requested) => cancelAiTask(sql, { ...requested, ai_task_id, event_id: newId() }),
+        step: (requested, { event_id }) => cancelAiTask(sql, { ...requested, ai_task_id, event_id }),
         find: (sent) => findAiTaskByKey(sql, sent),
         async explainRefusal() {
           const { status } = (await find({ tenant_id, id: ai_task_id, job_id: null })).resource

@@ -1,6 +1,5 @@
 // The route that starts an AI task.
 import { createBatcher } from '#core/batch.ts'
-import { newId } from '#core/ids.ts'
 import { aiTaskSchema, isFinalAiTaskStatus, type AiTask } from '#domain/ai-tasks/ai-task.ts'
 import { requestAiTasks, type AiTaskRequest } from '#domain/ai-tasks/request.ts'
 import { aiTaskInputContext } from '#domain/ai-tasks/sealed.ts'
@@ -49,15 +48,13 @@ export function createAiTaskRoute(
       errors: ['idempotency_key_reused'],
     }),
     async (request, reply) => {
-      const ai_task_id = newId()
       const { body } = request
       const { kind, model = null, max_output_tokens = null, metadata } = body
       return await accept(context, request, reply, {
         job: runAiTask,
         reader,
-        id: ai_task_id,
         body,
-        step(requested) {
+        step(requested, { id: ai_task_id }) {
           const sealing_context = aiTaskInputContext(requested.tenant_id, requested.job_id)
           const input = vault.seal(JSON.stringify(inputOf(body)), sealing_context)
           return create({ ...requested, ai_task_id, kind, model, max_output_tokens, metadata, input })

@@ -1,6 +1,5 @@
 // The route that creates a customer.
 import { createBatcher } from '#core/batch.ts'
-import { newId } from '#core/ids.ts'
 import { createCustomers, type CreateCustomer } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
 import { findCustomersByKeys } from '#domain/customers/find.ts'
@@ -56,7 +55,7 @@ export function createCustomerRoute(app: RouteApp, context: RouteContext): void 
       const { body } = request
       return await acceptWithoutJob(context, request, reply, {
         body,
-        step: (requested) => create({ ...body, ...requested, customer_id: newId(), event_id: newId() }),
+        step: (requested, { id, event_id }) => create({ ...body, ...requested, customer_id: id, event_id }),
         find: replayed,
       })
     },

@@ -1,5 +1,4 @@
 // The route that creates a merchant.
-import { newId } from '#core/ids.ts'
 import { merchantSchema } from '#domain/merchants/merchant.ts'
 import { createRecord, findRecordByKey } from '#domain/records.ts'
 import { acceptWithoutJob } from '../../accept.ts'
@@ -42,8 +41,8 @@ export function createMerchantRoute(app: RouteApp, context: RouteContext): void 
       const { idempotency_key: _key, ...columns } = request.body
       return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (requested) =>
-          createRecord(sql, 'merchant', { ...requested, id: newId(), event_id: newId() }, columns),
+        step: (requested, { id, event_id }) =>
+          createRecord(sql, 'merchant', { ...requested, id, event_id }, columns),
         find: (sent) => findRecordByKey(sql, 'merchant', sent),
       })
     },

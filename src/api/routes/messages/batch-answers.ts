@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
+import { idsOfRequest } from '#core/ids.ts'
 import { messageSchema } from '#domain/messages/message.ts'
 import { acceptBatchItem } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
@@ -79,7 +80,9 @@ export function createAnswerBatch(context: RouteContext, requesterOf: RequesterO
     const { tenant_id } = requester
     const answerItem = async (body: z.output<typeof schema>, reserve: ReserveBytes): Promise<BatchItem> => {
       const key = body.idempotency_key ?? null
-      const request_key = { tenant_id, key, route: `POST ${path}`, request_id: request.id }
+      const route = `POST ${path}`
+      const ids = idsOfRequest({ tenant_id, path: route, key })
+      const request_key = { tenant_id, key, route, request_id: request.id, ids }
       // The memory for these texts is already reserved, because the body of the request contains them.
       let reserved = bytesOf(body)
       const reserveMore = (bytes: number): void => {

@@ -1,7 +1,6 @@
 // The route that cancels a message.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { cancelMessage } from '#domain/messages/cancel.ts'
 import { findMessageByKey } from '#domain/messages/find.ts'
 import { messageSchema, type Message } from '#domain/messages/message.ts'
@@ -50,7 +49,7 @@ export function cancelMessageRoute(
       const message_id = request.params.id
       const row = await acceptWithoutJob(context, request, reply, {
         body: request.body ?? {},
-        step: (requested) => cancelMessage(sql, { ...requested, message_id, event_id: newId() }),
+        step: (requested, { event_id }) => cancelMessage(sql, { ...requested, message_id, event_id }),
         find: (sent) => findMessageByKey(sql, sent),
         async explainRefusal() {
           const { status } = (await reader.find({ tenant_id, id: message_id, job_id: null })).resource

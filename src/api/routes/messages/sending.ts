@@ -3,7 +3,6 @@ import type { Channel } from '#core/addresses.ts'
 import { createBatcher, MAX_BATCH_BYTES, type BatchOptions, type Lanes } from '#core/batch.ts'
 import type { Json } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
 import { MESSAGE_WINDOWS, type MessageLimits } from '#domain/messages/limits.ts'
 import type { Message, MessageStatus } from '#domain/messages/message.ts'
@@ -104,16 +103,14 @@ function createMessageWork<Body extends AnyBody>(
   return (body, requester) => {
     const { idempotency_key: _key, ...content_fields } = body
     const { send_at, metadata } = body
-    const message_id = newId()
     let outcome: MessageResult | undefined
     let composed: Pick<ComposedMessage, 'envelope' | 'addresses'> | undefined
     return {
       job,
       reader,
-      id: message_id,
       // A hash, because the work of a request must not retain the content that `releaseContent` releases.
       content: { fingerprint: fingerprint(content_fields) },
-      step: (requested, waits) =>
+      step: (requested, { id: message_id, waits }) =>
         requester.withMemory(async (reserve) => {
           const { tenant_id } = requested
           const { envelope, content, files, ...columns } = await compose(context, requester, body)

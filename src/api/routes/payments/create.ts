@@ -4,7 +4,6 @@ import { createBatcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { amountMinor, maxPaymentMinor, supportedCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
@@ -115,13 +114,11 @@ export function createPaymentRoute(app: RouteApp, context: RouteContext, reader:
     }),
     async (request, reply) => {
       const { body } = request
-      const payment_id = newId()
       return await accept(context, request, reply, {
         job: authorizePayment,
         reader,
-        id: payment_id,
         body,
-        step(requested) {
+        step(requested, { id: payment_id }) {
           checkAmount(body, maxPaymentMinor(body.currency))
           const sealing_context = paymentMethodContext(requested.tenant_id, requested.job_id)
           const payment_method =

@@ -2,7 +2,6 @@
 import { z } from 'zod'
 import { createBatcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { amountMinor, moneyText, settlesExactly, supportedCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
@@ -77,14 +76,12 @@ export function createPayoutRoute(
     }),
     async (request, reply) => {
       const { body } = request
-      const payout_id = newId()
       let outcome: PayoutResult | undefined
       return await accept(context, request, reply, {
         job: createPayout,
         reader,
-        id: payout_id,
         body,
-        async step(requested) {
+        async step(requested, { id: payout_id }) {
           const exact = settlesExactly(body.amount_minor, body.currency, 'payout')
           const { provider: processor } = AREAS.payouts
           outcome = await create({ ...body, ...requested, payout_id, exact, processor })

@@ -1,5 +1,4 @@
 // The route that creates a recipient.
-import { newId } from '#core/ids.ts'
 import { recipientSchema } from '#domain/recipients/recipient.ts'
 import { createRecord, findRecordByKey } from '#domain/records.ts'
 import { acceptWithoutJob } from '../../accept.ts'
@@ -54,8 +53,8 @@ export function createRecipientRoute(app: RouteApp, context: RouteContext): void
       const { idempotency_key: _key, ...columns } = request.body
       return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (requested) =>
-          createRecord(sql, 'recipient', { ...requested, id: newId(), event_id: newId() }, columns),
+        step: (requested, { id, event_id }) =>
+          createRecord(sql, 'recipient', { ...requested, id, event_id }, columns),
         find: (sent) => findRecordByKey(sql, 'recipient', sent),
       })
     },

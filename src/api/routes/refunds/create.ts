@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { createBatcher } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { amountMinor, moneyText, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { refundSchema, type Refund } from '#domain/refunds/refund.ts'
@@ -83,16 +82,14 @@ export function createRefundRoute(
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const payment_id = request.params.id
-      const refund_id = newId()
       const { body } = request
       const amount_minor = body.amount_minor ?? null
       const reason = body.reason ?? null
       return await accept(context, request, reply, {
         job: createRefund,
         reader,
-        id: refund_id,
         body,
-        step: (requested) =>
+        step: (requested, { id: refund_id }) =>
           request_refund({
             ...requested,
             payment_id,

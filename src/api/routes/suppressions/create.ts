@@ -1,7 +1,6 @@
 // The route that suppresses an address.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { messageChannel } from '#domain/messages/message.ts'
 import { findSuppressionByKey } from '#domain/suppressions/find.ts'
 import { suppress } from '#domain/suppressions/request.ts'
@@ -59,14 +58,13 @@ export function createSuppressionRoute(app: RouteApp, context: RouteContext, vie
     }),
     async (request, reply) => {
       const { channel, address, metadata } = request.body
-      const suppression_id = newId()
       const { row, is_new } = await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        async step(requested) {
+        async step(requested, { id: suppression_id, event_id }) {
           const row = await suppress(sql, {
             ...requested,
             suppression_id,
-            event_id: newId(),
+            event_id,
             channel,
             address: hashOf(channel, address),
             sealed: vault.seal(address, suppressionContext(requested.tenant_id, suppression_id)),

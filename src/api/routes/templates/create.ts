@@ -1,6 +1,5 @@
 // The route that creates a template.
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { whileConnected } from '#core/leaving.ts'
 import { findTemplateByKey } from '#domain/templates/find.ts'
 import { createTemplate } from '#domain/templates/request.ts'
@@ -53,9 +52,9 @@ export function createTemplateRoute(app: RouteApp, context: RouteContext): void 
       const { idempotency_key: _key, ...fields } = request.body
       return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (requested) =>
+        step: (requested, { id, event_id }) =>
           whileConnected(request, (signal) =>
-            createTemplate(sql, { ...fields, ...requested, template_id: newId(), event_id: newId() }, signal),
+            createTemplate(sql, { ...fields, ...requested, template_id: id, event_id }, signal),
           ),
         async find(sent) {
           const stored = await findTemplateByKey(sql, sent)

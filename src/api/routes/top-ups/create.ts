@@ -2,7 +2,6 @@
 import { z } from 'zod'
 import { createBatcher } from '#core/batch.ts'
 import { TOP_UPS } from '#core/config/providers.ts'
-import { newId } from '#core/ids.ts'
 import { amountMinor, MAX_AMOUNT_MINOR, supportedCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { requestTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
@@ -80,13 +79,11 @@ export function createTopUpRoute(app: RouteApp, context: RouteContext, reader: R
     }),
     async (request, reply) => {
       const { body } = request
-      const top_up_id = newId()
       return await accept(context, request, reply, {
         job: createTopUp,
         reader,
-        id: top_up_id,
         body,
-        step(requested) {
+        step(requested, { id: top_up_id }) {
           checkAmount(body, MAX_AMOUNT_MINOR)
           const { source } = body
           const sealed =

@@ -2,7 +2,6 @@
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { AREAS } from '#domain/areas.ts'
 import { findVerificationSubject, requestVerification } from '#domain/verifications/request.ts'
 import {
@@ -92,13 +91,11 @@ export function createVerificationRoute(
     }),
     async (request, reply) => {
       const { body } = request
-      const kyc_id = newId()
       const verification = await accept(context, request, reply, {
         job: createVerification,
         reader,
-        id: kyc_id,
         body,
-        step: (requested) =>
+        step: (requested, { id: kyc_id }) =>
           requestVerification(sql, { ...body, ...requested, kyc_id, provider: AREAS.compliance.provider }),
         isFulfilled: ({ status }) => status !== 'pending',
         explainRefusal: () => findRefusal(sql, request.credentials.tenant_id, body),

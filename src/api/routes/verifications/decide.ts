@@ -1,7 +1,6 @@
 // The route that decides a verification manually.
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { findVerification, findVerificationByKey } from '#domain/verifications/find.ts'
 import { decideVerification } from '#domain/verifications/request.ts'
 import { verificationDecision, verificationSchema } from '#domain/verifications/verification.ts'
@@ -60,12 +59,11 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
       const { body } = request
       const kyc_id = request.params.id
       const { tenant_id, key_id } = request.credentials
-      const ids = { kyc_id, key_id, event_id: newId(), job_id: newId() }
       request.resource_id = kyc_id
       const decided = await acceptWithoutJob(context, request, reply, {
         body,
-        step: (requested) =>
-          decideVerification(sql, { ...requested, ...ids, decision: body.decision, reason: body.reason }),
+        step: (requested, { event_id, job_id }) =>
+          decideVerification(sql, { ...requested, ...body, kyc_id, key_id, event_id, job_id }),
         find: (sent) => findVerificationByKey(sql, sent),
         async explainRefusal() {
           const { status } = requireResource(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')

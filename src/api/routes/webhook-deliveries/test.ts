@@ -1,6 +1,5 @@
 // The route that sends a test to a webhook endpoint.
 import type { Json, Sql } from '#core/db.ts'
-import { newId } from '#core/ids.ts'
 import { deliverySchema } from '#domain/deliveries/delivery.ts'
 import { findDelivery } from '#domain/deliveries/find.ts'
 import { requestTest } from '#domain/deliveries/request.ts'
@@ -53,14 +52,13 @@ export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
       const { tenant_id } = request.credentials
       const endpoint_id = request.params.id
       const body = request.body ?? {}
-      const ids = { endpoint_id, delivery_id: newId(), event_id: newId() }
       return await requestAttempt(context, request, reply, {
         body,
-        async step(requested) {
+        async step({ id: delivery_id, ...requested }) {
           const type = body.type ?? (await defaultTestType(sql, tenant_id, endpoint_id))
           if (type === undefined) return undefined
           const sample = { ...exampleOfEvent(type), tenant_id } as Json
-          return await requestTest(sql, { ...requested, ...ids, type, sample })
+          return await requestTest(sql, { ...requested, endpoint_id, delivery_id, type, sample })
         },
         find: async (id) =>
           requireResource(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),

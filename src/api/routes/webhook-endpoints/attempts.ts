@@ -1,7 +1,6 @@
 // Requests manual attempts. Answers 202 with the delivery and does not wait for the attempt.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import type { Delivery } from '#domain/deliveries/delivery.ts'
 import type { JobRequest } from '#domain/idempotency.ts'
 import { replayDelivery } from '#jobs/deliveries.ts'
@@ -25,20 +24,19 @@ export async function requestAttempt(
     explainRefusal,
   }: {
     body: { idempotency_key?: string | undefined }
-    step: (requested: Omit<JobRequest, 'event_id'>) => Promise<Delivery | undefined>
+    step: (requested: JobRequest & { id: string }) => Promise<Delivery | undefined>
     find: (delivery_id: string) => Promise<Delivery>
     explainRefusal: () => AppError | Promise<AppError>
   },
 ): Promise<Delivery> {
   const { wakeups, findStoredKey } = context
   const { tenant_id } = request.credentials
-  const id = newId()
   const will_wake = wakeups.admits(QUEUE, tenant_id)
   const delivery = await acceptWithoutJob(context, request, reply, {
     body,
-    async step(requested) {
-      const created = await step({ ...requested, job_id: id, will_wake })
-      if (created !== undefined && will_wake) wakeups.wake({ id, queue: QUEUE, tenant_id })
+    async step(requested, ids) {
+      const created = await step({ ...requested, ...ids, will_wake })
+      if (created !== undefined && will_wake) wakeups.wake({ id: ids.job_id, queue: QUEUE, tenant_id })
       return created
     },
     async find(sent) {

@@ -1,5 +1,4 @@
 // The route that creates a webhook endpoint.
-import { newId } from '#core/ids.ts'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { createEndpoint } from '#domain/webhook-endpoints/request.ts'
@@ -58,11 +57,16 @@ export function createEndpointRoute(
       const { idempotency_key: _key, ...fields } = request.body
       return await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        async step(requested) {
+        async step(requested, { id: endpoint_id, event_id }) {
           await checkUrl(fields.url)
           const secret = newWebhookSecret()
-          const ids = { endpoint_id: newId(), event_id: newId() }
-          const created = await createEndpoint(sql, vault, { ...requested, ...fields, ...ids, secret })
+          const created = await createEndpoint(sql, vault, {
+            ...requested,
+            ...fields,
+            endpoint_id,
+            event_id,
+            secret,
+          })
           return created === 'key_used' ? created : view(created, secret)
         },
         find: findByKey,

@@ -1,6 +1,5 @@
 // The route that starts a recovery of a webhook endpoint.
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
 import { acceptWithoutJob } from '../../accept.ts'
@@ -48,11 +47,13 @@ export function createRecoveryRoute(app: RouteApp, context: RouteContext): void 
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const { since, until } = request.body
-      const ids = { endpoint_id: request.params.id, recovery_id: newId() }
+      const endpoint_id = request.params.id
       const recovery = await acceptWithoutJob(context, request, reply, {
         body: request.body,
-        step: (requested) =>
-          serializeChange(tenant_id, () => requestRecovery(sql, { ...requested, ...ids, since, until })),
+        step: (requested, { id: recovery_id }) =>
+          serializeChange(tenant_id, () =>
+            requestRecovery(sql, { ...requested, endpoint_id, recovery_id, since, until }),
+          ),
         async find(sent) {
           const earlier = await context.findStoredKey(sent)
           if (earlier === undefined) return undefined

@@ -1,0 +1,196 @@
+// Tests derived ids: what a request with an idempotency key creates is the same after the database has lost it.
+import { expect, test as anyTest } from 'vitest'
+import { idsOfRequest } from '#core/ids.ts'
+import { BY_CARD, freshKey, type Client } from '#test/client.ts'
+import { readDocument, routesOf } from '#test/documentation.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
+import { capturedPayment, effectsOf, eventually } from '#test/payments.ts'
+import { recipient } from '#test/payouts.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
+
+const test = testIn()
+
+const TENANT = '0198f6f0-0000-7000-8000-000000000001'
+
+anyTest.for([
+  [
+    'POST /v1/payments',
+    'order-17',
+    '5c25345b-74f9-8f67-b2e1-5545b05c7e91',
+    '9e11c39b-0b1c-889e-bdba-e21364876210',
+  ],
+  [
+    'POST /v1/payments/0198f6f0-1234-7000-8000-123456789abc/refunds',
+    'Rückgabe "17"',
+    '26c6d8c8-5476-8d1f-977f-cf2009fa244a',
+    '2509e0ee-00e7-8c6b-8888-6010ed19146a',
+  ],
+  [
+    'POST /v1/messages/email',
+    'order-17',
+    '55328a01-f66e-8ad8-9a37-3489efac0a6f',
+    'd900111d-37a2-8ef0-a82b-0c9b244df797',
+  ],
+] as const)('the ids of %s with the key %s never change', ([path, key, id, job_id]) => {
+  expect(idsOfRequest({ tenant_id: TENANT, path, key })).toMatchObject({ id, job_id })
+})
+
+anyTest('the ids of requests without a key differ', () => {
+  const request = { tenant_id: TENANT, path: 'POST /v1/messages/suppressions', key: null }
+  const ids = [idsOfRequest(request), idsOfRequest(request)].flatMap((each) => Object.values(each))
+  expect(new Set(ids).size).toBe(6)
+})
+
+test('the id of everything that a request with a key creates follows from the tenant, the path and the key', async ({
+  world,
+}) => {
+  const { client, sql, tenant_id } = world
+  const paths: string[] = []
+  const create = async (path: string, body: object, documented = path) => {
+    const key = freshKey()
+    const answer = await client.post(path, { ...body, idempotency_key: key })
+    const ids = idsOfRequest({ tenant_id, path: `POST ${path}`, key })
+    expect([path, answer.status, answer.body]).toMatchObject([path, expect.any(Number), { id: ids.id }])
+    paths.push(documented)
+    const stored = await sql<{ job_id: string | null }[]>`
+      select job_id from idempotency_keys where tenant_id = ${tenant_id} and key = ${key}`
+    expect([null, ids.job_id]).toContain(stored.at(0)?.job_id ?? null)
+    return ids.id
+  }
+  const customer_id = await create('/v1/customers', {})
+  await create('/v1/recipients', RECIPIENT)
+  await create('/v1/merchants', MERCHANT)
+  await create('/v1/payments', { ...BY_CARD, amount_minor: 1000 })
+  const payment = await capturedPayment(client)
+  await create(`/v1/payments/${payment.id}/refunds`, { amount_minor: 1 }, '/v1/payments/{id}/refunds')
+  await create('/v1/payouts', { amount_minor: 1, currency: 'usd', recipient_id: await recipient(client) })
+  await create('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
+  await create('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer_id })
+  await create('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
+  await create('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello' })
+  await create('/v1/messages/suppressions', { channel: 'email', address: 'grace@example.com' })
+  const email = { to: ['ada@example.com'], subject: 'Shipped', text: 'It is on its way.' }
+  await create('/v1/messages/email', email)
+  await create('/v1/messages/sms', { to: '+14155552671', body: 'Shipped' })
+  const endpoint_id = await create('/v1/webhook_endpoints', {
+    url: 'https://shop.example/webhooks',
+    types: ['payout.canceled'],
+  })
+  const endpoint = `/v1/webhook_endpoints/${endpoint_id}`
+  await create(`${endpoint}/recover`, { since: '2026-01-01T00:00:00Z' }, '/v1/webhook_endpoints/{id}/recover')
+  await create(`${endpoint}/test`, {}, '/v1/webhook_endpoints/{id}/test')
+
+  const document = await readDocument(client)
+  const creating = routesOf(document).filter(
+    ({ method, operation }) =>
+      method === 'POST' &&
+      (operation.responses[201] !== undefined || operation.operationId.startsWith('create')),
+  )
+  const without_key = creating.map(({ path }) => path).filter((path) => !paths.includes(path))
+  expect(without_key).toEqual([])
+
+  // An item of a batch has the id of a request for this item alone.
+  const key = freshKey()
+  const batch = await client.post('/v1/messages/email/batch', {
+    messages: [{ ...email, idempotency_key: key }],
+  })
+  expect(batch.body[0].message.id).toBe(idsOfRequest({ tenant_id, path: 'POST /v1/messages/email', key }).id)
+  const other = await world.clientOf()
+  const of_other = await other.post('/v1/messages/email', { ...email, idempotency_key: key })
+  expect(of_other.body.id).not.toBe(batch.body[0].message.id)
+})
+
+test('the job of a capture follows from its key, and so does the key of its provider call', async ({
+  world: { client, sql, tenant_id },
+}) => {
+  const key = freshKey()
+  const payment = (
+    await client.post('/v1/payments', { ...BY_CARD, amount_minor: 1000, idempotency_key: freshKey() })
+  ).body
+  const path = `/v1/payments/${payment.id}/capture`
+  await client.post(path, { idempotency_key: key })
+  const { job_id } = idsOfRequest({ tenant_id, path: `POST ${path}`, key })
+  const [call] = await sql`select job_id, key from all_provider_calls where job_id = ${job_id}`
+  expect(call).toEqual({ job_id, key: `${job_id}:1` })
+})
+
+test.describe('after the database has lost everything but the tenant', () => {
+  /** A system with another database, with the same tenant, installation, secrets and processor. */
+  async function createSuccessor({ env, sql, tenant_id, provider }: World): Promise<World> {
+    const shared = ['STRIPE_API_BASE', 'STRIPE_SECRET_KEY', 'ENCRYPTION_KEY', 'ADDRESS_KEY']
+    const successor = await createWorld({
+      parts: ['api', 'worker'],
+      notifications: false,
+      env: Object.fromEntries(shared.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]]))),
+    })
+    const [installation] = await sql<{ id: string }[]>`select id from installation`
+    await successor.sql.begin(async (tx) => {
+      await tx`alter table installation disable trigger all`
+      await tx`update installation set id = ${installation!.id}`
+      await tx`insert into tenants (id, slug, name) values (${tenant_id}, 'successor', 'Successor')`
+    })
+    const client = await successor.clientOf({ tenant: 'successor' })
+    return { ...successor, client, tenant_id, provider }
+  }
+
+  test('a repeated request is the same request to the processor', async ({ world }) => {
+    const successor = await createSuccessor(world)
+    const repeat = async (path: string, body: object) => {
+      const keyed = { ...body, idempotency_key: freshKey() }
+      const send = async (client: Client) => (await client.post(path, keyed, { prefer: 'wait=20' })).body
+      const [first, again] = [await send(world.client), await send(successor.client)]
+      const { id, status, processor_reference } = first
+      expect(processor_reference).not.toBeNull()
+      expect(again).toMatchObject({ id, status, processor_reference })
+      return first
+    }
+    try {
+      const payment = await repeat('/v1/payments', { ...BY_CARD, amount_minor: 1000 })
+      expect((await effectsOf(world, payment.processor_reference)).map(({ effect }) => effect)).toEqual([
+        'authorize',
+      ])
+      await repeat(`/v1/payments/${payment.id}/capture`, {})
+      await repeat(`/v1/payments/${payment.id}/refunds`, { amount_minor: 300 })
+      expect((await effectsOf(world, payment.processor_reference)).map(({ effect }) => effect)).toEqual([
+        'authorize',
+        'capture',
+        'refund',
+      ])
+      await repeat('/v1/wallet/top_ups', { amount_minor: 700, currency: 'usd' })
+    } finally {
+      await successor.close()
+    }
+  })
+
+  test('a repeated request with another amount holds nothing twice, and its job stays unknown', async ({
+    world,
+  }) => {
+    const successor = await createSuccessor(world)
+    try {
+      const request = { ...BY_CARD, idempotency_key: freshKey() }
+      const { body: first } = await world.client.post('/v1/payments', { ...request, amount_minor: 1000 })
+      const { body: again } = await successor.client.post(
+        '/v1/payments',
+        { ...request, amount_minor: 2000 },
+        { prefer: 'wait=1' },
+      )
+      expect(again).toMatchObject({ id: first.id, status: 'pending' })
+      console.log(
+        await successor.sql`select state, unknown_since, run_at - now() as due, outcome, last_error, attempt from jobs where name = 'payment.authorize'`,
+        await successor.sql`select * from drifts`,
+      )
+      const job = await eventually(async () => {
+        const [found] = await successor.sql<{ last_error: { message: string } }[]>`
+          select last_error from jobs where resource_id = ${first.id} and attempt > 1 and state = 'unknown'`
+        expect(found).toBeDefined()
+        return found!
+      })
+      expect(job.last_error.message).toContain(first.processor_reference)
+      expect((await effectsOf(world, first.processor_reference)).map(({ effect }) => effect)).toEqual([
+        'authorize',
+      ])
+    } finally {
+      await successor.close()
+    }
+  })
+})
