@@ -5,7 +5,7 @@ import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, effectsOf, eventually } from '#test/payments.ts'
-import { recipient } from '#test/payouts.ts'
+import { fund, recipient } from '#test/payouts.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -78,7 +78,6 @@ test('the id of everything that a request with a key creates follows from the te
   })
   const endpoint = `/v1/webhook_endpoints/${endpoint_id}`
   await create(`${endpoint}/recover`, { since: '2026-01-01T00:00:00Z' }, '/v1/webhook_endpoints/{id}/recover')
-  await create(`${endpoint}/test`, {}, '/v1/webhook_endpoints/{id}/test')
 
   const document = await readDocument(client)
   const creating = routesOf(document).filter(
@@ -162,35 +161,63 @@ test.describe('after the database has lost everything but the tenant', () => {
     }
   })
 
-  test('a repeated request with another amount holds nothing twice, and its job stays unknown', async ({
+  test('a repeated request with other content has no second effect, however long its job is looked up', async ({
     world,
   }) => {
     const successor = await createSuccessor(world)
     try {
-      const request = { ...BY_CARD, idempotency_key: freshKey() }
-      const { body: first } = await world.client.post('/v1/payments', { ...request, amount_minor: 1000 })
-      const { body: again } = await successor.client.post(
-        '/v1/payments',
-        { ...request, amount_minor: 2000 },
-        { prefer: 'wait=1' },
-      )
-      expect(again).toMatchObject({ id: first.id, status: 'pending' })
-      console.log(
-        await successor.sql`select state, unknown_since, run_at - now() as due, outcome, last_error, attempt from jobs where name = 'payment.authorize'`,
-        await successor.sql`select * from drifts`,
-      )
-      const job = await eventually(async () => {
-        const [found] = await successor.sql<{ last_error: { message: string } }[]>`
-          select last_error from jobs where resource_id = ${first.id} and attempt > 1 and state = 'unknown'`
-        expect(found).toBeDefined()
-        return found!
-      })
-      expect(job.last_error.message).toContain(first.processor_reference)
-      expect((await effectsOf(world, first.processor_reference)).map(({ effect }) => effect)).toEqual([
-        'authorize',
-      ])
+      const funded = await recipients(world)
+      const again = await recipients(successor)
+      const requests: [path: string, first: object, other: object][] = [
+        ['/v1/payments', { ...BY_CARD, amount_minor: 1000 }, { ...BY_CARD, amount_minor: 2000 }],
+        [
+          '/v1/wallet/top_ups',
+          { amount_minor: 700, currency: 'usd' },
+          { amount_minor: 800, currency: 'usd' },
+        ],
+        [
+          '/v1/payouts',
+          { amount_minor: 500, currency: 'usd', recipient_id: funded.bank },
+          { amount_minor: 500, currency: 'usd', recipient_id: again.card },
+        ],
+      ]
+      for (const [path, first, other] of requests) {
+        const idempotency_key = freshKey()
+        const paid = await world.client.post(path, { ...first, idempotency_key }, { prefer: 'wait=20' })
+        const { id, processor_reference } = paid.body
+        expect(processor_reference).not.toBeNull()
+        const repeated = await successor.client.post(
+          path,
+          { ...other, idempotency_key },
+          { prefer: 'wait=1' },
+        )
+        expect(repeated.body).toMatchObject({ id, status: 'pending' })
+        for (const age of ['0 s', '11 minutes', '25 hours']) {
+          // Later, an operator retries the job.
+          await successor.sql`
+            update jobs set run_at = now(), created_at = created_at - ${age}::interval,
+              first_sent_at = first_sent_at - ${age}::interval, last_sent_at = last_sent_at - ${age}::interval
+            where resource_id = ${id} and run_at = 'infinity'`
+          await eventually(async () => {
+            const [job] = await successor.sql`
+              select generation, last_error ->> 'code' as code, run_at = 'infinity' as is_parked
+              from jobs where resource_id = ${id}`
+            expect([path, age, { ...job }]).toEqual([
+              path,
+              age,
+              { generation: 1, code: 'key_conflict', is_parked: true },
+            ])
+          })
+        }
+      }
     } finally {
       await successor.close()
     }
   })
+
+  /** A bank account and a card that are paid out to, with a balance that suffices. */
+  async function recipients({ client }: World): Promise<{ bank: string; card: string }> {
+    await fund(client, 10_000)
+    return { bank: await recipient(client, 'ba_success'), card: await recipient(client, 'card_success') }
+  }
 })

@@ -274,17 +274,13 @@ test.each([
   [400, 'invalid_request_error', 'charge_already_refunded', 'payment_invalid'],
   [400, 'invalid_request_error', 'amount_too_small', 'payment_invalid'],
   [404, 'invalid_request_error', 'resource_missing', 'payment_invalid'],
+  [400, 'idempotency_error', undefined, 'processor_error'],
 ])('the response %i %s %s is a final decline', async (status, type, code, expected) => {
   const { outcome } = await authorizeAgainst(failure(status, { type, code }))
   expect(outcome).toEqual({
     kind: 'declined',
     failure: { code: expected, message: 'Because.', processor_code: code ?? type },
   })
-})
-
-test('after a refusal because the key was used with another content, the effect is unknown', async () => {
-  const { outcome } = await authorizeAgainst(failure(400, { type: 'idempotency_error' }))
-  expect(outcome).toEqual({ kind: 'ambiguous', reason: '400 idempotency_error', replayed: true })
 })
 
 function authorizeOnce(api_base: string, options?: Partial<StripeOptions>) {

@@ -15,9 +15,14 @@ export type ProviderCall = {
    * or did not end.
    */
   refused_ms: number | null
+  /** The last attempt found that the provider knows the key with other content: it must get no new key. */
+  has_key_conflict: boolean
   /** The provider's id of the object that the call created, if it was reported before the call was settled. */
   reference: string | null
 }
+
+/** The code of the error of a job whose key its provider knows with other content. */
+export const KEY_CONFLICT = 'key_conflict'
 
 /** When and with which credentials the call of a job was sent under its current key. */
 export type SendHistory = {

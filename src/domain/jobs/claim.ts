@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Fragment, Json, Sql } from '#core/db.ts'
-import { isKeyTooOld, type ProviderCall, type SendHistory } from './calls.ts'
+import { isKeyTooOld, KEY_CONFLICT, type ProviderCall, type SendHistory } from './calls.ts'
 
 /** The duration of a lease that is not renewed, by the database's clock. */
 export const LEASE_MS = 4000
@@ -132,6 +132,7 @@ function claimedColumns(sql: Sql): Fragment {
     case when operation is not null then jsonb_build_object(
       'generation', generation, 'key', key, 'request', request,
       'lookup_only', lookup_only, 'in_doubt', lookup_only or in_doubt,
+      'has_key_conflict', coalesce(last_error ->> 'code' = ${KEY_CONFLICT}, false),
       'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
       'reference', provider_reference) end as call,
     case when operation is not null then jsonb_build_object(

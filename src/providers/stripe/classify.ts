@@ -25,9 +25,9 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   if (status === 400 || status === 404) {
     if (type === 'card_error') return declined('payment_declined', error)
     if (type === 'invalid_request_error') return declined('payment_invalid', error)
-    // The key was used with other parameters, before our database lost the first call: the same request, repeated with
-    // other content, has the same key. This call had no effect, but the first one may have had one.
-    if (type === 'idempotency_error') return { kind: 'ambiguous', reason, replayed: true }
+    // The key was used with other parameters: a bug of Sluice. This call had no effect, but the first call with the key
+    // may have had one.
+    if (type === 'idempotency_error') return declined('processor_error', error)
   }
   // An earlier request with this key is still in progress and may take effect.
   if (status === 409 && code === 'idempotency_key_in_use')

@@ -3,11 +3,13 @@
 // never took effect.
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
+import { KEY_CONFLICT } from '#domain/jobs/calls.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
 import {
   giveBackUnstarted,
+  park,
   retry,
   rotate,
   unanswered,
@@ -81,6 +83,7 @@ export async function createAtProvider<Found extends { reference: string }>(
   creation: Creation<Found>,
 ): Promise<Decision> {
   const { call } = job
+  if (call.has_key_conflict) return await decideKeyConflict(creation)
   const sent = await sendUnlessLookupOnly(call, creation.send).catch(notStarted)
   if (sent instanceof NotStarted) return withUnsentEffects(creation, giveBackUnstarted(sent))
   if (sent.kind === 'done') {
@@ -88,8 +91,9 @@ export async function createAtProvider<Found extends { reference: string }>(
     if (!creation.isUndecided(answer)) return await decide(creation, answer)
     return await lookUpCreation(context, job, creation, { reference: answer.reference })
   }
+  if (sent.kind === 'declined' && !isProviderRefusal(sent)) return await decideKeyConflict(creation)
   if (mayHaveTakenEffect(call, sent))
-    return await lookUpCreation(context, job, creation, isProviderRefusal(sent) ? { refusal: sent } : {})
+    return await lookUpCreation(context, job, creation, sent.kind === 'declined' ? { refusal: sent } : {})
   if (sent.kind === 'declined') return creation.refused(sent.failure, sent.reference ?? null)
   if (neverSent(call, sent)) return creation.refused(creation.unreachable, null)
   return sent.kind === 'ambiguous' ? retryUndone(sent) : withUnsentEffects(creation, retryUndone(sent))
@@ -124,6 +128,21 @@ export async function lookUpCreation<Found extends { reference: string }>(
   if (next_ms === undefined) return creation.refused(refusal.failure, refusal.reference ?? null)
   const delay_ms = next_ms - (call.refused_ms ?? 0)
   return retry(refusal.failure.message, { delay_ms, unsent: true, answered: true })
+}
+
+/**
+ * Decides about a call whose key the provider knows with other content: our database lost the request that first had
+ * this key. That request may have taken effect, and a list that is filtered by the content of this one need not show
+ * its object. So an absence proves nothing: the call gets no new key, and the job waits for an operator.
+ */
+async function decideKeyConflict<Found extends { reference: string }>(
+  creation: Creation<Found>,
+): Promise<Decision> {
+  const lookup = await creation.search({ proves: false, decides: false })
+  const found = lookup.kind === 'done' ? lookup.value : null
+  if (found !== null && creation.matchesRequest(found)) return creation.created(found)
+  const known = found === null ? '' : `, as ${found.reference}`
+  return park(`the provider knows the key of the call with other content${known}`, { code: KEY_CONFLICT })
 }
 
 /** Decides for a record that does not match the request. If its money differs from `requested`, opens a drift. */

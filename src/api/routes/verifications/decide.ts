@@ -63,7 +63,7 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
       const decided = await acceptWithoutJob(context, request, reply, {
         body,
         step: (requested, { event_id, job_id }) =>
-          decideVerification(sql, { ...requested, ...body, kyc_id, key_id, event_id, job_id }),
+          decideVerification(sql, { ...body, ...requested, kyc_id, key_id, event_id, job_id }),
         find: (sent) => findVerificationByKey(sql, sent),
         async explainRefusal() {
           const { status } = requireResource(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')

@@ -1,6 +1,7 @@
 // Requests manual attempts. Answers 202 with the delivery and does not wait for the attempt.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
+import { idsOfRequest } from '#core/ids.ts'
 import type { Delivery } from '#domain/deliveries/delivery.ts'
 import type { JobRequest } from '#domain/idempotency.ts'
 import { replayDelivery } from '#jobs/deliveries.ts'
@@ -34,7 +35,9 @@ export async function requestAttempt(
   const will_wake = wakeups.admits(QUEUE, tenant_id)
   const delivery = await acceptWithoutJob(context, request, reply, {
     body,
-    async step(requested, ids) {
+    async step(requested) {
+      // Manual attempts move no money, and outlive their keys: their ids are drawn, so that no two have the same.
+      const ids = idsOfRequest({ tenant_id, path: '', key: null })
       const created = await step({ ...requested, ...ids, will_wake })
       if (created !== undefined && will_wake) wakeups.wake({ id: ids.job_id, queue: QUEUE, tenant_id })
       return created

@@ -19,7 +19,7 @@ export function OptionalId({ id, ...others }: { id: string | null; short?: boole
 /** Matches a full id. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** The last eight characters of an id. The first characters of a UUIDv7 are a timestamp. */
+/** The last eight characters of an id. The first characters of some ids are a timestamp. */
 export function shortId(id: string): string {
   return id.length <= 14 ? id : `…${id.slice(-8)}`
 }
