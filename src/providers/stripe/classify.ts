@@ -25,8 +25,8 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   if (status === 400 || status === 404) {
     if (type === 'card_error') return declined('payment_declined', error)
     if (type === 'invalid_request_error') return declined('payment_invalid', error)
-    // The key was used with other parameters: a bug of Sluice. This call had no effect, but the first call with the key
-    // may have had one.
+    // The key was used with other parameters: the database lost the request that first had it. This call had no effect,
+    // but the first call with the key may have had one.
     if (type === 'idempotency_error') return declined('processor_error', error)
   }
   // An earlier request with this key is still in progress and may take effect.

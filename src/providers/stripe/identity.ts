@@ -78,7 +78,7 @@ function paramsOf({ return_url, metadata }: SessionCall): Stripe.Identity.Verifi
 
 /** Reports a refusal as `kyc_refused` instead of a payment error. */
 function refusal<T>(outcome: Outcome<T>): Outcome<T> {
-  // The key was used with other parameters: a bug of Sluice, not a refusal.
+  // The key was used with other parameters: Stripe has not refused the request itself.
   if (outcome.kind !== 'declined' || outcome.failure.code === 'processor_error') return outcome
   return { ...outcome, failure: { ...outcome.failure, code: 'kyc_refused' } }
 }

@@ -92,7 +92,7 @@ function refusal<T>(destination: string, outcome: Outcome<T>): Outcome<T> {
   const redacted = withoutToken(destination, 'the destination', outcome)
   if (redacted.kind !== 'declined') return redacted
   const { code, processor_code, ...failure } = redacted.failure
-  // The key was used with other parameters: a bug of Sluice, not a refusal.
+  // The key was used with other parameters: Stripe has not refused the request itself.
   const refused = code === 'processor_error' ? code : 'payout_refused'
   const failure_code = processor_code === 'balance_insufficient' ? LACKS_FUNDS : processor_code
   return {
