@@ -102,6 +102,10 @@ begin
     ('sluice_service', 'schema_migrations', 'select (name)'),
     -- Each process reports that it runs.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
+    -- Each process checks on which server the database runs.
+    ('sluice_service', 'lineage', 'select'),
+    ('sluice_service', 'database_switches', 'select'),
+    ('sluice_worker', 'database_switches', 'update (lists_read_at)'),
 
     ('sluice_api', 'installation', 'select'),
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
@@ -317,7 +321,7 @@ begin
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition and pg_has_role(c.relowner, 'usage')
-      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
+      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'lineage', 'database_switches', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
         'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages', 'operation_outages')
       and (c.relname, a.attname) not in (

@@ -482,6 +482,8 @@ describe('readers', () => {
     'audit_head',
     // The rows of these tables belong to the installation and not to a tenant.
     'installation',
+    'lineage',
+    'database_switches',
     'job_rollups',
     'provider_accounts',
     'provider_failures',
