@@ -1,51 +1,257 @@
 -- Switches of the database: after a restore, a rolled back volume or a promoted standby, the database is another one
 -- than before, and may lack what was committed last.
 
--- The server on which the database runs, as every process last found it. A server is in use only while the row names
--- it: a claim on another one claims nothing. A database goes back in time only together with a start of its server, so
--- the row also names the start.
+-- The server on which the database runs, as the processes last found it. A server is in use only while the row names
+-- it: on another one nothing is claimed. A database goes back in time only together with a start of its server, so the
+-- row also names the start.
 create table lineage (
-  system_identifier bigint not null,
+  system_identifier text not null,
   timeline integer not null,
   server_started_at timestamptz not null,
   -- The number of the last switch; 0 before the first.
   last_switch bigint not null default 0,
-  -- Why jobs wait since the last switch: `failover` holds payouts, refunds and messages, `restore` holds all jobs that
-  -- have an effect. Null: nothing is held.
-  hold text check (hold in ('failover', 'restore')),
+  -- Which jobs wait since a switch. `payouts`: payouts and refunds. `creations`: all that create something at a
+  -- provider. `all`: all but lookups. Null: none.
+  hold text check (hold in ('payouts', 'creations', 'all')),
+  -- Messages that were accepted before this time wait.
+  holds_messages_before timestamptz,
   is_only boolean primary key default true check (is_only)
 );
-insert into lineage (system_identifier, timeline, server_started_at)
-select system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer, pg_postmaster_start_time()
-from pg_control_system();
 
 create table database_switches (
   number bigint primary key,
   kind text not null check (kind in ('failover', 'restore', 'planned')),
   -- What showed the switch: another server or timeline, a witness that had seen later changes, or an operator.
   sign text not null check (sign in ('lineage', 'witness', 'operator')),
-  from_system_identifier bigint not null,
+  from_system_identifier text not null,
   from_timeline integer not null,
-  to_system_identifier bigint not null,
+  to_system_identifier text not null,
   to_timeline integer not null,
   -- The newest change in the database before the switch: what happened later may be lost.
   newest_at timestamptz not null,
-  -- The newest change that the witness had seen; null without a witness.
+  -- When the witness last read the database's clock; null without a witness.
   witnessed_at timestamptz,
-  switched_at timestamptz not null default clock_timestamp(),
-  -- The number of open jobs whose calls count as sent.
+  switched_at timestamptz not null,
+  -- While the switch is recorded: the last job that was visited. `jobs_in_doubt`: the number of open jobs whose calls
+  -- count as sent.
+  position_at timestamptz not null default '-infinity',
+  position_id uuid not null default '00000000-0000-0000-0000-000000000000',
   jobs_in_doubt integer not null default 0,
+  recorded_at timestamptz,
   -- When everything that the providers list since an hour before `newest_at` had been taken up.
   lists_read_at timestamptz,
   -- When jobs were released, by whom, and what happens to messages that were accepted before the switch.
   released_at timestamptz,
   released_by text check (length(released_by) between 1 and 320),
   messages text check (messages in ('send', 'discard')),
+  -- When the messages had been discarded.
+  discarded_at timestamptz,
   -- When an operator took away the banner.
   acknowledged_at timestamptz,
   acknowledged_by text check (length(acknowledged_by) between 1 and 320),
-  constraint database_switches_released check ((released_at is null) = (messages is null))
+  constraint database_switches_released check (num_nulls(released_at, released_by, messages) in (0, 3)),
+  constraint database_switches_acknowledged check ((acknowledged_at is null) = (acknowledged_by is null))
 );
+create unique index database_switches_recording on database_switches ((true)) where recorded_at is null;
+
+-- The timeline of the write-ahead log that the server writes. The control file has the one of the last checkpoint.
+create function current_timeline() returns integer language sql stable
+  return ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer;
+
+insert into lineage (system_identifier, timeline, server_started_at)
+select system_identifier::text, current_timeline(), pg_postmaster_start_time() from pg_control_system();
+
+-- Whether the processes have found out since the start of the server that the database did not go back in time.
+create function is_on_lineage() returns boolean language sql stable
+  return exists (
+    select from lineage where server_started_at = pg_postmaster_start_time() and timeline = current_timeline());
+
+-- The newest change in the database, up to the ten seconds between two heartbeats of a process.
+create function newest_change() returns timestamptz language sql stable as $$
+  select greatest(
+    (select max(greatest(p.seen_at, p.ended_at)) from processes p),
+    (select max(h.finished_at) from job_history h),
+    (select max(j.finished_at) from jobs j where j.finished_at is not null),
+    (select max(j.created_at) from jobs j where j.finished_at is null))
+$$;
+
+create function restart_feeds(switch_number bigint, clock timestamptz) returns void language sql as 'select null::void';
+
+-- Records a switch, one batch of open jobs for each call: returns false while there are more. The caller has locked the
+-- row of `lineage`. What waits since the switch is held from the moment at which the row names the new server.
+--
+-- Work of a job that was open may have been done after `newest_at`, when the database lost it. So its call counts as
+-- sent at the creation of the job, whatever its row says; `sent_with` `*` stands for all credentials. If the database
+-- went back by more than two minutes, a call may even have got a new key meanwhile, so it is looked up first.
+create function record_switch(server jsonb, witness jsonb, sign text, newest_at timestamptz) returns boolean
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  kept lineage;
+  switch database_switches;
+  visited integer;
+begin
+  select * into kept from lineage;
+  select * into switch from database_switches where recorded_at is null;
+  if not found then
+    -- The clock of a promoted standby may be behind.
+    for waited in 1..50 loop
+      exit when clock_timestamp() > record_switch.newest_at;
+      perform pg_sleep(0.1);
+    end loop;
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, witnessed_at, switched_at)
+    values (greatest(kept.last_switch, (witness ->> 'switch')::bigint) + 1,
+      case when record_switch.sign <> 'operator'
+          and record_switch.newest_at >= (witness ->> 'clock')::timestamptz - interval '60 seconds'
+        then 'failover' else 'restore' end,
+      record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
+      (server ->> 'timeline')::integer, record_switch.newest_at, (witness ->> 'clock')::timestamptz, clock_timestamp())
+    returning * into switch;
+  end if;
+
+  with visit as materialized (
+    select * from jobs j where j.finished_at is null and j.created_at < switch.switched_at
+      and (j.created_at, j.id) > (switch.position_at, switch.position_id)
+    order by j.created_at, j.id limit 5000
+  ), doubted as (
+    update jobs j set in_doubt = true, first_sent_at = j.created_at, last_sent_at = switch.switched_at,
+      sent_with = case when j.sent_with like '%*' then j.sent_with else concat_ws(' ', j.sent_with, '*') end,
+      unknown_since = coalesce(j.unknown_since,
+        case when switch.newest_at < switch.switched_at - interval '2 minutes' then switch.switched_at end),
+      absent_since = null, refused_since = null, wakeup_sent_at = null
+    from (select id from visit order by id) visit
+    where j.id = visit.id and j.finished_at is null and j.operation is not null
+      and (j.run_at <= switch.switched_at or j.run_at = 'infinity')
+    returning j.tenant_id, j.resource_id, j.operation
+  ), payout as (
+    update payouts p set call_started_at = p.created_at from doubted d
+    where d.operation = 'payout' and p.tenant_id = d.tenant_id and p.id = d.resource_id and p.status = 'pending'
+      and p.call_started_at is null
+  ), message as (
+    update messages m set status = 'sending', begun_at = switch.switched_at, updated_at = clock_timestamp()
+    from doubted d
+    where d.operation in ('send_email', 'send_sms') and m.tenant_id = d.tenant_id and m.id = d.resource_id
+      and m.status in ('scheduled', 'queued')
+  ), last as (
+    select created_at, id from visit order by created_at desc, id desc limit 1
+  ), progress as (
+    update database_switches s set jobs_in_doubt = s.jobs_in_doubt + (select count(*) from doubted),
+      position_at = last.created_at, position_id = last.id
+    from last where s.number = switch.number
+  )
+  select count(*) into visited from visit;
+  if visited = 5000 then return false; end if;
+
+  perform restart_feeds(switch.number, (witness ->> 'clock')::timestamptz);
+  update lineage set system_identifier = server ->> 'system_identifier',
+    timeline = (server ->> 'timeline')::integer, server_started_at = pg_postmaster_start_time(),
+    last_switch = switch.number;
+  update database_switches set recorded_at = clock_timestamp(),
+    to_system_identifier = server ->> 'system_identifier', to_timeline = (server ->> 'timeline')::integer
+  where number = switch.number;
+  return true;
+end $$;
+
+
+-- The server as a witness remembers it. `lsn`: the position up to which changes are durable, so that a crash does not
+-- move it back; as digits in the order of positions. `xid`: all transactions below have ended.
+create function server_facts() returns jsonb language sql volatile as $$
+  select jsonb_build_object('system_identifier', system_identifier::text, 'timeline', current_timeline(),
+    'lsn', lpad(split_part(lsn, '/', 1), 8, '0') || lpad(split_part(lsn, '/', 2), 8, '0'),
+    'xid', pg_snapshot_xmin(pg_current_snapshot())::text, 'clock', clock_timestamp())
+  from pg_control_system(), (select pg_current_wal_flush_lsn()::text as lsn) position
+$$;
+
+-- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
+-- and records a switch. Returns the facts about the server, the number of the last switch, and `state`: `current`;
+-- `superseded` while another server is in use, so that nothing may be read or written here; `recording` while the
+-- switch is not recorded yet: call again. `recorded`: this call has recorded the switch. `is_synchronous`: a standby
+-- that is promoted has everything that was committed. Runs with the owner's rights: each process may be the first to
+-- notice.
+create function check_server(witness jsonb, is_synchronous boolean) returns jsonb
+language plpgsql security definer as $$
+declare
+  server jsonb := server_facts();
+  kept lineage;
+  is_known boolean;
+  is_rewound boolean;
+  state text;
+  recorded boolean := false;
+begin
+  select * into kept from lineage;
+  for try in 1..2 loop
+    if (witness ->> 'switch')::bigint < kept.last_switch then witness := null; end if;
+    is_known := coalesce((witness ->> 'system_identifier') = (server ->> 'system_identifier'), false);
+    is_rewound := is_known and (witness ->> 'timeline') = (server ->> 'timeline')
+      and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C";
+    if witness is not null and (not is_known or (server ->> 'timeline')::integer < (witness ->> 'timeline')::integer
+      or ((witness ->> 'timeline') = (server ->> 'timeline') and (witness ->> 'switch')::bigint > kept.last_switch
+        and kept.server_started_at = pg_postmaster_start_time())) then
+      state := 'superseded';
+    elsif not is_rewound and (kept.system_identifier, kept.timeline)
+      = (server ->> 'system_identifier', (server ->> 'timeline')::integer) then
+      state := 'current';
+    else
+      state := 'recording';
+    end if;
+    exit when state = 'superseded' or (state = 'current' and kept.server_started_at = pg_postmaster_start_time());
+    if try = 1 then
+      select * into kept from lineage for update;
+    elsif state = 'current' then
+      update lineage set server_started_at = pg_postmaster_start_time();
+    elsif is_synchronous and not is_rewound and is_known
+      and (witness ->> 'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot()) then
+      recorded := true;
+      insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+        to_timeline, newest_at, witnessed_at, switched_at, recorded_at, lists_read_at, released_at, released_by,
+        messages)
+      values (kept.last_switch + 1, 'failover', 'lineage', kept.system_identifier, kept.timeline,
+        server ->> 'system_identifier', (server ->> 'timeline')::integer, clock_timestamp(),
+        (witness ->> 'clock')::timestamptz, clock_timestamp(), clock_timestamp(), clock_timestamp(), clock_timestamp(),
+        'system', 'send');
+      update lineage set timeline = (server ->> 'timeline')::integer, server_started_at = pg_postmaster_start_time(),
+        last_switch = kept.last_switch + 1;
+    else
+      recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
+        newest_change());
+    end if;
+    if try = 2 and recorded then state := 'current'; end if;
+  end loop;
+  select * into kept from lineage;
+  return server || jsonb_build_object('switch', kept.last_switch, 'hold', kept.hold, 'state', state,
+    'recorded', recorded);
+end $$;
+
+-- What waits follows from the switches.
+create function hold_jobs() returns trigger language plpgsql security definer as $$
+begin
+  update lineage l set hold = s.hold, holds_messages_before = s.holds_messages_before from (
+    select case when bool_or(released_at is null and kind = 'restore') then 'all'
+        when bool_or(lists_read_at is null and newest_at < now() - interval '23 hours') then 'creations'
+        when bool_or(lists_read_at is null) then 'payouts' end as hold,
+      max(switched_at) filter (where released_at is null or (messages = 'discard' and discarded_at is null))
+        as holds_messages_before
+    from database_switches where recorded_at is not null and kind <> 'planned'
+  ) s
+  where (l.hold, l.holds_messages_before) is distinct from (s.hold, s.holds_messages_before);
+  return null;
+end $$;
+create trigger database_switches_hold after insert or update on database_switches
+  for each statement execute function hold_jobs();
+
+-- A failover releases itself once the providers' lists have been read.
+create function release_failover() returns trigger language plpgsql as $$
+begin
+  new.released_at := clock_timestamp();
+  new.released_by := 'system';
+  new.messages := 'send';
+  return new;
+end $$;
+create trigger database_switches_failover before update of lists_read_at on database_switches for each row
+  when (old.lists_read_at is null and new.lists_read_at is not null and new.kind = 'failover'
+    and new.released_at is null)
+  execute function release_failover();
 
 -- See 0015_settings.sql.
 do $$

@@ -103,11 +103,11 @@ begin
     -- Each process reports that it runs.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
     -- Each process checks on which server the database runs.
+    ('sluice_service', 'installation', 'select'),
     ('sluice_service', 'lineage', 'select'),
     ('sluice_service', 'database_switches', 'select'),
-    ('sluice_worker', 'database_switches', 'update (lists_read_at)'),
+    ('sluice_worker', 'database_switches', 'update (lists_read_at, discarded_at)'),
 
-    ('sluice_api', 'installation', 'select'),
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
     -- The API can change neither the verification of a customer, recipient or merchant, nor the destination of a
@@ -308,6 +308,7 @@ begin
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
 
+  grant execute on function check_server(jsonb, boolean), is_on_lineage(), current_timeline() to sluice_service;
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;

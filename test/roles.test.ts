@@ -384,10 +384,12 @@ describe('no role has more rights than its process needs', () => {
     expect(owners.map(({ name }) => name)).toEqual([
       'bullmq.add_jobs_bulk(text,jsonb)',
       'append_audit_entry(jsonb)',
+      'check_server(jsonb,boolean)',
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
       'follow_verification()',
+      'hold_jobs()',
       'limit_processes()',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',

@@ -15,6 +15,7 @@ import { buildWebhooks } from '#webhooks/app.ts'
 import { startWebhooks } from '#webhooks/main.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from './support/books.ts'
+import { CURRENT_DATABASE } from './support/databases.ts'
 import { eventually, authorizedPayment } from './support/payments.ts'
 import { until } from './support/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from './support/raw.ts'
@@ -371,6 +372,7 @@ describe('a signed body', () => {
     const app = await buildWebhooks({
       config: world.config,
       sql,
+      database: CURRENT_DATABASE,
       log,
       wakeups,
       hashOf: createAddressHash(world.config.ADDRESS_KEY!),

@@ -18,7 +18,7 @@ export type Admission = {
 }
 
 export function createAdmission(
-  { config, areas, sql, limit }: ApiContext,
+  { config, areas, sql, database, limit }: ApiContext,
   authenticate: Authenticate,
   keyless: KeylessLimits,
 ): Admission {
@@ -31,6 +31,7 @@ export function createAdmission(
         message: 'This process is too busy. Nothing was accepted: retry later.',
       })
     refuseIfOverloaded(sql, config)
+    database.assertCurrent()
   }
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {

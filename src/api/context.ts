@@ -13,6 +13,7 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
 import type { AreaStates } from '#domain/areas.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { StoredKey, KeyOnRoute } from '#domain/idempotency.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WakeUps } from '#queue/wakeup.ts'
@@ -26,6 +27,7 @@ export type ApiContext = {
   config: Config
   areas: AreaStates
   sql: Sql
+  database: DatabaseWatch
   /** The stored request of an idempotency key on its route; undefined if there is none. */
   findStoredKey: (sent: KeyOnRoute) => Promise<StoredKey | undefined>
   /** The idempotency keys that this process used recently. */

@@ -28,7 +28,7 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     log.warn({ channel, missing }, 'no messages of the channel are sent: set the credentials of its provider')
   }
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
-  return { url, ...createService(ends.move(), sql, { name: 'api' }, { areas }) }
+  return { url, ...createService(ends.move(), context, { name: 'api' }, { areas }) }
 }
 
 if (import.meta.main) await runService('api', 'serves /v1, /docs and /openapi.json.', startApi)

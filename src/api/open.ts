@@ -7,6 +7,7 @@ import { connectConfiguredDatabase, endPools } from '#core/process-pool.ts'
 import { createCurrentVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
 import { findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
+import { watchDatabase } from '#domain/switches/watch.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
 import type { ApiContext } from './context.ts'
@@ -38,6 +39,8 @@ export async function openApiContext(
   ends.defer(() => endPools(sql, lanes.quick, lanes.long))
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
+  const database = await watchDatabase(config, { sql, log, witnesses: [queue] })
+  ends.defer(() => database.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW)
   const waiters = createJobWaiters(sql, queue, log)
   const feed_waiters = createFeedWaiters(sql, queue, log)
@@ -58,6 +61,7 @@ export async function openApiContext(
     config,
     areas,
     sql,
+    database,
     findStoredKey,
     recent_keys,
     limit,

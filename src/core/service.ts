@@ -184,19 +184,20 @@ async function reportReread(
 }
 
 /**
- * Creates a started service. The service is ready while its database is ready, and `/readyz` shows `facts`. Its
- * heartbeat shows the service in the operators' list of processes. Closing the service disposes of `cleanup`, the last
- * added first.
+ * Creates a started service. The service is ready while its database is ready and `database` is the one in use, and
+ * `/readyz` shows `facts`. Its heartbeat shows the service in the operators' list of processes. Closing the service
+ * disposes of `cleanup`, the last added first.
  */
 export function createService(
   cleanup: AsyncDisposableStack,
-  sql: Sql,
+  { sql, database }: { sql: Sql; database: { assertCurrent: () => void } },
   process: ProcessFacts,
   facts: Record<string, unknown> = {},
 ): Service {
   const heartbeat = startHeartbeat(sql, process)
   return {
     async ready() {
+      database.assertCurrent()
       await assertMigrated(sql, process.name)
       return facts
     },

@@ -29,7 +29,7 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   const url = await listenAt(app, listenAddresses(config).dashboard)
   ends.defer(startSessionCleanup(context.sql, log))
   log.info({ url: config.DASHBOARD_URL ?? url }, 'the dashboard listens')
-  return { url, ...createService(ends.move(), context.sql, { name: 'dashboard' }) }
+  return { url, ...createService(ends.move(), context, { name: 'dashboard' }) }
 }
 
 /** Deletes expired sessions now and every five minutes. Returns a function that stops this. */

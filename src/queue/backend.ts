@@ -15,6 +15,11 @@ export type Backend = {
   /** Publishes to every listener of every process. A message has at most `max_message_bytes`. */
   publish(messages: string[]): Promise<void>
   readonly max_message_bytes: number
+  /**
+   * Stores `text` under `name` unless a greater text is stored, and returns the greatest; null: none is stored. What is
+   * stored outlives the database, so a queue on PostgreSQL stores nothing.
+   */
+  keepNewest(name: string, text: string | null): Promise<string | null>
   /** Probes the backend with a small write, which also fails if the backend answers but refuses writes. */
   probe(): Promise<void>
   /** Replaces connections that no longer answer. */

@@ -40,6 +40,7 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
         messages,
       ])
     },
+    keepNewest: async () => null,
     async probe() {
       const { connection } = await pool.connected()
       await connection.pool.query('select 1')

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import type { Tries } from '#core/migrate/lock-waits.ts'
 import { throttle } from '#core/seldom.ts'
+import { withTimeout } from '#core/timeout.ts'
 import { watchBackend } from './away.ts'
 import type { Backend, BullQueue, Listener } from './backend.ts'
 import { type WakeUp, type PublishedState, decodeStates } from './wakeup-messages.ts'
@@ -13,7 +14,13 @@ import { openPostgres } from './postgres.ts'
 import { migrateBullTables } from './postgres-tables.ts'
 import { createProducer } from './producer.ts'
 import { openRedis } from './redis.ts'
-import { down_probe_interval_ms, type QueueConfig, type QueueHooks, recovery_ms } from './settings.ts'
+import {
+  down_probe_interval_ms,
+  keep_limit_ms,
+  type QueueConfig,
+  type QueueHooks,
+  recovery_ms,
+} from './settings.ts'
 
 export type { WakeUp, PublishedState } from './wakeup-messages.ts'
 export type { QueueConfig, QueueHooks } from './settings.ts'
@@ -51,6 +58,11 @@ export type Queue = {
    * job. Rejects while the backend is down.
    */
   bullQueues(names: readonly string[]): Promise<BullQueue[]>
+  /**
+   * Stores `text` under `name` outside of the database, unless a greater text is stored, and returns the greatest. Null
+   * if none is stored, if the queue is on PostgreSQL, or if Redis does not answer. Never rejects.
+   */
+  keepNewest(name: string, text: string | null): Promise<string | null>
   /** Publishes the states of jobs to every process, without waiting. Never throws. */
   publish(states: PublishedState[]): void
   /**
@@ -130,6 +142,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
       }
     },
     bullQueues: (names) => Promise.all(names.map((name) => backend.bullQueue(name))),
+    keepNewest: (name, text) => withTimeout(backend.keepNewest(name, text), keep_limit_ms).catch(() => null),
     publish: (states) => producer.publish(states),
     subscribe: (onStates) => subscriptions.subscribe(onStates),
     close: () => (closing ??= closeAll()),

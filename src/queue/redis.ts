@@ -16,6 +16,7 @@ import {
   redisPrefix,
   subscriberConnection,
 } from './settings.ts'
+import { keepNewest } from './witness.ts'
 import { createWorker } from './worker.ts'
 
 /** All versions use one channel: during a deployment they receive each other's messages. */
@@ -65,6 +66,10 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
     async publish(messages) {
       await tried
       await Promise.all(messages.map((message) => client.publish(channel, message)))
+    },
+    async keepNewest(name, text) {
+      await tried
+      return await keepNewest(client, name, text)
     },
     async probe() {
       // In a Cluster each queue may be on another server.

@@ -35,6 +35,9 @@ export const recovery_ms = 500
 /** How long a close waits for a backend that does not answer. */
 export const close_limit_ms = 2_000
 
+/** How long a text that outlives the database may take to be stored. */
+export const keep_limit_ms = 1_000
+
 /** The maximum number of BullMQ jobs in one `addBulk`. 100 jobs take about 10 ms; the time limit is 100 ms. */
 export const max_batch = 100
 /**

@@ -70,7 +70,7 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
 }
 
 /** Stores each notification once. One statement stores all waiting notifications. */
-function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotification {
+function createStoreNotification({ sql, database, wakeups }: WebhooksContext): StoreNotification {
   const store = createBatcher<Arrival, StoredOutcome | undefined>(
     'store_notification',
     async (notifications) => {
@@ -87,6 +87,7 @@ function createStoreNotification({ sql, wakeups }: WebhooksContext): StoreNotifi
     { gather_ms: GATHER_MS },
   )
   async function storeOne(notification: ReceivedNotification, request: FastifyRequest) {
+    database.assertCurrent()
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
     request.facts = ids

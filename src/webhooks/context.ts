@@ -4,6 +4,7 @@ import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
 import type { WakeUps } from '#queue/wakeup.ts'
 
@@ -17,6 +18,7 @@ declare module 'fastify' {
 export type WebhooksContext = {
   config: Config
   sql: Sql
+  database: DatabaseWatch
   log: Log
   wakeups: WakeUps
   hashOf: AddressHash

@@ -8,6 +8,7 @@ import type { Log } from '#core/log.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
+import { watchDatabase } from '#domain/switches/watch.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildWebhooks } from './app.ts'
@@ -40,17 +41,19 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   await checkPermissions(sql)
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
+  const database = await watchDatabase(config, { sql, log, witnesses: [queue] })
+  ends.defer(() => database.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((states) => wakeups.jobsEnded(states))
   ends.defer(() => subscription.close())
   const hashOf = createAddressHash(requireVariable(config, 'ADDRESS_KEY'))
-  const app = await buildWebhooks({ config, sql, log, wakeups, hashOf })
+  const app = await buildWebhooks({ config, sql, database, log, wakeups, hashOf })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
   const checkNewSecret = async (name: VariableName, value: string) =>
     name === 'TWILIO_AUTH_TOKEN' ? problemOfTwilioToken(value) : null
-  return { url, ...createService(ends.move(), sql, { name: 'webhooks' }), checkNewSecret }
+  return { url, ...createService(ends.move(), { sql, database }, { name: 'webhooks' }), checkNewSecret }
 }
 
 if (import.meta.main) {

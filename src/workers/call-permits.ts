@@ -33,10 +33,11 @@ export type CallPermits = {
   ): Promise<T>
 }
 
+/** `startsNoCalls`: whether the worker is stopping, or its database is not the one in use. */
 export function createCallPermits(
   urgent_sql: Sql,
   provider_watch: ProviderWatch,
-  isClosing: () => boolean,
+  startsNoCalls: () => boolean,
 ): CallPermits {
   /** Queries the database for pauses. Returns the time of the query, or undefined if the job's calls may not start. */
   const checkQueue = createBatcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
@@ -62,7 +63,7 @@ export function createCallPermits(
           performance.now() - calls.requested_at < PERMIT_LIFETIME_MS ||
           performance.now() - calls.answered_at < ANSWER_GRACE_MS,
         async renew() {
-          const checked_at = isClosing() ? undefined : await checkQueue(job)
+          const checked_at = startsNoCalls() ? undefined : await checkQueue(job)
           if (checked_at === undefined) return false
           Object.assign(calls, { requested_at: checked_at, answered_at: performance.now() })
           return true

@@ -14,7 +14,7 @@ export type JobClaim = { job: ClaimedJob; requested_at: number; claimed_at: numb
 
 /** Returns a function that claims a job. It resolves to undefined if the job cannot be claimed. */
 export function createJobClaimer(
-  { sql, credentials: configured }: WorkerContext,
+  { sql, database, credentials: configured }: WorkerContext,
   shares: Shares,
   worker: string,
 ): (job: { id: string; queue: string }) => Promise<JobClaim | undefined> {
@@ -31,6 +31,7 @@ export function createJobClaimer(
     )
   }
   return createBatcher<{ id: string; queue: string }, JobClaim | undefined>('claim', async (wanted) => {
+    if (!database.isCurrent()) return wanted.map(() => undefined)
     const requested_at = performance.now()
     const ids = wanted.map(({ id }) => id)
     const credentials = findCredentials()

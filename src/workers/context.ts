@@ -4,6 +4,7 @@ import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { ProviderCredentials, Providers } from '#providers/configured.ts'
 import type { Receivers } from '#providers/receivers.ts'
 import type { JobLog } from './job-log.ts'
@@ -11,6 +12,7 @@ import type { ProviderWatch } from './provider-watch.ts'
 
 export type WorkerContext = Providers & {
   sql: Sql
+  database: DatabaseWatch
   log: Log
   vault: Vault
   config: Config

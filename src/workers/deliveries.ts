@@ -152,7 +152,7 @@ function createBacklogs(wake: () => void): Backlogs {
 type Claim = (scanned: ScannedBacklogs) => Promise<ClaimedDeliveries | undefined>
 
 function createClaimer(
-  { sql }: WorkerContext,
+  { sql, database }: WorkerContext,
   { performer, worker, concurrency }: DeliveryOptions,
   backlogs: Backlogs,
 ): Claim {
@@ -171,7 +171,7 @@ function createClaimer(
 
   return async (scanned) => {
     const room = performer.room(sendDelivery.queue)
-    if (room <= 0) return undefined
+    if (room <= 0 || !database.isCurrent()) return undefined
     const requested_at = performance.now()
     const share = performer.shares.remainingQuota(sendDelivery.queue, room)
     const freeSlots = (share_of_slots: number) =>

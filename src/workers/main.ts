@@ -13,6 +13,7 @@ import { createCurrentVault } from '#core/secrets.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import { watchDatabase, type DatabaseWatch } from '#domain/switches/watch.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { sendSms } from '#jobs/messages.ts'
 import { openProviders, rolesOfQueues } from '#providers/configured.ts'
@@ -61,10 +62,12 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     pool_name: 'recurring',
   })
   cleanup.defer(() => endPools(sql, urgent_sql, recurring_sql))
-  const context = openContext(config, log, { sql, queues, cleanup })
-  warnOfMissingCredentials(context)
   const queue = openConfiguredQueue(config, log)
   cleanup.defer(() => queue.close())
+  const database = await watchDatabase(config, { sql: urgent_sql, log, witnesses: [queue] })
+  cleanup.defer(() => database.close())
+  const context = openContext(config, log, { sql, database, queues, cleanup })
+  warnOfMissingCredentials(context)
   const concurrencyOf = (name: string) =>
     name === sendDelivery.queue ? config.DELIVERY_CONCURRENCY : config.WORKER_CONCURRENCY
   const worker = PROCESS_NAME
@@ -117,7 +120,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     await performer.close()
   })
   return {
-    ...createService(cleanup.move(), sql, { name: 'worker', queues }),
+    ...createService(cleanup.move(), context, { name: 'worker', queues }),
     shutdown_timeout_ms: shutdownTimeoutOf(config, queues),
     checkNewSecret: (name, value) => checkNewSecret(context, name, value),
   }
@@ -127,7 +130,17 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
 function openContext(
   config: Config,
   log: Log,
-  { sql, queues, cleanup }: { sql: Sql; queues: readonly QueueName[]; cleanup: AsyncDisposableStack },
+  {
+    sql,
+    database,
+    queues,
+    cleanup,
+  }: {
+    sql: Sql
+    database: DatabaseWatch
+    queues: readonly QueueName[]
+    cleanup: AsyncDisposableStack
+  },
 ): WorkerContext {
   const job_log = createJobLog(log, config.log_sample_rate)
   const provider_watch = watchProviders({ log, config })
@@ -145,6 +158,7 @@ function openContext(
   return {
     ...providers,
     sql,
+    database,
     log,
     vault: createCurrentVault(() => requireVariable(config, 'ENCRYPTION_KEY')),
     config,

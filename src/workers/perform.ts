@@ -73,7 +73,11 @@ export function createPerformer(
   const running = createRunningJobs(queues, concurrencyOf, log)
   const claim = createJobClaimer(context, shares, worker)
   const isClosing = () => closing
-  const permits = createCallPermits(urgent_sql, context.provider_watch, isClosing)
+  const permits = createCallPermits(
+    urgent_sql,
+    context.provider_watch,
+    () => closing || !context.database.isCurrent(),
+  )
   const run_context: RunContext = { context, queue, permits, isClosing }
   const created_at = performance.now()
   const last_wakeups = new Map<string, number>()

@@ -68,6 +68,7 @@ export function startSweep(
   let idle = false
 
   async function scan(): Promise<void> {
+    if (!context.database.isCurrent()) return
     const in_time = performance.now() - swept_at < SWEEP_INTERVAL_MS
     const min_room = (name: string) => (in_time ? Math.ceil(concurrencyOf(name) * MIN_FREE_SHARE) : 1)
     const scans = queues

@@ -3,8 +3,16 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import type { Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
+import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import { TEMPLATE } from './servers.ts'
 import { createUsers } from './users.ts'
+
+/** A database that is the one in use, for parts that are built without their process. */
+export const CURRENT_DATABASE: DatabaseWatch = {
+  isCurrent: () => true,
+  assertCurrent() {},
+  close: async () => {},
+}
 
 const LOCK = 7_583_240_118
 

@@ -13,6 +13,7 @@ import { createVault } from '#core/secrets.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { areasOf } from '#domain/areas.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
+import { CURRENT_DATABASE } from './databases.ts'
 
 /**
  * Returns the responses of an API at `https://api.sluice.test` to these paths. Connections stay open, so the caller
@@ -37,6 +38,7 @@ export async function offlineDocuments<Path extends string>(
     config,
     areas: areasOf(config),
     sql,
+    database: CURRENT_DATABASE,
     findStoredKey: async () => undefined,
     recent_keys: createRecentNames(1),
     limit,

@@ -33,6 +33,12 @@ export const DATABASE_VARIABLES = {
     'start even if a newer version has migrated the database, as in a rollback',
     SERVICES,
   ],
+  SYNCHRONOUS_STANDBY: [
+    z.stringbool().default(false),
+    'true',
+    'a standby that is promoted has everything that was committed: PostgreSQL waits for it with each commit (guide Databases)',
+    SERVICES,
+  ],
   REDIS_URL: [
     z
       .string()

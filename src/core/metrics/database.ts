@@ -23,6 +23,12 @@ export const databaseMetrics = {
     labelNames: ['step'],
     registers,
   }),
+  databaseSwitches: new Counter({
+    name: 'sluice_database_switches_total',
+    help: 'Switches of the database that this process was the first to notice: `failover`: a standby was promoted and little can be missing; `restore`: the database went back in time; `planned`: a sealed database was moved',
+    labelNames: ['kind'],
+    registers,
+  }),
   moved: new Counter({
     name: 'sluice_history_moved_total',
     help: 'Finished jobs, and notifications without a job, that were moved into the history',

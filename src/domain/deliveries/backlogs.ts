@@ -1,6 +1,7 @@
 // The backlogs of endpoints: finds the backlogs with due deliveries and locks them.
 import type { Fragment, Json, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
+import { mayDeliver } from '../switches/holds.ts'
 import { droppedAs } from './dropped.ts'
 
 /** The maximum number of backlogs in one scan, with due deliveries or without. */
@@ -48,7 +49,7 @@ export async function lockBacklogs(
     with recursive ${'after' in scanned ? nextBacklogs(tx, scanned.after) : namedBacklogs(tx, scanned)}, due as (
       select v.tenant_id, v.endpoint_id from scan v
       join webhook_endpoints p on p.tenant_id = v.tenant_id and p.id = v.endpoint_id
-      where v.scanned > 0
+      where v.scanned > 0 and ${mayDeliver(tx)}
         and (p.stale or exists (
           select from webhook_due w
           where w.tenant_id = v.tenant_id and w.endpoint_id = v.endpoint_id and w.due_at <= now()))

@@ -15,6 +15,17 @@ export async function storeAccount(
     on conflict do nothing`
 }
 
+/** Stands for all credentials of the installation: see `record_switch` in 0019_switches.sql. */
+export const ANY_CREDENTIALS = '*'
+
+/** Whether these credentials and all others of the provider that were ever used are of one account. */
+export async function isOnlyAccount(sql: Sql, provider: string, credentials: string): Promise<boolean> {
+  const [row] = await sql<{ is_only: boolean }[]>`
+    select count(distinct account) = 1 and bool_or(credentials = ${credentials}) as is_only from provider_accounts
+    where provider = ${provider}`
+  return row!.is_only
+}
+
 /** Whether all these credentials of a provider are stored with the same account and mode. */
 export async function isOneAccount(sql: Sql, provider: string, credentials: string[]): Promise<boolean> {
   const fingerprints = [...new Set(credentials)]

@@ -33,7 +33,7 @@ export type SendHistory = {
   last_s: number | null
   /** The time since the last send, by the database's clock. */
   last_ms: number | null
-  /** Fingerprints of the credentials, separated by spaces; null if not recorded. */
+  /** Fingerprints of the credentials, or `*` for any, separated by spaces; null if not recorded. */
   credentials: string | null
   /**
    * The time since a read of the provider's complete list first showed that the call created no object. Only reads long

@@ -1,5 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Fragment, Json, Sql } from '#core/db.ts'
+import { isHeld, isOnLineage } from '../switches/holds.ts'
 import { isKeyTooOld, KEY_CONFLICT, type ProviderCall, type SendHistory } from './calls.ts'
 
 /** The duration of a lease that is not renewed, by the database's clock. */
@@ -49,8 +50,9 @@ export type ClaimedJob = {
 export type TenantShare = { left: number; claimed: Record<string, number> }
 
 /**
- * Claims those jobs of `ids` that are due, not paused, not claimed by another worker and named in `names`
- * (during a deployment another version may have jobs that this one does not know). The provider call is marked
+ * Claims those jobs of `ids` that are due, not paused, not held since a switch of the database, not claimed by another
+ * worker and named in `names` (during a deployment another version may have jobs that this one does not know). Claims
+ * nothing on a server that is not the one on record. The provider call is marked
  * as sent before it is sent, unless it may only be looked up. If a lease has lapsed, the lost attempt is
  * recorded and the call is in doubt. A job above its tenant's share is left to the next scan, as if no wake-up
  * had been sent for it. `credentials`: fingerprints of the credentials for the calls, by job name. One
@@ -83,6 +85,7 @@ export async function claimJobs(
           j.state = 'running' as lapsed
         from jobs j
         where j.id = requested.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
+          and ${isOnLineage(sql)} and not ${isHeld(sql)}
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
             select from pauses p where (p.queue is null or p.queue = j.queue)

@@ -2,6 +2,7 @@
 // whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
+import { isHeld } from '../switches/holds.ts'
 import type { TenantShare } from './claim.ts'
 
 /** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
@@ -42,7 +43,7 @@ export async function findDue(
 ): Promise<DueJobs[]> {
   const due = sql`
     j.finished_at is null and j.run_at <= now() and j.name = any(${[...names]}::text[])
-    and ${unclaimed(sql, grace_ms)}
+    and ${unclaimed(sql, grace_ms)} and not ${isHeld(sql)}
     and not (${leaves_lapsed} and j.state = 'running' and j.lease_until > now() - interval '1 minute')`
   return await sql<DueJobs[]>`
     with recursive visit as (

@@ -1,7 +1,7 @@
 // Decides what follows from an absence: a provider's complete list shows no effect of a call. Lists are consistent,
 // but searches are not. If a list does not show an object long enough after the call was last sent, the object was
 // never created.
-import { isOneAccount } from '#domain/jobs/accounts.ts'
+import { ANY_CREDENTIALS, isOneAccount, isOnlyAccount } from '#domain/jobs/accounts.ts'
 import { findLastSend, type SendHistory } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
 import { unknown, type Decision } from '../decision.ts'
@@ -58,7 +58,8 @@ export type QueriedProvider = { name: string; credentials: string }
 
 /**
  * Whether every send of the call is recorded, and all used the current credentials or other credentials of the same
- * account. Lists of another account prove nothing about the call.
+ * account. Lists of another account prove nothing about the call. Sends that the database has lost may have used any
+ * credentials of the installation.
  */
 export async function wasSentToAccount(
   { sql }: Pick<WorkerContext, 'sql'>,
@@ -67,6 +68,7 @@ export async function wasSentToAccount(
 ): Promise<boolean> {
   if (last_s === null || credentials === null) return false
   const used = credentials.split(' ')
+  if (used.includes(ANY_CREDENTIALS)) return await isOnlyAccount(sql, name, current)
   return used.every((each) => each === current) || (await isOneAccount(sql, name, [current, ...used]))
 }
 

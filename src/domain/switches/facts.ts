@@ -1,0 +1,34 @@
+// The facts about the server as texts, which witnesses keep without understanding them.
+import { z } from 'zod'
+import type { ServerFacts } from './server.ts'
+
+const factsSchema = z.object({
+  system_identifier: z.string().regex(/^\d+$/),
+  timeline: z.int(),
+  lsn: z.string().regex(/^[0-9A-F]{16}$/),
+  xid: z.string().regex(/^\d+$/),
+  clock: z.iso.datetime({ offset: true }),
+  switch: z.int(),
+})
+const SWITCH_DIGITS = 16
+
+/** Of two texts, the one with the newer facts is greater. */
+export function encodeFacts(facts: ServerFacts): string {
+  const order = `${String(facts.switch).padStart(SWITCH_DIGITS, '0')}:${facts.lsn}`
+  return `${order} ${JSON.stringify(factsSchema.parse(facts))}`
+}
+
+/** The facts of a text of `encodeFacts`; null for any other text. */
+export function decodeFacts(text: string | null): ServerFacts | null {
+  try {
+    return factsSchema.parse(JSON.parse(text?.slice(text.indexOf(' ')) ?? ''))
+  } catch {
+    return null
+  }
+}
+
+/** Whether facts are of a later switch, or of a later position after the same switch. */
+export function isNewer(one: ServerFacts, other: ServerFacts | null): boolean {
+  if (other === null || one.switch !== other.switch) return one.switch > (other?.switch ?? -1)
+  return one.lsn > other.lsn
+}
