@@ -10,11 +10,15 @@ create table lineage (
   server_started_at timestamptz not null,
   -- The number of the last switch; 0 before the first.
   last_switch bigint not null default 0,
+  -- The highest number of a switch of which a witness knew while another server was in use.
+  witnessed_switch bigint not null default 0,
   -- Which jobs wait since a switch. `payouts`: payouts and refunds. `creations`: all that create something at a
   -- provider. `all`: all but lookups. Null: none.
   hold text check (hold in ('payouts', 'creations', 'all')),
   -- Messages that were accepted before this time wait.
   holds_messages_before timestamptz,
+  -- The database is sealed, because it will move to another server: nothing is accepted or claimed.
+  seal uuid,
   is_only boolean primary key default true check (is_only)
 );
 
@@ -29,7 +33,9 @@ create table database_switches (
   to_timeline integer not null,
   -- The newest change in the database before the switch: what happened later may be lost.
   newest_at timestamptz not null,
-  -- When the witness last read the database's clock; null without a witness.
+  -- What the witness remembered, with the head of the audit log; null without a witness. `witnessed_at`: when it last
+  -- read the database's clock.
+  witness jsonb,
   witnessed_at timestamptz,
   switched_at timestamptz not null,
   -- While the switch is recorded: the last job that was visited. `jobs_in_doubt`: the number of open jobs whose calls
@@ -61,10 +67,12 @@ create function current_timeline() returns integer language sql stable
 insert into lineage (system_identifier, timeline, server_started_at)
 select system_identifier::text, current_timeline(), pg_postmaster_start_time() from pg_control_system();
 
--- Whether the processes have found out since the start of the server that the database did not go back in time.
+-- Whether the processes have found out since the start of the server that the database did not go back in time, and it
+-- is not sealed.
 create function is_on_lineage() returns boolean language sql stable
   return exists (
-    select from lineage where server_started_at = pg_postmaster_start_time() and timeline = current_timeline());
+    select from lineage where server_started_at = pg_postmaster_start_time() and timeline = current_timeline()
+      and seal is null);
 
 -- The newest change in the database, up to the ten seconds between two heartbeats of a process.
 create function newest_change() returns timestamptz language sql stable as $$
@@ -100,13 +108,14 @@ begin
       perform pg_sleep(0.1);
     end loop;
     insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
-      to_timeline, newest_at, witnessed_at, switched_at)
-    values (greatest(kept.last_switch, (witness ->> 'switch')::bigint) + 1,
+      to_timeline, newest_at, witness, witnessed_at, switched_at)
+    values (greatest(kept.last_switch, kept.witnessed_switch, (witness ->> 'switch')::bigint) + 1,
       case when record_switch.sign <> 'operator'
           and record_switch.newest_at >= (witness ->> 'clock')::timestamptz - interval '60 seconds'
         then 'failover' else 'restore' end,
       record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
-      (server ->> 'timeline')::integer, record_switch.newest_at, (witness ->> 'clock')::timestamptz, clock_timestamp())
+      (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
+      (witness ->> 'clock')::timestamptz, clock_timestamp())
     returning * into switch;
   end if;
 
@@ -146,7 +155,7 @@ begin
   perform restart_feeds(switch.number, (witness ->> 'clock')::timestamptz);
   update lineage set system_identifier = server ->> 'system_identifier',
     timeline = (server ->> 'timeline')::integer, server_started_at = pg_postmaster_start_time(),
-    last_switch = switch.number;
+    last_switch = switch.number, seal = null;
   update database_switches set recorded_at = clock_timestamp(),
     to_system_identifier = server ->> 'system_identifier', to_timeline = (server ->> 'timeline')::integer
   where number = switch.number;
@@ -159,14 +168,31 @@ end $$;
 create function server_facts() returns jsonb language sql volatile as $$
   select jsonb_build_object('system_identifier', system_identifier::text, 'timeline', current_timeline(),
     'lsn', lpad(split_part(lsn, '/', 1), 8, '0') || lpad(split_part(lsn, '/', 2), 8, '0'),
-    'xid', pg_snapshot_xmin(pg_current_snapshot())::text, 'clock', clock_timestamp())
+    'xid', pg_snapshot_xmin(pg_current_snapshot())::text, 'clock', clock_timestamp(),
+    'audit', (select jsonb_build_object('seq', seq, 'hash', encode(hash, 'hex')) from audit_head))
   from pg_control_system(), (select pg_current_wal_flush_lsn()::text as lsn) position
 $$;
 
+-- Records a switch after which nothing can be missing.
+create function record_complete_switch(server jsonb, witness jsonb, kind text) returns void language plpgsql as $$
+declare
+  kept lineage;
+begin
+  select * into kept from lineage;
+  insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+    to_timeline, newest_at, witness, witnessed_at, switched_at, recorded_at, lists_read_at, released_at, released_by,
+    messages)
+  values (kept.last_switch + 1, record_complete_switch.kind, 'lineage', kept.system_identifier, kept.timeline,
+    server ->> 'system_identifier', (server ->> 'timeline')::integer, now(), record_complete_switch.witness,
+    (witness ->> 'clock')::timestamptz, now(), now(), now(), now(), 'system', 'send');
+  update lineage set system_identifier = server ->> 'system_identifier', timeline = (server ->> 'timeline')::integer,
+    server_started_at = pg_postmaster_start_time(), last_switch = kept.last_switch + 1, seal = null;
+end $$;
+
 -- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
 -- and records a switch. Returns the facts about the server, the number of the last switch, and `state`: `current`;
--- `superseded` while another server is in use, so that nothing may be read or written here; `recording` while the
--- switch is not recorded yet: call again. `recorded`: this call has recorded the switch. `is_synchronous`: a standby
+-- `sealed`; `superseded` while another server is in use, so that nothing may be read or written here; `recording` while
+-- the switch is not recorded yet: call again. `recorded`: this call has recorded the switch. `is_synchronous`: a standby
 -- that is promoted has everything that was committed. Runs with the owner's rights: each process may be the first to
 -- notice.
 create function check_server(witness jsonb, is_synchronous boolean) returns jsonb
@@ -174,53 +200,70 @@ language plpgsql security definer as $$
 declare
   server jsonb := server_facts();
   kept lineage;
+  is_same boolean;
   is_known boolean;
   is_rewound boolean;
+  is_planned boolean;
   state text;
   recorded boolean := false;
 begin
   select * into kept from lineage;
   for try in 1..2 loop
     if (witness ->> 'switch')::bigint < kept.last_switch then witness := null; end if;
-    is_known := coalesce((witness ->> 'system_identifier') = (server ->> 'system_identifier'), false);
-    is_rewound := is_known and (witness ->> 'timeline') = (server ->> 'timeline')
+    is_same := (kept.system_identifier, kept.timeline)
+      = (server ->> 'system_identifier', (server ->> 'timeline')::integer);
+    is_known := coalesce(witness ->> 'system_identifier' = server ->> 'system_identifier', false);
+    is_rewound := is_known and witness ->> 'timeline' = server ->> 'timeline'
       and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C";
-    if witness is not null and (not is_known or (server ->> 'timeline')::integer < (witness ->> 'timeline')::integer
-      or ((witness ->> 'timeline') = (server ->> 'timeline') and (witness ->> 'switch')::bigint > kept.last_switch
-        and kept.server_started_at = pg_postmaster_start_time())) then
-      state := 'superseded';
-    elsif not is_rewound and (kept.system_identifier, kept.timeline)
-      = (server ->> 'system_identifier', (server ->> 'timeline')::integer) then
-      state := 'current';
-    else
-      state := 'recording';
+    is_planned := kept.seal is not null and not is_same
+      and (witness is null or coalesce(witness ->> 'seal' = kept.seal::text, false));
+    state := case
+      when is_planned then 'recording'
+      when witness is not null and not is_known then 'superseded'
+      when (server ->> 'timeline')::integer < (witness ->> 'timeline')::integer then 'superseded'
+      -- A copy of the files was started elsewhere and has taken over.
+      when witness ->> 'timeline' = server ->> 'timeline' and (witness ->> 'switch')::bigint > kept.last_switch
+        and kept.server_started_at = pg_postmaster_start_time() then 'superseded'
+      when is_rewound or not is_same then 'recording'
+      when kept.seal is not null then 'sealed'
+      else 'current' end;
+    if state = 'superseded' then
+      update lineage set witnessed_switch = (witness ->> 'switch')::bigint
+      where witnessed_switch < (witness ->> 'switch')::bigint;
     end if;
-    exit when state = 'superseded' or (state = 'current' and kept.server_started_at = pg_postmaster_start_time());
+    exit when state in ('superseded', 'sealed')
+      or (state = 'current' and kept.server_started_at = pg_postmaster_start_time());
     if try = 1 then
       select * into kept from lineage for update;
-    elsif state = 'current' then
+      continue;
+    end if;
+    if state = 'current' then
       update lineage set server_started_at = pg_postmaster_start_time();
+      exit;
+    end if;
+    recorded := true;
+    if is_planned then
+      perform record_complete_switch(server, witness, 'planned');
     elsif is_synchronous and not is_rewound and is_known
       and (witness ->> 'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot()) then
-      recorded := true;
-      insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
-        to_timeline, newest_at, witnessed_at, switched_at, recorded_at, lists_read_at, released_at, released_by,
-        messages)
-      values (kept.last_switch + 1, 'failover', 'lineage', kept.system_identifier, kept.timeline,
-        server ->> 'system_identifier', (server ->> 'timeline')::integer, clock_timestamp(),
-        (witness ->> 'clock')::timestamptz, clock_timestamp(), clock_timestamp(), clock_timestamp(), clock_timestamp(),
-        'system', 'send');
-      update lineage set timeline = (server ->> 'timeline')::integer, server_started_at = pg_postmaster_start_time(),
-        last_switch = kept.last_switch + 1;
+      perform record_complete_switch(server, witness, 'failover');
     else
       recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
         newest_change());
     end if;
-    if try = 2 and recorded then state := 'current'; end if;
+    if recorded then state := 'current'; end if;
   end loop;
   select * into kept from lineage;
-  return server || jsonb_build_object('switch', kept.last_switch, 'hold', kept.hold, 'state', state,
-    'recorded', recorded);
+  return server || jsonb_build_object('switch', kept.last_switch, 'hold', kept.hold, 'seal', kept.seal,
+    'state', state, 'recorded', recorded);
+end $$;
+
+-- Records that the database went back to this time, by the word of an operator: the server is in use from then on.
+-- Null: to the newest change. Returns false while there are more jobs: call again.
+create function declare_switch(newest_at timestamptz) returns boolean language plpgsql as $$
+begin
+  perform from lineage for update;
+  return record_switch(server_facts(), null, 'operator', coalesce(newest_at, newest_change()));
 end $$;
 
 -- What waits follows from the switches.

@@ -1,8 +1,15 @@
 // Tests switches of the database: a restore or a failover is noticed, and what it may have undone is not done twice.
-import { expect, test as anyTest } from 'vitest'
+import { Redis } from 'ioredis'
+import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
-import type { ServerFacts } from '#domain/switches/server.ts'
-import { testIn } from '#test/world.ts'
+import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
+import { recoverCommand } from '#commands/recover.ts'
+import { freshKey } from '#test/client.ts'
+import { runHere } from '#test/commands.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
+import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
+import { payOut, payoutIn, recipient } from '#test/payouts.ts'
+import { describeIn, testIn, type World } from '#test/world.ts'
 
 const test = testIn()
 
@@ -12,6 +19,8 @@ const FACTS: ServerFacts = {
   lsn: '00000001AB000028',
   xid: '743',
   clock: '2026-11-28T09:28:53.000001Z',
+  audit: { seq: 17, hash: '0'.repeat(64) },
+  seal: null,
   switch: 9,
 }
 
@@ -28,12 +37,229 @@ anyTest('of two texts of facts, the greater one has the newer facts', () => {
   expect(['', 'x', '{}', null].map(decodeFacts)).toEqual([null, null, null, null])
 })
 
-test('x', async ({ world }) => {
-  const { sql } = world
-  console.log(await sql`select * from lineage`)
+/** Makes the server one of another timeline for the processes, as after the promotion of a standby. */
+async function promote({ sql }: World): Promise<void> {
   await sql`update lineage set timeline = timeline - 1`
-  await new Promise((resolve) => setTimeout(resolve, 1500))
-  console.log(await sql`select * from lineage`, await sql`select * from database_switches`)
+}
+
+/** The last switch, once it has been recorded. */
+async function switchOf({ sql }: World, number: number): Promise<any> {
+  return await eventually(async () => {
+    const [found] = await sql`
+      select * from database_switches, lineage where number = ${number} and recorded_at is not null`
+    expect(found).toBeDefined()
+    return found!
+  })
+}
+
+/** A job of each kind that waits, because its queue is paused: a payout, a refund, an email and a payment. */
+async function openWork(world: World) {
+  const { client, sql } = world
+  const recipient_id = await recipient(client)
+  const { id: payment_id } = await capturedPayment(client)
+  const queues = ['payments', 'payouts', 'messages']
+  for (const queue of queues) await pauseJobs(sql, { queue })
+  const payout = await payOut(client, recipient_id, {}, ASYNC)
+  const to_cancel = await payOut(client, recipient_id, {}, ASYNC)
+  const refunded = await refund(client, payment_id, { amount_minor: 100 }, ASYNC)
+  const payment = await createPayment(client, {}, ASYNC)
+  const email = (body: object = {}) =>
+    client.post(
+      '/v1/messages/email',
+      { idempotency_key: freshKey(), to: ['ada@example.com'], subject: 'Hello', text: 'Hello', ...body },
+      ASYNC,
+    )
+  const messages = { due: (await email()).body, later: (await email({ send_at: inSeconds(3600) })).body }
+  const ids = {
+    payout: payout.body.id,
+    to_cancel: to_cancel.body.id,
+    refund: refunded.body.id,
+    payment: payment.body.id,
+  }
+  const resume = async () => {
+    for (const queue of queues) await resumeJobs(sql, { queue })
+  }
+  return { ...ids, due: messages.due.id, later: messages.later.id, payment_id, resume }
+}
+
+const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
+
+test('after a failover, open work counts as sent, and payouts, refunds and messages wait for the lists of the providers', async ({
+  world,
+}) => {
+  const { client, sql } = world
+  const work = await openWork(world)
+  await promote(world)
+  const noticed = await switchOf(world, 1)
+  expect(noticed).toMatchObject({
+    kind: 'failover',
+    sign: 'lineage',
+    jobs_in_doubt: 5,
+    hold: 'payouts',
+    last_switch: 1,
+  })
+  expect(await sql`select from database_switches`).toHaveLength(1)
+
+  // Nobody knows whether the payout was sent, so it is neither failed nor canceled at once.
+  const canceled = await client.post(
+    `/v1/payouts/${work.to_cancel}/cancel`,
+    { idempotency_key: freshKey() },
+    ASYNC,
+  )
+  expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
+  const not_canceled = await client.post(`/v1/messages/${work.due}/cancel`, { idempotency_key: freshKey() })
+  expect(not_canceled.body.error.code).toBe('message_not_cancelable')
+  const sent = await sql`
+    select name, in_doubt, first_sent_at = created_at as since_creation, sent_with from jobs
+    where finished_at is null and resource_id = any(${[work.payout, work.payment_id, work.payment, work.due, work.later]}::uuid[]) order by name, in_doubt desc`
+  expect(sent).toEqual([
+    { name: 'message.send_email', in_doubt: true, since_creation: true, sent_with: '*' },
+    { name: 'message.send_email', in_doubt: false, since_creation: null, sent_with: null },
+    { name: 'payment.authorize', in_doubt: true, since_creation: true, sent_with: '*' },
+    { name: 'payout.create', in_doubt: true, since_creation: true, sent_with: '*' },
+    { name: 'refund.create', in_doubt: true, since_creation: true, sent_with: '*' },
+  ])
+
+  await work.resume()
+  await eventually(async () => {
+    expect((await client.get(`/v1/payments/${work.payment}`)).body.status).toBe('authorized')
+  })
+  const { stdout } = await runHere(recoverCommand, ['--json'], world.env)
+  expect(JSON.parse(stdout)).toMatchObject({
+    hold: 'payouts',
+    held: [
+      { queue: 'messages', jobs: 2 },
+      { queue: 'payments', jobs: 1 },
+      { queue: 'payouts', jobs: 2 },
+    ],
+  })
+
   await sql`update database_switches set lists_read_at = now()`
-  console.log(await sql`select * from lineage`, await sql`select * from database_switches`)
+  expect(await switchOf(world, 1)).toMatchObject({ hold: null, released_by: 'system', messages: 'send' })
+  await payoutIn(client, work.payout, 'processing')
+  await eventually(async () => {
+    expect((await client.get(`/v1/payments/${work.payment_id}`)).body.amount_refunded_minor).toBe(100)
+    // It is canceled once the processor does not list it for a while.
+    expect((await client.get(`/v1/payouts/${work.to_cancel}`)).body.status).toBe('pending')
+    // Nobody can be asked whether the email was sent.
+    expect((await client.get(`/v1/messages/${work.due}`)).body.status).toBe('unknown')
+    expect((await client.get(`/v1/messages/${work.later}`)).body.status).toBe('scheduled')
+  })
+})
+
+test('after a restore all jobs wait until an operator releases them, and are looked up before they are sent', async ({
+  world,
+}) => {
+  const { client, sql } = world
+  const work = await openWork(world)
+  // The database lost the last ten minutes.
+  await sql`
+    create or replace function newest_change() returns timestamptz language sql stable
+      return now() - interval '10 minutes'`
+  await promote(world)
+  expect(await switchOf(world, 2)).toMatchObject({ kind: 'restore', hold: 'all', last_switch: 2 })
+  await work.resume()
+  const accepted = await createPayment(client, {}, ASYNC)
+  expect(accepted.status).toBe(202)
+
+  const release = (...more: string[]) =>
+    runHere(recoverCommand, ['release', '--reason', 'checked', ...more], world.env)
+  expect(await release()).toMatchObject({ code: 1, stderr: expect.stringContaining('--messages') })
+  await sql`update database_switches set lists_read_at = now() where number = 2`
+  expect(await switchOf(world, 2)).toMatchObject({ hold: 'all', released_at: null })
+  expect(
+    await sql`select from jobs where state = 'running' and queue <> 'notifications' and finished_at is null`,
+  ).toHaveLength(0)
+  expect(await release('--messages', 'discard')).toMatchObject({ stdout: 'Released: switch 2.\n' })
+  expect(await switchOf(world, 2)).toMatchObject({ hold: null, messages: 'discard' })
+
+  await eventually(async () => {
+    const { body } = await client.get(`/v1/payments/${accepted.body.id}`)
+    expect(body.status).toBe('authorized')
+    // The scheduled email was discarded; the one that was due may have been sent.
+    expect((await client.get(`/v1/messages/${work.later}`)).body.status).toBe('canceled')
+    expect((await client.get(`/v1/messages/${work.due}`)).body.status).toBe('unknown')
+    const [job] = await sql`select state, last_error from jobs where resource_id = ${work.payout}`
+    expect(job).toMatchObject({ state: 'unknown' })
+  })
+  expect((await switchOf(world, 2)).holds_messages_before).toBeNull()
+})
+
+describeIn('while another server is in use', {}, (test) => {
+  test('nothing is accepted or done, until an operator says that this server is in use', async ({
+    world,
+  }) => {
+    const { client, sql } = world
+    const [server] = await sql<{ facts: ServerFacts }[]>`select server_facts() as facts`
+    const other = { ...server!.facts, seal: null, switch: 7, system_identifier: '1' }
+    const [installation] = await sql<{ id: string }[]>`select id from installation`
+    const redis = new Redis(world.env['REDIS_URL']!)
+    onTestFinished(() => void redis.disconnect())
+    await redis.set(`sluice:server:${installation!.id}`, encodeFacts(other))
+    const refused = await eventually(async () => {
+      const answer = await createPayment(client, {}, ASYNC)
+      expect(answer.status).toBe(503)
+      return answer
+    })
+    expect(refused.body.error).toMatchObject({ code: 'database_unavailable' })
+    expect(refused.headers.get('retry-after')).not.toBeNull()
+
+    const args = ['switched', '--reason', 'the other server is gone']
+    expect(await runHere(recoverCommand, args, world.env)).toMatchObject({ code: 0 })
+    // The mark of the other server has a lower number from now on.
+    expect(await switchOf(world, 8)).toMatchObject({ kind: 'restore', sign: 'operator', hold: 'all' })
+    await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(202))
+    const kept = decodeFacts(await redis.get(`sluice:server:${installation!.id}`))
+    expect(kept).toMatchObject({ switch: 8, system_identifier: server!.facts.system_identifier })
+  })
+
+  test('a database that is behind its witness has gone back in time, on the same timeline too', async ({
+    world,
+  }) => {
+    const { sql } = world
+    const [before] = await sql<{ last: number }[]>`select last_switch as last from lineage`
+    const [server] = await sql<{ facts: ServerFacts }[]>`select server_facts() as facts`
+    const witness = { ...server!.facts, lsn: 'FF00000000000000', switch: before!.last }
+    // A copy of the files has another start of the server than the one on record.
+    await sql`update lineage set server_started_at = server_started_at - interval '1 minute'`
+    const [checked] = await sql<{ server: CheckedServer }[]>`
+      select check_server(${sql.json(witness)}::jsonb, true) as server`
+    expect(checked!.server).toMatchObject({ state: 'current', recorded: true })
+    expect(await switchOf(world, before!.last + 1)).toMatchObject({ sign: 'witness', kind: 'failover' })
+  })
+
+  test('a sealed database refuses requests, and is taken over by its new server without a wait', async ({
+    world,
+  }) => {
+    const { client, sql } = world
+    const [before] = await sql<{ last: number }[]>`select last_switch as last from lineage`
+    await sql`update database_switches set lists_read_at = now(), released_at = now(), released_by = 'me', messages = 'send'`
+    const seal = async (...more: string[]) =>
+      expect(await runHere(recoverCommand, ['seal', ...more], world.env)).toMatchObject({ code: 0 })
+    const accepts = async (status: number) =>
+      await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(status))
+    await seal()
+    await accepts(503)
+    await seal('--undo')
+    await accepts(202)
+    await seal()
+    await sql`update lineage set system_identifier = '2'`
+    expect(await switchOf(world, before!.last + 1)).toMatchObject({ kind: 'planned', hold: null, seal: null })
+    await accepts(202)
+  })
+})
+
+describeIn('with a synchronous standby', { env: { SYNCHRONOUS_STANDBY: 'true' } }, (test) => {
+  test('its promotion loses nothing: nothing waits, and no call is in doubt', async ({ world }) => {
+    const { client, sql } = world
+    await pauseJobs(sql, { queue: 'payments' })
+    const { body: payment } = await createPayment(client, {}, ASYNC)
+    await promote(world)
+    expect(await switchOf(world, 1)).toMatchObject({ kind: 'failover', jobs_in_doubt: 0, hold: null })
+    await resumeJobs(sql, { queue: 'payments' })
+    await eventually(async () => {
+      expect((await client.get(`/v1/payments/${payment.id}`)).body.status).toBe('authorized')
+    })
+    expect(await sql`select from all_job_attempts where in_doubt`).toHaveLength(0)
+  })
 })

@@ -24,6 +24,8 @@ type PoolOptions = DriverOptions & {
 const DRAIN_TIMEOUT_S = 2
 
 const pending = new WeakMap<Sql, () => number>()
+/** Replaces the connections of each open pool of this process. */
+const renewals = new Set<() => void>()
 
 /**
  * Opens a pool. Connections are opened on demand. The driver's pool is replaced when a connection closes or becomes
@@ -85,8 +87,12 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
     },
   }
 
+  const renew = () => replace()
+  renewals.add(renew)
+
   async function end(limit?: { timeout?: number }): Promise<void> {
     ended = true
+    renewals.delete(renew)
     measured?.stop()
     closing.cancel()
     for (const timer of timers) clearInterval(timer)
@@ -111,6 +117,11 @@ export function connectDatabase(url: string, options: PoolOptions): Sql {
   })
   pending.set(proxy, () => traffic.pending.size)
   return proxy
+}
+
+/** Replaces all connections of this process to databases: their address may have moved to another server. */
+export function renewConnections(): void {
+  for (const renew of renewals) renew()
 }
 
 /** The number of running and waiting statements of this pool. */

@@ -11,6 +11,8 @@ import { createUsers } from './users.ts'
 export const CURRENT_DATABASE: DatabaseWatch = {
   isCurrent: () => true,
   assertCurrent() {},
+  isHeld: () => false,
+  hasSwitched: () => false,
   close: async () => {},
 }
 

@@ -8,6 +8,8 @@ const factsSchema = z.object({
   lsn: z.string().regex(/^[0-9A-F]{16}$/),
   xid: z.string().regex(/^\d+$/),
   clock: z.iso.datetime({ offset: true }),
+  audit: z.object({ seq: z.int(), hash: z.string().regex(/^[0-9a-f]{64}$/) }).nullable(),
+  seal: z.uuid().nullable(),
   switch: z.int(),
 })
 const SWITCH_DIGITS = 16

@@ -11,16 +11,20 @@ export type ServerFacts = {
   xid: string
   /** The database's clock, ISO 8601. */
   clock: string
+  /** The last entry of the audit log; null if it was deleted. */
+  audit: { seq: number; hash: string } | null
+  /** The seal of a database that will move to another server; null: it is not sealed. */
+  seal: string | null
   /** The number of the last switch; 0 before the first. */
   switch: number
 }
 
 export type CheckedServer = ServerFacts & {
   /**
-   * `current`: the server is in use. `superseded`: another server is. `recording`: a switch is not recorded yet: the
-   * check must be repeated.
+   * `current`: the server is in use. `sealed`: it is, but nothing may be accepted or claimed. `superseded`: another
+   * server is in use. `recording`: a switch is not recorded yet: the check must be repeated.
    */
-  state: 'current' | 'superseded' | 'recording'
+  state: 'current' | 'sealed' | 'superseded' | 'recording'
   /** Which jobs wait since a switch; null: none. */
   hold: 'payouts' | 'creations' | 'all' | null
   /** Whether this check has recorded a switch. */
@@ -45,23 +49,4 @@ export async function checkServer(
 export async function findInstallationId(sql: Sql): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select id from installation`
   return row!.id
-}
-
-/** A recorded switch of the database. */
-export type DatabaseSwitch = {
-  number: number
-  kind: 'failover' | 'restore' | 'planned'
-  sign: 'lineage' | 'witness' | 'operator'
-  newest_at: string
-  witnessed_at: string | null
-  switched_at: string
-  jobs_in_doubt: number
-}
-
-/** The switch with this number; undefined if there is none. */
-export async function findSwitch(sql: Sql, number: number): Promise<DatabaseSwitch | undefined> {
-  const [row] = await sql<DatabaseSwitch[]>`
-    select number, kind, sign, newest_at, witnessed_at, switched_at, jobs_in_doubt from database_switches
-    where number = ${number}`
-  return row
 }

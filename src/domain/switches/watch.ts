@@ -5,15 +5,11 @@ import { isUnavailable, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { renewConnections } from '#core/pool.ts'
 import { throttle } from '#core/seldom.ts'
 import { decodeFacts, encodeFacts, isNewer } from './facts.ts'
-import {
-  checkServer,
-  findInstallationId,
-  findSwitch,
-  type CheckedServer,
-  type ServerFacts,
-} from './server.ts'
+import { findSwitch } from './find.ts'
+import { checkServer, findInstallationId, type CheckedServer, type ServerFacts } from './server.ts'
 
 /** Remembers texts outside of the database. */
 export type Witness = {
@@ -25,10 +21,14 @@ export type Witness = {
 }
 
 export type DatabaseWatch = {
-  /** Whether the server in use was checked last. */
+  /** Whether the server was in use when it was last checked, and the database was not sealed. */
   isCurrent(): boolean
   /** Throws `database_unavailable` unless the server was checked and is the one in use. */
   assertCurrent(): void
+  /** Whether jobs wait since a switch: meanwhile nothing may expire or be deleted because of its age. */
+  isHeld(): boolean
+  /** Whether the database was ever switched. */
+  hasSwitched(): boolean
   close(): Promise<void>
 }
 
@@ -47,51 +47,42 @@ export async function watchDatabase(
   { sql, log, witnesses }: { sql: Sql; log: Log; witnesses: readonly Witness[] },
 ): Promise<DatabaseWatch> {
   const report = createReport(sql, log)
+  const memory = createMemory(sql, witnesses)
   const warn = throttle(
     (suppressed, err: unknown) =>
       log.warn({ err, suppressed }, 'the server of the database could not be checked'),
     10_000,
   )
-  let name: string | undefined
-  let newest: ServerFacts | null = null
-  let state: CheckedServer['state'] | 'unchecked' = 'unchecked'
+  let server: CheckedServer | undefined
   let closed = false
   const abort = new AbortController()
 
-  async function exchange(facts: ServerFacts | null): Promise<void> {
-    name ??= `sluice:server:${await findInstallationId(sql)}`
-    const text = facts && encodeFacts(facts)
-    const kept = await Promise.all(witnesses.map((witness) => witness.keepNewest(name!, text)))
-    for (const each of [facts, ...kept.map(decodeFacts)])
-      if (each !== null && isNewer(each, newest)) newest = each
-  }
-
   async function check(): Promise<void> {
-    if (state === 'unchecked') await exchange(null)
-    let server: CheckedServer
+    if (server === undefined) await memory.exchange(null)
+    let checked: CheckedServer
     do {
-      server = await checkServer(sql, newest, is_synchronous)
-    } while (server.state === 'recording' && !closed)
-    state = server.state
+      checked = await checkServer(sql, memory.newest(), is_synchronous)
+    } while (checked.state === 'recording' && !closed)
+    // Connections that were opened before may lead to the server that was in use before.
+    if (checked.state === 'superseded' || checked.switch > (server?.switch ?? checked.switch))
+      renewConnections()
+    server = checked
     await report(server)
-    if (state === 'current') await exchange(server)
-    // Another server may be in use by now.
-    else await exchange(null)
+    await memory.exchange(server.state === 'superseded' ? null : server)
   }
 
   async function repeat(): Promise<void> {
     while (!closed) {
-      const checked = await check().then(
-        () => state === 'current',
+      const succeeded = await check().then(
+        () => true,
         (error: unknown) => {
           if (!isUnavailable(error)) warn(error)
           return false
         },
       )
-      if (checked) first.resolve()
-      await sleep(checked ? INTERVAL_MS : RETRY_INTERVAL_MS, undefined, { signal: abort.signal }).catch(
-        () => {},
-      )
+      if (succeeded) first.resolve()
+      const interval_ms = succeeded ? INTERVAL_MS : RETRY_INTERVAL_MS
+      await sleep(interval_ms, undefined, { signal: abort.signal }).catch(() => {})
     }
   }
 
@@ -100,20 +91,43 @@ export async function watchDatabase(
   await Promise.race([first.promise, sleep(START_TIMEOUT_MS, undefined, { ref: false })])
 
   return {
-    isCurrent: () => state === 'current',
+    isCurrent: () => server?.state === 'current',
     assertCurrent() {
-      if (state === 'current') return
-      throw new AppError('database_unavailable', {
-        message:
-          state === 'superseded'
-            ? 'The database has moved to another server. Nothing was accepted: retry later.'
-            : 'The database is not checked yet. Nothing was accepted: retry later.',
-      })
+      if (server?.state !== 'current') throw refusalOf(server?.state)
     },
+    isHeld: () => server === undefined || server.hold !== null,
+    hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
       closed = true
       abort.abort()
       await running
+    },
+  }
+}
+
+const REFUSALS: Partial<Record<CheckedServer['state'], string>> = {
+  superseded: 'The database has moved to another server.',
+  sealed: 'The database is being moved to another server.',
+}
+
+function refusalOf(state: CheckedServer['state'] | undefined): AppError {
+  const reason = (state && REFUSALS[state]) ?? 'The database has not been checked yet.'
+  return new AppError('database_unavailable', { message: `${reason} Nothing was accepted: retry later.` })
+}
+
+/** The newest facts that this process or a witness knows. */
+function createMemory(sql: Sql, witnesses: readonly Witness[]) {
+  let name: string | undefined
+  let newest: ServerFacts | null = null
+  return {
+    newest: () => newest,
+    /** Tells the witnesses and asks them. */
+    async exchange(facts: ServerFacts | null): Promise<void> {
+      name ??= `sluice:server:${await findInstallationId(sql)}`
+      const text = facts && encodeFacts(facts)
+      const kept = await Promise.all(witnesses.map((witness) => witness.keepNewest(name!, text)))
+      for (const each of [facts, ...kept.map(decodeFacts)])
+        if (each !== null && isNewer(each, newest)) newest = each
     },
   }
 }

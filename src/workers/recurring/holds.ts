@@ -6,12 +6,13 @@ import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A payment whose buyer does nothing for `action_ttl_s` seconds is canceled. */
-export function startHoldExpiry({ sql, log }: WorkerContext, action_ttl_s: number): Loop {
+export function startHoldExpiry({ sql, database, log }: WorkerContext, action_ttl_s: number): Loop {
   return repeat(
     log,
     'expiry',
     () => 5_000,
     async () => {
+      if (database.isHeld()) return
       await warnOfExpiry(sql, 100)
       const to_cancel = [
         ...(await findExpiredHolds(sql, 100)).map((hold) => ({

@@ -9,6 +9,7 @@ import {
 import { postponeRun, recordRun } from '#domain/jobs/recurring.ts'
 import { eraseOldTexts, deleteOldMessageCounts } from '#domain/messages/retention.ts'
 import type { MessageProviderEvent } from '#domain/messages/update.ts'
+import { discardHeldMessages, hasMessagesToDiscard } from '#domain/switches/release.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
@@ -28,11 +29,11 @@ const BATCH_SIZE = 500
 
 /** Starts the lookups and the erasure; each step is safe in several workers at once. */
 export function startMessageUpkeep(context: WorkerContext, retention_days: number): Loop {
-  const { sql, sms, log } = context
+  const { sql, database, sms, log } = context
   let closing = false
   const closed = () => closing
   const repeatWhileFull = async (step: () => Promise<number>, at_once = BATCH_SIZE) => {
-    while ((await step()) === at_once && !closed());
+    while (!closed() && (await step()) === at_once);
   }
   let lookup_interval_ms = POLL_INTERVAL_MS
   const loops = [
@@ -40,13 +41,24 @@ export function startMessageUpkeep(context: WorkerContext, retention_days: numbe
       log,
       'texts of old messages',
       () => POLL_INTERVAL_MS,
-      () => repeatWhileFull(() => eraseOldTexts(sql, retention_days, BATCH_SIZE)),
+      async () => {
+        if (!database.isHeld()) await repeatWhileFull(() => eraseOldTexts(sql, retention_days, BATCH_SIZE))
+      },
     ),
     repeat(
       log,
       'old counts of messages',
       () => POLL_INTERVAL_MS,
       () => repeatWhileFull(() => deleteOldMessageCounts(sql, BATCH_SIZE)),
+    ),
+    repeat(
+      log,
+      'messages to discard after a switch of the database',
+      () => POLL_INTERVAL_MS,
+      async () => {
+        if (database.hasSwitched() && (await hasMessagesToDiscard(sql)))
+          await repeatWhileFull(() => discardHeldMessages(sql, BATCH_SIZE))
+      },
     ),
     ...(sms === null
       ? []

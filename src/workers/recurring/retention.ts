@@ -94,7 +94,7 @@ function retentionSteps(days: Days): [name: string, deletions: DeleteRows[], eve
 }
 
 /** Starts all retention work; each step is safe in several workers at once. */
-export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
+export function startRetention({ sql, database, log }: WorkerContext, days: Days): Loop {
   let closing = false
   const isClosing = () => closing
   const moves = MOVES.map(([name, kind, move]) => {
@@ -108,6 +108,7 @@ export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
       name,
       () => every_ms,
       async () => {
+        if (database.isHeld()) return
         for (const forget of steps) while ((await forget(sql, BATCH_SIZE)) === BATCH_SIZE && !isClosing());
       },
     ),
@@ -116,7 +117,7 @@ export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
     log,
     'partitions',
     () => PARTITION_INTERVAL_MS,
-    () => maintainPartitions(sql, log, days),
+    () => maintainPartitions(sql, log, database.isHeld() ? null : days),
   )
   const erasing = repeat(
     log,
@@ -135,14 +136,14 @@ export function startRetention({ sql, log }: WorkerContext, days: Days): Loop {
   }
 }
 
-/** Creates the next partitions, and drops those beyond their retention. */
-async function maintainPartitions(sql: Sql, log: Log, days: Days): Promise<void> {
+/** Creates the next partitions, and drops those beyond their retention; with null, none. */
+async function maintainPartitions(sql: Sql, log: Log, days: Days | null): Promise<void> {
   for (let created; (created = await createNextPartition(sql)) !== null;)
     log.info({ partition: created }, 'a partition was created')
-  for (const kind of HISTORY_KINDS)
-    for (let dropped; (dropped = await dropNextPartition(sql, kind, days[kind])) !== null;)
+  for (const kind of days === null ? [] : HISTORY_KINDS)
+    for (let dropped; (dropped = await dropNextPartition(sql, kind, days![kind])) !== null;)
       log.info(
-        { partitions: dropped, days: days[kind] },
+        { partitions: dropped, days: days![kind] },
         'partitions were dropped: their rows exceed the retention',
       )
   for (const { parent, strays } of await countStrays(sql)) metrics.strays.set({ table: parent }, strays)

@@ -4,13 +4,13 @@ import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** Safe in several workers at once. A verification whose person does nothing for `ttl_days` days is canceled. */
-export function startVerificationExpiry({ sql, log }: WorkerContext, ttl_days: number): Loop {
+export function startVerificationExpiry({ sql, database, log }: WorkerContext, ttl_days: number): Loop {
   return repeat(
     log,
     'abandoned verifications',
     () => 5_000,
     async () => {
-      await cancelAbandonedVerifications(sql, ttl_days, 100)
+      if (!database.isHeld()) await cancelAbandonedVerifications(sql, ttl_days, 100)
     },
   )
 }

@@ -74,16 +74,16 @@ export function wasParkedFor(notification: StoredNotification, reason: ParkedRea
 
 /**
  * Parks a notification until its object appears or its next lookup is due. Ignores the notification after the last
- * lookup.
+ * lookup, but not while jobs wait since a switch of the database, because its object may still be taken up.
  */
 export function parkFor(
-  { log }: WorkerContext,
+  { database, log }: WorkerContext,
   notification: StoredNotification,
   reason: ScheduledReason,
   about: About = {},
 ): Decision {
   const parked_ms = notification.reason === reason ? (notification.parked_ms ?? 0) : 0
-  const delay_ms = delayOf(reason, parked_ms)
+  const delay_ms = delayOf(reason, parked_ms) ?? (database.isHeld() ? PROVIDER_LEAD_MS : undefined)
   if (delay_ms !== undefined) {
     const effects = notificationEffects(notification, 'parked', { reason, ...about })
     return park(REASONS[reason], { code: reason, delay_ms, effects })

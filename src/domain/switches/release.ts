@@ -1,0 +1,91 @@
+// What operators decide about a switch of the database.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { insertingEvents, type EventType } from '../events.ts'
+import { appending, type Actor } from '../people/audit-log.ts'
+
+/** What happens to messages that were accepted before the switch. */
+export type HeldMessages = 'send' | 'discard'
+
+/**
+ * Releases what waits since the switches that are not released yet. Payouts and refunds still wait until the providers'
+ * lists have been read. Returns the numbers of the switches.
+ */
+export async function releaseSwitches(
+  sql: Sql | Tx,
+  { messages, reason }: { messages: HeldMessages; reason: string },
+  by: Actor,
+): Promise<number[]> {
+  const released = await sql<{ number: number }[]>`
+    with released as (
+      update database_switches set released_at = clock_timestamp(), released_by = ${by.actor ?? by.actor_id},
+        messages = ${messages}
+      where recorded_at is not null and released_at is null
+      returning number
+    )
+    select number, ${appending(sql, by, { action: 'switches.release', details: { messages, reason } })} from released
+    order by number`
+  return released.map(({ number }) => number)
+}
+
+/**
+ * Records that the database went back to `newest_at` (null: to its newest change), and that its server is in use from now
+ * on.
+ */
+export async function declareSwitch(
+  sql: Sql,
+  { newest_at, reason }: { newest_at: string | null; reason: string },
+  by: Actor,
+): Promise<void> {
+  for (let complete = false; !complete;) {
+    const [row] = await sql<{ complete: boolean }[]>`select declare_switch(${newest_at}) as complete`
+    complete = row!.complete
+  }
+  await sql`select ${appending(sql, by, { action: 'switches.declare', details: { newest_at, reason } })}`
+}
+
+/** Seals the database or, with false, ends the seal. Returns false if that changes nothing. */
+export async function sealDatabase(sql: Sql, sealed: boolean, by: Actor): Promise<boolean> {
+  const action = sealed ? 'switches.seal' : 'switches.unseal'
+  const changed = await sql`
+    with changed as (
+      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null} where (seal is null) = ${sealed} returning seal
+    )
+    select ${appending(sql, by, { action })} from changed`
+  return changed.length > 0
+}
+
+/**
+ * Cancels up to `limit` messages that were accepted before a switch and are to be discarded. Returns how many; after the
+ * last one, the switch needs no more.
+ */
+export async function discardHeldMessages(sql: Sql, limit: number): Promise<number> {
+  const new_events = sql`
+    select m.*, gen_random_uuid() as event_id, ${'message.canceled' satisfies EventType} as event from m`
+  const [row] = await sql<{ canceled: number }[]>`
+    with to_discard as (
+      select m.tenant_id, m.id from messages m
+      where m.open and m.status in ('scheduled', 'queued') and m.created_at < ${discardedBefore(sql)}
+      order by m.tenant_id, m.created_at limit ${limit} for update
+    ), m as (
+      update messages m set status = 'canceled', updated_at = clock_timestamp()
+      from to_discard d where m.tenant_id = d.tenant_id and m.id = d.id
+      returning m.*
+    ), event as (${insertingEvents(sql, 'message', new_events)}), ended as (
+      update database_switches set discarded_at = clock_timestamp()
+      where messages = 'discard' and discarded_at is null and (select count(*) from to_discard) < ${limit}
+    )
+    select count(*)::integer as canceled from m`
+  return row!.canceled
+}
+
+/** Whether messages of a switch are to be discarded. */
+export async function hasMessagesToDiscard(sql: Sql): Promise<boolean> {
+  const found =
+    await sql`select from database_switches where messages = 'discard' and discarded_at is null limit 1`
+  return found.length > 0
+}
+
+function discardedBefore(sql: Sql): Fragment {
+  return sql`(
+    select max(switched_at) from database_switches where messages = 'discard' and discarded_at is null)`
+}
