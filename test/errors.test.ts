@@ -285,6 +285,11 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       return await world.client.post(`/v1/webhook_deliveries/${delivery_id}/replay`)
     },
   ],
+  feed_restarted: [
+    'GET /v1/events',
+    ({ client }) => client.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`),
+    { context: { last_sequence_before: expect.any(Number), next_sequence: expect.any(Number) } },
+  ],
   recovery_in_progress: [
     'POST /v1/webhook_endpoints/{id}/recover',
     async ({ client }) => {

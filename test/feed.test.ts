@@ -291,8 +291,11 @@ describe('a list', () => {
     expect((await shop.get(`/v1/events?${query}`)).body.error.message).toBe(message)
   })
 
-  test('that begins after the highest possible sequence is empty', async () => {
-    expect((await shop.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`)).body).toEqual([])
+  test('that begins after the highest possible sequence is refused, like any position beyond the end', async () => {
+    const { status, body } = await shop.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`)
+    const last = (await all()).length
+    expect([status, body.error.code]).toEqual([409, 'feed_restarted'])
+    expect(body.error.context).toEqual({ last_sequence_before: last, next_sequence: last + 1 })
   })
 })
 

@@ -83,6 +83,13 @@ async function serveFeed(test_end: TestEnd, first: Event[] = [], port = 0) {
         const after = events.filter((event) => event.sequence > Number(query['after']) && matches(event))
         return after.slice(0, Number(query['limit']))
       }
+      const last = events.at(-1)?.sequence ?? 0
+      if (Number(query['after']) > last) {
+        const context = { last_sequence_before: last, next_sequence: last + 1 }
+        const message = `There is no event above ${last} and below ${last + 1}.`
+        response.writeHead(409).end(JSON.stringify({ error: { code: 'feed_restarted', message, context } }))
+        return
+      }
       const respond = () => {
         const page = found()
         const next = page.at(-1)?.sequence ?? query['after']
@@ -211,18 +218,25 @@ test.concurrent.for<[string, number, Event[]]>([
   ['a feed of one event', 1, eventsUpTo(1)],
   ['a long feed', LONG_FEED_LENGTH, eventsUpTo(LONG_FEED_LENGTH)],
   ['a feed whose old events are erased', 777, eventsUpTo(777, 300)],
-])(
-  'the command finds the newest event of %s with few requests',
-  async ([_name, newest, events], test_end) => {
-    const feed = await serveFeed(test_end, events)
-    const running = await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
-    expect(running.output()).toContain(
-      `The events of ${feed.url} after sequence ${newest} are forwarded to http://127.0.0.1:9/hook`,
-    )
-    await feed.awaitRequestAfter(newest)
-    expect(feed.requests.length).toBeLessThan(25)
-  },
-)
+])('the command finds the newest event of %s with one request', async ([_name, newest, events], test_end) => {
+  const feed = await serveFeed(test_end, events)
+  const running = await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
+  expect(running.output()).toContain(
+    `The events of ${feed.url} after sequence ${newest} are forwarded to http://127.0.0.1:9/hook`,
+  )
+  await feed.awaitRequestAfter(newest)
+  expect(feed.requests).toHaveLength(2)
+})
+
+test.concurrent('a position after lost events ends the command with both sequences', async (test_end) => {
+  const feed = await serveFeed(test_end, eventsUpTo(4))
+  const args = ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url, '--after', '6']
+  const { code, stderr } = await runHere(listenCommand, args, { SLUICE_API_KEY: KEY, DATA_DIR: '/nowhere' })
+  expect([code, stderr]).toEqual([
+    1,
+    `${feed.url} has no such event (409 feed_restarted: There is no event above 4 and below 5.) Use --after 4, or no --after.\n`,
+  ])
+})
 
 test.concurrent('the command posts all events of a long feed once and in order', async (test_end) => {
   const feed = await serveFeed(test_end, eventsUpTo(250))
@@ -269,7 +283,7 @@ test.concurrent('an API that answers without waiting receives only a few request
     request_count += 1
     response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
   })
-  await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url])
+  await listen(test_end, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url, '--after', '0'])
   await until('the command repeats its request', () => request_count > 1)
   await sleep(500)
   expect(request_count).toBeLessThan(5)

@@ -35,6 +35,7 @@ export interface ErrorContexts {
   }
   insufficient_balance: { available_minor?: number; requested_minor?: number; currency?: string }
   kyc_open: { kyc_id?: string }
+  feed_restarted: { last_sequence_before?: number; next_sequence?: number }
   recovery_in_progress: { webhook_recovery_id?: string }
   template_invalid: { line?: number | null; variable?: string | null }
   missing_scope: { scope?: string }

@@ -42,6 +42,7 @@ export const ERRORS = {
   template_exists: [409, 'A template with this name already exists.'],
   event_expired: [409, 'The event is older than the retention of events.'],
   conflict: [409, 'The request conflicts with the present state.'],
+  feed_restarted: [409, 'The event no longer exists: the feed was restarted.'],
   recovery_in_progress: [409, 'A recovery of this endpoint is still in progress.'],
   payload_too_large: [413, 'The request body is too large.'],
   unsupported_media_type: [415, 'The body must be application/json.'],

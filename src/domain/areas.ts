@@ -126,6 +126,7 @@ const DEFINITIONS = {
       events: 'Everything that happened to your resources, in one order. [Events](/docs/guides/events).',
       webhook_endpoints:
         'URLs that your events are sent to. [Receiving events](/docs/guides/receiving-events).',
+      feed_restarts: 'Gaps in the feed after the database lost changes.',
       webhook_deliveries: 'The deliveries of events to your endpoints, with all attempts.',
     },
     scopes: {

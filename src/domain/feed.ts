@@ -1,4 +1,4 @@
-// The feed: the events of a tenant in the order of their sequences, without gaps.
+// The feed: the events of a tenant in the order of their sequences. The only gaps are those of `feed_restarts`.
 import { z } from 'zod'
 import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
@@ -17,7 +17,7 @@ export const eventSchema = z
       .meta({ description: 'The id of the event.', example: '0198f6f2-2b1a-7000-8000-123456789abc' }),
     sequence: z.int().nullable().meta({
       description:
-        "Its position in the tenant's feed, from 1 and without gaps. Null until it is assigned, a moment after the event.",
+        "Its position in the tenant's feed, from 1; the next event has the next number, except after a restart of the feed. Null until it is assigned, a moment after the event.",
       example: 17,
     }),
     type: z.string().meta({ description: 'What happened.', example: 'payment.captured' }),
@@ -135,9 +135,15 @@ async function sequenceRangeOf(
   if (near_end || (created_from === undefined && created_to === undefined)) return { first: 0, last: null }
   const from = sql`${created_from ?? null}::timestamptz - ${MAX_SEQUENCE_DISORDER}::interval`
   const to = sql`${created_to ?? null}::timestamptz + ${MAX_SEQUENCE_DISORDER}::interval`
+  // The event of a restart can be any time younger than the events that follow it: they waited in a backup.
+  const restarts = sql`from feed_restarts r where r.tenant_id = s.tenant_id and r.created_at`
+  const first = sql`
+    least(${sequenceAt(sql, from)}, (select min(r.next_sequence) - 1 ${restarts} >= ${created_from ?? null}))`
+  const last = sql`
+    greatest(${sequenceAt(sql, to)}, (select max(r.next_sequence) ${restarts} < ${created_to ?? null}))`
   const [range] = await sql<SequenceRange[]>`
-    select ${created_from === undefined ? sql`0` : sequenceAt(sql, from)} as first,
-      ${created_to === undefined ? sql`null` : sql`nullif(${sequenceAt(sql, to)}, s.last_sequence)`} as last
+    select ${created_from === undefined ? sql`0` : first} as first,
+      ${created_to === undefined ? sql`null` : sql`nullif(${last}, s.last_sequence)`} as last
     from event_sequences s where s.tenant_id = ${tenant_id}`
   return range ?? { first: 0, last: null }
 }
@@ -156,8 +162,8 @@ function matchesFeedQuery(
 }
 
 /**
- * The highest sequence of the tenant `s` among its events before `time`. A binary search over sequences, because no
- * index contains the time of events.
+ * The highest sequence of the tenant `s` among its events before `time`, except restarts of the feed. A binary search
+ * over sequences, because no index contains the time of events.
  */
 function sequenceAt(sql: Sql, time: Fragment): Fragment {
   return sql`(
@@ -169,6 +175,7 @@ function sequenceAt(sql: Sql, time: Fragment): Fragment {
       from search left join lateral (
         select e.sequence, e.created_at from events e
         where e.sequenced and e.tenant_id = s.tenant_id and e.sequence > search.low + (search.high - search.low) / 2
+          and e.type <> 'feed.restarted'
         order by e.sequence limit 1
       ) next on true
       where search.low < search.high

@@ -8,6 +8,7 @@ import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
 import { deliveryResource } from './deliveries/delivery.ts'
 import { recoveryResource } from './deliveries/recovery.ts'
 import { disputeResource } from './disputes/resource.ts'
+import { feedResource } from './feed-restarts.ts'
 import { messageResource } from './messages/resource.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { paymentResource } from './payments/resource.ts'
@@ -38,6 +39,7 @@ export const RESOURCES = {
   webhook_endpoint: webhookEndpointResource,
   webhook_delivery: deliveryResource,
   webhook_recovery: recoveryResource,
+  feed: feedResource,
 } as const satisfies Record<string, Resource> & Record<CallingResource, Resource & { under_way: UnderWay }>
 
 export type ResourceName = keyof typeof RESOURCES

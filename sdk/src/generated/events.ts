@@ -3,6 +3,7 @@
 import type {
   AiTaskEventData,
   CustomerEventData,
+  FeedRestart,
   Merchant,
   MessageEventData,
   MessageTemplateEventData,
@@ -155,6 +156,8 @@ export interface EventDataByType {
   'webhook_endpoint.enabled': WebhookEndpointEventData
   /** An endpoint was deleted. */
   'webhook_endpoint.deleted': WebhookEndpointEventData
+  /** The database lost its latest changes, and the feed continues with a higher sequence. */
+  'feed.restarted': FeedRestart
 }
 
 /** Types of events. New types can be added at any time: ignore types that you do not handle. */
@@ -168,8 +171,8 @@ export interface FeedEventOf<Type extends EventType> {
   /** The id of the event. */
   id: string
   /**
-   * Its position in the tenant's feed, from 1 and without gaps. Null until it is assigned, a moment
-   * after the event.
+   * Its position in the tenant's feed, from 1; the next event has the next number, except after a
+   * restart of the feed. Null until it is assigned, a moment after the event.
    */
   sequence: number | null
   /** What happened. */
@@ -198,7 +201,10 @@ export interface WebhookEventOf<Type extends EventType> {
   type: Type
   /** When the event happened. */
   timestamp: string
-  /** The number of the event in the feed of the tenant, without gaps. `null` in a test event. */
+  /**
+   * The number of the event in the feed of the tenant, without gaps except restarts of the feed. `null`
+   * in a test event.
+   */
   sequence: number | null
   /** The tenant to which the event belongs. */
   tenant_id: string

@@ -9,7 +9,7 @@ export interface AcceptedRequest {
   /**
    * The type of the resource: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`,
    * `payout`, `top_up`, `kyc`, `ai_task`, `message`, `template`, `suppression`, `webhook_endpoint`,
-   * `webhook_delivery`, `webhook_recovery`.
+   * `webhook_delivery`, `webhook_recovery`, `feed`.
    */
   resource: string
   /** The id of the resource. */
@@ -803,6 +803,7 @@ export type ErrorCode =
   | 'template_exists'
   | 'event_expired'
   | 'conflict'
+  | 'feed_restarted'
   | 'recovery_in_progress'
   | 'payload_too_large'
   | 'unsupported_media_type'
@@ -852,6 +853,7 @@ export type EventTypes =
   | 'template.*'
   | 'suppression.*'
   | 'webhook_endpoint.*'
+  | 'feed.*'
   | 'customer.created'
   | 'customer.updated'
   | 'customer.deleted'
@@ -920,6 +922,7 @@ export type EventTypes =
   | 'webhook_endpoint.disabled'
   | 'webhook_endpoint.enabled'
   | 'webhook_endpoint.deleted'
+  | 'feed.restarted'
 
 /** A text, and the schema of the data to extract from it. */
 export interface ExtractInput {
@@ -948,6 +951,23 @@ export interface FailPayout {
    * `Idempotency-Key` instead.
    */
   idempotency_key?: string
+}
+
+/** A restart of the feed. */
+export interface FeedRestart {
+  /** The id of the restart. */
+  id: string
+  /** The tenant that it belongs to. */
+  tenant_id: string
+  /**
+   * The last sequence before the restart; 0 if there was none. Higher sequences below `next_sequence`
+   * name events that no longer exist.
+   */
+  last_sequence_before: number
+  /** The sequence of this event, with which the feed continues. */
+  next_sequence: number
+  /** When the feed was restarted. */
+  created_at: string
 }
 
 /** A prompt. */
@@ -1911,6 +1931,7 @@ export interface TestWebhookEndpoint {
     | 'webhook_endpoint.disabled'
     | 'webhook_endpoint.enabled'
     | 'webhook_endpoint.deleted'
+    | 'feed.restarted'
   /**
    * A repeated request with the same key and content takes effect once. You may send the header
    * `Idempotency-Key` instead.

@@ -33,7 +33,7 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
         format: 'int64',
         minimum: 1,
         description:
-          'The number of the event in the feed of the tenant, without gaps. `null` in a test event.',
+          'The number of the event in the feed of the tenant, without gaps except restarts of the feed. `null` in a test event.',
         examples: [42],
       },
       tenant_id: {

@@ -22,7 +22,14 @@ const feedEvent = z.looseObject({
 })
 export type FollowedEvent = z.output<typeof feedEvent>
 
-const refusal = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
+const refusal = z.object({
+  error: z.object({
+    code: z.string(),
+    message: z.string(),
+    context: z.record(z.string(), z.unknown()).optional(),
+  }),
+})
+const restartContext = z.object({ last_sequence_before: z.int().min(0) })
 
 /**
  * `url`: base URL of the API. `key_from`: the source of the key, for messages. `signal` stops all requests. `notice` is
@@ -42,6 +49,15 @@ type FeedPage = { events: FollowedEvent[]; next: number | undefined }
 /** The API rejects the query, e.g. because of an unknown type. */
 export class InvalidOption extends ConfigError {}
 
+/** The feed has no event with this sequence; it has events up to `last_sequence`. */
+class NoSuchPosition extends ConfigError {
+  readonly last_sequence: number
+  constructor(message: string, last_sequence: number) {
+    super(message)
+    this.last_sequence = last_sequence
+  }
+}
+
 /** A temporary failure: the request is retried. */
 class ApiUnavailable extends Error {
   readonly retry_after_ms: number
@@ -52,23 +68,19 @@ class ApiUnavailable extends Error {
 }
 
 /**
- * The sequence of the newest event; 0 if there is none. Uses a binary search: sequences have no gaps, so events with
- * higher sequences than N exist exactly if the newest event's sequence is above N. Throws like `followFeed`.
+ * The sequence of the newest event; 0 if there is none. The answer to a request beyond the end names it. Throws like
+ * `followFeed`.
  */
 export async function findNewest(feed: Feed): Promise<number> {
-  const firstAfter = async (after: number) =>
-    (await fetchPageWithRetry(feed, { after, limit: 1 }, 0)).events[0]?.sequence
-  let low = await firstAfter(0)
-  if (low === undefined) return 0
-  let high: number | undefined
-  while (high === undefined || low < high) {
-    const probe: number = high === undefined ? low * 2 : Math.floor((low + high) / 2)
-    const found = await firstAfter(probe)
-    if (found === undefined) high = probe
-    else low = found
+  try {
+    await fetchPageWithRetry(feed, { after: Number.MAX_SAFE_INTEGER, limit: 1 }, 0)
+  } catch (error) {
+    if (error instanceof NoSuchPosition) return error.last_sequence
+    throw error
   }
-  // The lower bound: events that were created during the search must not be skipped.
-  return Math.min(low, high)
+  throw new ConfigError(
+    `${feed.url} is an earlier version, which does not tell where its feed ends. Use --after.`,
+  )
 }
 
 /**
@@ -144,6 +156,12 @@ function refusalOf({ url, key_from }: Feed, { status, headers }: Response, text:
   if (status === 403)
     return new ConfigError(
       `The key of ${key_from} may not read events (${detail}). Create one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
+    )
+  const restart = restartContext.safeParse(body?.context).data
+  if (body?.code === 'feed_restarted' && restart !== undefined)
+    return new NoSuchPosition(
+      `${url} has no such event (${detail}) Use --after ${restart.last_sequence_before}, or no --after.`,
+      restart.last_sequence_before,
     )
   if (body?.code === 'misconfigured_gateway')
     return new ConfigError(`${url} has no events: the area is not deployed there (${detail})`)

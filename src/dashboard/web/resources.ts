@@ -23,6 +23,7 @@ export const RESOURCE_PAGES = {
   webhook_endpoint: { page: '/webhooks' },
   webhook_delivery: { page: '/webhooks/deliveries' },
   webhook_recovery: { list: '/webhooks' },
+  feed: { list: '/events' },
   event: { page: '/events' },
 } as const
 

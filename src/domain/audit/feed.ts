@@ -1,9 +1,10 @@
-// The check of the feed: the sequences of a tenant have no gaps and no duplicates.
+// The check of the feed: the sequences of a tenant have no duplicates, and no gaps except those of restarts.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { arrivedWithin, noResource, type AuditScope, type Limits } from './checks.ts'
 
 /**
- * The sequences of a tenant's events rise by one, and the last assigned sequence is the sequence of the last event.
+ * The sequences of a tenant's events rise by one, except after the event of a restart, whose row has both ends of the
+ * gap. The last assigned sequence is the sequence of the last event.
  * Within a period the check covers the events of the period and their tenants. So two events of different periods
  * with the same sequence are found only by a full audit, or if one of them is the first event of its tenant in its
  * period or does not follow the previous sequence there.
@@ -14,7 +15,7 @@ import { arrivedWithin, noResource, type AuditScope, type Limits } from './check
 export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
   const unbounded = limits.since === null || limits.until === null
   const sequenced = sql`
-    (select e.tenant_id, e.id, e.sequence from events e
+    (select e.tenant_id, e.id, e.type, e.sequence from events e
     where e.sequenced and e.sequence is not null and ${arrivedWithin(sql, sql`e.created_at`, limits)})`
   const edge = sql`(
     select coalesce(min(coalesce(p.from_time, '-infinity')), '-infinity') + interval '1 hour' from partitions p
@@ -24,15 +25,17 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
   return sql`
     select case when other.id is null then 'a sequence is missing'
         else 'two events have the same sequence' end as problem,
-      e.tenant_id, ${noResource(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.sequence - 1 as expected,
-      coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - (e.sequence - 1) as off_by,
+      e.tenant_id, ${noResource(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.expected,
+      coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - e.expected as off_by,
       null::text as currency
     from (
-      select * from (
+      select e.*, coalesce(r.last_sequence_before, e.sequence - 1) as expected from (
         select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as previous
           from ${sequenced} e
       ) e
-      where e.previous is distinct from e.sequence - 1 offset 0
+      left join feed_restarts r
+        on e.type = 'feed.restarted' and r.tenant_id = e.tenant_id and r.next_sequence = e.sequence
+      where e.previous is distinct from coalesce(r.last_sequence_before, e.sequence - 1) offset 0
     ) e
     left join lateral (
       select o.id from events o
@@ -42,7 +45,7 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
       select l.sequence, l.created_at from events l
       where l.sequenced and l.tenant_id = e.tenant_id and l.sequence < e.sequence order by l.sequence desc limit 1
     ) lower on true
-    where other.id is not null or (coalesce(lower.sequence, 0) <> e.sequence - 1
+    where other.id is not null or (coalesce(lower.sequence, 0) <> e.expected
       and coalesce(lower.created_at, '-infinity') >= ${edge})
     union all
     select 'the last sequence is not that of the last event', tenant.tenant_id, ${noResource(sql)},

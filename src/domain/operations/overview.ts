@@ -98,11 +98,15 @@ export async function findOverview(
   const [[now], rows, balances, balance_days, attention] = await Promise.all([
     sql<{ as_of: string; today: string; oldest_due_s: number; uncounted_events: number }[]>`
       select clock_timestamp() as as_of, (now() at time zone 'UTC')::date::text as today,
-        coalesce(s.last_sequence - coalesce(c.sequence, 0), 0) as uncounted_events,
+        coalesce(s.last_sequence - coalesce(c.sequence, 0) - gaps.uncounted, 0) as uncounted_events,
         coalesce(floor(extract(epoch from now() - oldest.run_at)), 0)::integer as oldest_due_s
       from (select ${tenant_id}::uuid as tenant_id) t
       left join event_sequences s on s.tenant_id = t.tenant_id
       left join payment_cursors c on c.tenant_id = t.tenant_id
+      cross join lateral (
+        select coalesce(sum(r.next_sequence - r.last_sequence_before - 1), 0)::bigint as uncounted from feed_restarts r
+        where r.tenant_id = ${tenant_id} and r.last_sequence_before >= coalesce(c.sequence, 0)
+      ) gaps
       cross join lateral (
         select min(first.run_at) as run_at from unnest(${[...QUEUES]}::text[]) as requested(queue)
         cross join lateral (

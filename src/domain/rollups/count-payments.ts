@@ -21,7 +21,7 @@ const EVENTS_PER_STEP = 10_000
 
 /**
  * One step: counts the next events of the tenants that were counted longest ago, with the positions in one transaction.
- * The sequence numbers of a tenant's events have no gaps and only increase, so each event is counted once. Returns
+ * The sequences of a tenant's events only increase, so each event is counted once. Returns
  * whether there are more; undefined if the lease of the run was lost: nothing was written.
  */
 export async function countPayments(

@@ -36,12 +36,13 @@ export class EventsResource extends Resource {
   /**
    * List events, oldest first.
    *
-   * The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that enters
-   * the feed later has a higher `sequence`. So you miss no event if you always request the events after
-   * the last event that you have. `Link` always points to the next page. An event enters the feed a
-   * moment after it happened. It is retained for 90 days, or as long as your operator has configured.
-   * `created_from` and `created_to` filter by the time of the event; the order is still that of the
-   * sequences. A request that waits is answered with the first event that matches all filters.
+   * The feed of events. Every event has a `sequence`, from 1 and without gaps except restarts, and an
+   * event that enters the feed later has a higher `sequence`. So you miss no event if you always request
+   * the events after the last event that you have. `Link` always points to the next page. An event
+   * enters the feed a moment after it happened. It is retained for 90 days, or as long as your operator
+   * has configured. `created_from` and `created_to` filter by the time of the event; the order is still
+   * that of the sequences. A request that waits is answered with the first event that matches all
+   * filters.
    *
    * If there are no events, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the first
    * event, or is empty after N seconds. At most 20 requests of a key may wait at once.

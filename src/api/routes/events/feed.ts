@@ -5,6 +5,7 @@ import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { eventSchema, findLastSequence, listFeed, type FeedQuery, type FeedRow } from '#domain/feed.ts'
+import { feedRestarted, findFeedGap } from '#domain/feed-restarts.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import type { EventViews } from '../../event-answers.ts'
 import { eventTypes } from '../../event-types.ts'
@@ -66,12 +67,12 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       operation_id: 'listEvents',
       summary: 'List events, oldest first',
       description:
-        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that enters the feed later has a higher `sequence`. So you miss no event if you always request the events after the last event that you have. `Link` always points to the next page. An event enters the feed a moment after it happened. It is retained for 90 days, or as long as your operator has configured. `created_from` and `created_to` filter by the time of the event; the order is still that of the sequences. A request that waits is answered with the first event that matches all filters.',
+        'The feed of events. Every event has a `sequence`, from 1 and without gaps except [restarts](/docs/guides/events#restarts), and an event that enters the feed later has a higher `sequence`. So you miss no event if you always request the events after the last event that you have. `Link` always points to the next page. An event enters the feed a moment after it happened. It is retained for 90 days, or as long as your operator has configured. `created_from` and `created_to` filter by the time of the event; the order is still that of the sequences. A request that waits is answered with the first event that matches all filters.',
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
       waits: 'for_events',
       examples: { answer: CAPTURED_EVENT },
-      errors: [],
+      errors: ['feed_restarted'],
     }),
     async (request, reply) => {
       const { query, credentials } = request
@@ -81,13 +82,13 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
       if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
       // Listen before reading, so that no hint about a new event is missed (see `wait.ts`).
       using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
-      const find = wait_ms > 0 ? createFeedReader(tenant_id, query) : null
+      const find = createFeedReader(tenant_id, query, wait_ms > 0)
       const read = (is_repeat: boolean) =>
         runList(
           request,
           reply,
           async (lists_sql) => {
-            const rows = await (find?.(lists_sql, is_repeat) ?? listFeed(lists_sql, tenant_id, query))
+            const rows = await find(lists_sql, is_repeat)
             return await views.list(lists_sql, rows)
           },
           { is_repeat, willRepeat: (found) => found.length === 0 },
@@ -102,22 +103,36 @@ export function feedRoute(app: RouteApp, context: RouteContext, views: EventView
 }
 
 /**
- * Creates a function that reads a page of the feed. It is called repeatedly while the request waits; `is_repeat` is
- * false for the first call. Events that the filters exclude are not read again.
+ * Creates a function that reads a page of the feed. If the request waits, it is called repeatedly; `is_repeat` is false
+ * for the first call. Events that the filters exclude are not read again. Throws `feed_restarted`.
  */
 function createFeedReader(
   tenant_id: string,
   query: FeedQuery,
+  waits: boolean,
 ): (sql: Sql, is_repeat: boolean) => Promise<FeedRow[]> {
   let { after } = query
+
+  /** A page that begins with the next event follows a position that exists. */
+  async function checkPosition(sql: Sql, found: FeedRow[]): Promise<FeedRow[]> {
+    const [first] = found
+    if (first?.sequence === query.after + 1 && first.type !== 'feed.restarted') return found
+    const gap = await findFeedGap(sql, tenant_id, query.after)
+    if (gap !== undefined) throw feedRestarted(query.after, gap)
+    return found
+  }
+
   return async (sql, is_repeat) => {
+    if (!waits) return await checkPosition(sql, await listFeed(sql, tenant_id, query))
     // The sequence is read before the events: an event that enters the feed between the two reads is found by the next
     // read.
     const last = await findLastSequence(sql, tenant_id)
-    if (is_repeat && last <= after) return []
-    const found = await listFeed(sql, tenant_id, { ...query, after, near_end: is_repeat })
+    const found =
+      is_repeat && last <= after
+        ? []
+        : await listFeed(sql, tenant_id, { ...query, after, near_end: is_repeat })
     if (found.length === 0) after = Math.max(after, last)
-    return found
+    return is_repeat && found.length === 0 && last >= query.after ? found : await checkPosition(sql, found)
   }
 }
 

@@ -183,6 +183,7 @@ interface AttentionShape {
         | 'webhook_endpoint'
         | 'webhook_delivery'
         | 'webhook_recovery'
+        | 'feed'
       /** The number of its waiting jobs. */
       count: number
     }[]
@@ -822,6 +823,7 @@ export interface Answers {
       | 'webhook_endpoint'
       | 'webhook_delivery'
       | 'webhook_recovery'
+      | 'feed'
       | 'event'
     id: string
     by: 'id' | 'reference' | 'email' | 'words'
@@ -931,6 +933,7 @@ export interface Answers {
         | 'webhook_endpoint'
         | 'webhook_delivery'
         | 'webhook_recovery'
+        | 'feed'
         | null
       resource_id: string | null
       attempt: number
@@ -988,6 +991,7 @@ export interface Answers {
       | 'webhook_endpoint'
       | 'webhook_delivery'
       | 'webhook_recovery'
+      | 'feed'
       | null
     resource_id: string | null
     attempt: number
@@ -1023,6 +1027,7 @@ export interface Answers {
         | 'webhook_endpoint'
         | 'webhook_delivery'
         | 'webhook_recovery'
+        | 'feed'
       id: string
       status: string | null
       amount_minor: number | null

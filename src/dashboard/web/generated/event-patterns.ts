@@ -15,6 +15,7 @@ export const EVENT_PATTERNS = [
   'template.*',
   'suppression.*',
   'webhook_endpoint.*',
+  'feed.*',
   'customer.created',
   'customer.updated',
   'customer.deleted',
@@ -83,4 +84,5 @@ export const EVENT_PATTERNS = [
   'webhook_endpoint.disabled',
   'webhook_endpoint.enabled',
   'webhook_endpoint.deleted',
+  'feed.restarted',
 ]
