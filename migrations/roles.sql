@@ -218,6 +218,8 @@ begin
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
     ('sluice_worker', 'latest_opt_outs', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
+    -- To recognize objects at providers as ours.
+    ('sluice_worker', 'installation', 'select'),
     -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),

@@ -1,5 +1,6 @@
 // The interface of an identity verification provider.
 import type { Outcome } from '#core/outcome.ts'
+import type { ObjectLists } from './objects.ts'
 
 /** The provider's record of a verification. */
 export type IdentitySession = {
@@ -27,6 +28,8 @@ export type SessionCall = {
 /** Writing calls take the idempotency key that is stored with their job. Outcomes are returned, never thrown. */
 export type IdentityProvider = {
   readonly name: string
+  /** The lists of the objects by creation time. */
+  readonly lists: ObjectLists
   /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
   readonly credentials: string
   /** The id of the account of the credentials. */

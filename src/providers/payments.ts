@@ -1,5 +1,6 @@
 // The interface of a payment processor.
 import type { Outcome } from '#core/outcome.ts'
+import type { ObjectLists } from './objects.ts'
 import type { ProcessorDispute } from './disputes.ts'
 import type { ProviderEvent } from './events.ts'
 
@@ -84,6 +85,8 @@ type EventPage = {
  */
 export type PaymentProcessor = {
   readonly name: string
+  /** The lists of the objects by creation time. */
+  readonly lists: ObjectLists
   /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
   readonly credentials: string
   /** The id of the account of the credentials. */

@@ -1,5 +1,6 @@
 // The interface of a payout processor.
 import type { Outcome } from '#core/outcome.ts'
+import type { ObjectLists } from './objects.ts'
 
 /**
  * The processor's record of a payout or transfer. Amounts are in the currency's smallest unit, `currency` in lower
@@ -36,6 +37,8 @@ export type PayoutCall = {
  */
 export type PayoutProcessor = {
   readonly name: string
+  /** The lists of the objects by creation time. */
+  readonly lists: ObjectLists
   /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
   readonly credentials: string
   /** The id of the account of the credentials. */

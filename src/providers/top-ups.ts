@@ -1,5 +1,6 @@
 // The interface of a top-up processor.
 import type { Outcome } from '#core/outcome.ts'
+import type { ObjectLists } from './objects.ts'
 
 /** The processor's record of a top-up. Amounts are in the currency's smallest unit, `currency` in lower case. */
 export type ProcessorTopUp = {
@@ -28,6 +29,8 @@ export type TopUpCall = {
  */
 export type TopUpProcessor = {
   readonly name: string
+  /** The lists of the objects by creation time. */
+  readonly lists: ObjectLists
   /** A fingerprint of the credentials. Calls with other credentials may belong to another account. */
   readonly credentials: string
   /** The id of the account of the credentials. */

@@ -15,6 +15,7 @@ import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import { watchDatabase, type DatabaseWatch } from '#domain/switches/watch.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
+import { applyNotification } from '#jobs/notifications.ts'
 import { sendSms } from '#jobs/messages.ts'
 import { openProviders, rolesOfQueues } from '#providers/configured.ts'
 import { openReceivers } from '#providers/receivers.ts'
@@ -184,7 +185,16 @@ function startRecurring(context: WorkerContext, queues: readonly QueueName[]): L
     startRetention(context, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
     startAudits(context, config.AUDIT_EVERY_S),
     ...(rolesOfQueues(queues).includes('processor')
-      ? [startReconciler(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
+      ? [
+          startReconciler(context, {
+            every_s: config.RECONCILE_EVERY_S,
+            after_s: config.RECONCILE_AFTER_S,
+            // Only a worker that applies notifications has clients of all providers with lists.
+            objects_every_s: queues.some((name) => name === applyNotification.queue)
+              ? config.COMPLETENESS_EVERY_S
+              : null,
+          }),
+        ]
       : []),
     ...(queues.some((name) => name === sendSms.queue)
       ? [startMessageUpkeep(context, config.MESSAGE_RETENTION_DAYS)]

@@ -84,6 +84,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'AUDIT_EVERY_S',
       'RECONCILE_EVERY_S',
       'RECONCILE_AFTER_S',
+      'COMPLETENESS_EVERY_S',
     ],
   ],
   ['Log', ['LOG_LEVEL', 'LOG_REQUESTS']],

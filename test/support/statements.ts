@@ -67,13 +67,19 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'reference of a provider',
     tables: ['payments', 'refunds', 'disputes', 'payouts', 'top_ups'],
-    part: /(where|and) (r\.)?processor = ((n|arrived)\.provider|\$\d+) and (r\.)?processor_reference = /,
+    part: /(where|and) (r\.)?processor = ((n|arrived|listed)\.provider|\$\d+) and (r\.)?processor_reference = /,
     reason: 'a provider event identifies its resource only by the reference, which is unique',
+  },
+  {
+    name: 'unfinished notifications after a switch of the database',
+    tables: ['notifications'],
+    part: /^ ?select from notifications n where n\.provider = \$\d+ and n\.received_at <= readers\.ended_at and/,
+    reason: 'it concerns the whole database; only whether there is one is read',
   },
   {
     name: 'reference of a provider of verifications',
     tables: ['verifications'],
-    part: /where provider = \$\d+ and provider_reference = /,
+    part: /where provider = \$\d+ and provider_reference = |and r\.provider = listed\.provider and r\.provider_reference = listed\.reference/,
     reason: 'a provider event identifies its resource only by the reference, which is unique',
   },
   {

@@ -138,6 +138,7 @@ const OPERATION_TITLES = {
   find_sms: 'lookups of SMS',
   search_sms: 'searches for SMS',
   list_events: 'lists of events',
+  list_objects: 'lists of objects',
 } as const
 export type ProviderOperation = keyof typeof OPERATION_TITLES
 

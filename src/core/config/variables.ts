@@ -227,6 +227,12 @@ export const VARIABLES = {
     "seconds to wait for the processor's events to arrive before they are read from its list",
     ['worker'],
   ],
+  COMPLETENESS_EVERY_S: [
+    count(86_400),
+    '86400',
+    "seconds between readings of the processor's lists of objects of the last 48 hours, which find what no event reported",
+    ['worker'],
+  ],
   ...TELEMETRY_VARIABLES,
   NODE_ENV: [
     z.enum(['development', 'test', 'production']).default('development'),

@@ -33,6 +33,12 @@ export const notificationsMetrics = {
     labelNames: ['provider', 'state'],
     registers,
   }),
+  listedObjects: new Counter({
+    name: 'sluice_listed_objects_total',
+    help: "Objects in the processor's lists, by the result of the comparison with our rows: agrees, differs, missing (ours without a row), foreign (not ours)",
+    labelNames: ['list', 'result'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that did not arrive and were read from the processor's list",

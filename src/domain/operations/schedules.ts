@@ -12,8 +12,11 @@ const DESCRIPTIONS: Record<string, string> = {
   'moving notifications': 'Moves finished notifications into the history.',
   'SMS lookups': 'Looks up SMS at the provider if their status callback did not arrive.',
 }
-const EVENTS_PREFIX = 'events of '
-const EVENTS_DESCRIPTION = "Reads the provider's list to find events that never arrived as notifications."
+const LISTS: Record<string, string> = {
+  'events of ': "Reads the provider's list to find events that never arrived as notifications.",
+  'objects of ':
+    "Reads the provider's lists to find objects that no event reported. The result counts the objects of each list: `missing` had no row here, `differs` had another state, `foreign` are not ours.",
+}
 
 /**
  * A kind of recurring work. `state`: `running`; `ended`: the last run succeeded; `failed`: the last run failed,
@@ -50,6 +53,9 @@ export async function findSchedules(sql: Sql): Promise<Schedule[]> {
     from recurring_work order by name`
   return rows.map((row) => ({
     ...row,
-    about: row.name.startsWith(EVENTS_PREFIX) ? EVENTS_DESCRIPTION : (DESCRIPTIONS[row.name] ?? null),
+    about:
+      DESCRIPTIONS[row.name] ??
+      Object.entries(LISTS).find(([prefix]) => row.name.startsWith(prefix))?.[1] ??
+      null,
   }))
 }

@@ -263,12 +263,12 @@ export function eventTargetOf(payload: Json): ProviderEventTarget | null {
   return target && { ...target, has_sluice_ids: hasSluiceIds(about.metadata ?? {}) }
 }
 
-/** The state that an event reports; null if a lookup is needed. */
-function reportedBy(type: string, value: unknown): ReportedStatus | null {
+/** The state that an object shows; null if a lookup is needed. `type`: of its event; null for an object of a list. */
+export function reportedBy(type: string | null, value: unknown): ReportedStatus | null {
   const object = reportedObjectSchema.safeParse(value).data
   if (object === undefined || !Object.hasOwn(TRACKED_OBJECTS, object.object)) return null
   const tracked = TRACKED_OBJECTS[object.object]!
-  if (!tracked.events.conclusive.includes(type)) return null
+  if (type !== null && !tracked.events.conclusive.includes(type)) return null
   const { status, status_amount_minor } = tracked.reported(object)
   const about = tracked.target({ ...object, metadata: null })
   if (status === undefined || about === null) return null

@@ -6,6 +6,7 @@ import { assertAnswer, isId } from './answers.ts'
 import { nullIfMissing } from './classify.ts'
 import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { assertClockInSync, pagesOf, type Pages } from './lists.ts'
+import { objectLists } from './objects.ts'
 import { SESSION_STATUS } from './statuses.ts'
 
 type Session = Stripe.Identity.VerificationSession
@@ -25,6 +26,9 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
       return client.credentials
     },
     findAccount,
+    lists: objectLists(client, {
+      verifications: (range) => stripe.identity.verificationSessions.list(range),
+    }),
     url_lifetime_ms: 48 * 3_600_000,
 
     openSession: async (request, key) =>

@@ -12,6 +12,7 @@ import { assertAnswer, isAmount, isId, PAYMENT_PROGRESS, toPayment, toRefund } f
 import { toDispute } from './disputes.ts'
 import { idempotencyOptions, openStripe, type StripeClient, type StripeOptions } from './client.ts'
 import { assertClockInSync, findInList, pagesOf, type Pages } from './lists.ts'
+import { objectLists } from './objects.ts'
 import { EVENT_TYPES, readEvent } from './events.ts'
 import { createSharedReads } from './shared-reads.ts'
 
@@ -36,6 +37,11 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
     ...findCalls(client),
     listPayment: createPaymentSearch(client),
     listEvents: createEventList(client),
+    lists: objectLists(client, {
+      payments: (range) => client.stripe.paymentIntents.list(range),
+      refunds: (range) => client.stripe.refunds.list(range),
+      disputes: (range) => client.stripe.disputes.list(range),
+    }),
     close,
   }
 }

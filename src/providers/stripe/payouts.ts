@@ -7,6 +7,7 @@ import { assertAnswer, isAmount, isId } from './answers.ts'
 import { nullIfMissing, withoutToken } from './classify.ts'
 import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
+import { objectLists } from './objects.ts'
 import { PAYOUT_STATUS } from './statuses.ts'
 
 /**
@@ -23,6 +24,10 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
       return client.credentials
     },
     findAccount,
+    lists: objectLists(client, {
+      payouts: (range) => stripe.payouts.list(range),
+      transfers: (range) => stripe.transfers.list(range),
+    }),
     payOut: async (request, key) =>
       refusal(
         request.destination,

@@ -5,6 +5,7 @@ import { assertAnswer, isAmount, isId } from './answers.ts'
 import { nullIfMissing, withoutToken } from './classify.ts'
 import { idempotencyOptions, openStripe, type StripeOptions } from './client.ts'
 import { findInList } from './lists.ts'
+import { objectLists } from './objects.ts'
 import { TOP_UP_STATUS } from './statuses.ts'
 
 /**
@@ -21,6 +22,7 @@ export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close()
       return client.credentials
     },
     findAccount,
+    lists: objectLists(client, { top_ups: (range) => stripe.topups.list(range) }),
     topUp: async (request, key) =>
       withoutToken(
         request.source,

@@ -1,0 +1,43 @@
+// After a switch of the database, everything that the providers list since then is read again.
+import type { Sql } from '#core/db.ts'
+
+/** The switches after which the lists of the providers have not been read completely. */
+export type UnreadSwitches = {
+  /** The number of the last one. */
+  number: number
+  /** Unix seconds: the begin of what is read, an hour before the newest change that a switch did not lose. */
+  from_s: number
+  /** Unix seconds: when the last one was recorded. What is younger than this is not lost. */
+  switched_s: number
+}
+
+/** The switches after which not everything has been read; undefined if there is none. */
+export async function findUnreadSwitches(sql: Sql): Promise<UnreadSwitches | undefined> {
+  const [unread] = await sql<UnreadSwitches[]>`
+    select max(number) as number,
+      floor(extract(epoch from min(newest_at) - interval '1 hour'))::bigint as from_s,
+      ceil(extract(epoch from max(switched_at)))::bigint as switched_s
+    from database_switches where lists_read_at is null
+    having count(*) > 0`
+  return unread
+}
+
+/**
+ * Records that everything listed has been taken up: the recurring work `readers` has read the lists of the provider
+ * (`read_for` in its position is the number of the last switch for which it has), and no notification that was stored before is still to be applied. Returns whether a switch was recorded as read.
+ */
+export async function recordListsRead(sql: Sql, provider: string, readers: string[]): Promise<boolean> {
+  const recorded = await sql`
+    with readers as (
+      select min(coalesce((position ->> 'read_for')::bigint, 0)) as read_for, max(ended_at) as ended_at
+      from recurring_work where name = any(${readers}::text[])
+      having count(*) = ${readers.length}
+    )
+    update database_switches s set lists_read_at = clock_timestamp() from readers
+    where s.lists_read_at is null and s.number <= readers.read_for
+      and not exists (
+        select from notifications n
+        where n.provider = ${provider} and n.received_at <= readers.ended_at
+          and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))`
+  return recorded.count > 0
+}
