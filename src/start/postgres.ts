@@ -51,14 +51,20 @@ export type EmbeddedPostgres = {
   folder: string
   /** Resolves when the current postmaster exits, with the signal or the exit code. */
   exited: () => Promise<string>
-  /** Fast shutdown: terminates the sessions; committed transactions remain. */
-  stop: () => Promise<void>
+  /** Default `fast`: terminates the sessions; committed transactions remain. `immediate` ends like a crash. */
+  stop: (mode?: StopMode) => Promise<void>
   /** Kills the postmaster like a crash; `restart` or another `startPostgres` recovers it. */
   kill: () => Promise<void>
   /** Restarts the server on the same port, also after it exited. `immediate` goes through crash recovery. */
-  restart: (mode: 'immediate' | 'fast') => Promise<void>
+  restart: (mode: StopMode) => Promise<void>
 }
 
+type StopMode = 'immediate' | 'fast'
+
+const STOP_SIGNALS: Record<StopMode, NodeJS.Signals[]> = {
+  fast: ['SIGINT', 'SIGQUIT', 'SIGKILL'],
+  immediate: ['SIGQUIT', 'SIGKILL'],
+}
 const STOP_TIMEOUT_MS = 30_000
 const START_TIMEOUT_MS = 60_000
 
@@ -95,9 +101,10 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
   const launchOn = (port: number) => launch(home, native, settings, port)
   const { server: first, port } = await launchOnPort(port_request, launchOn)
   let server = first
+  const stop = (mode: StopMode = 'fast') => server.end(STOP_SIGNALS[mode], STOP_TIMEOUT_MS)
   const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
   await createDatabase(url).catch(async (error: unknown) => {
-    await server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS)
+    await stop()
     throw error
   })
 
@@ -109,13 +116,10 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     },
     folder: home.folder,
     exited: () => server.exited,
-    stop: () => server.end(['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS),
+    stop,
     kill: () => server.end(['SIGKILL'], STOP_TIMEOUT_MS),
     async restart(mode) {
-      await server.end(
-        mode === 'fast' ? ['SIGINT', 'SIGQUIT', 'SIGKILL'] : ['SIGQUIT', 'SIGKILL'],
-        STOP_TIMEOUT_MS,
-      )
+      await stop(mode)
       await clearOrphan(home, log)
       server = await launchOn(port)
     },
@@ -181,7 +185,7 @@ function packageFolder(name: string): string {
 }
 
 async function clearOrphan(home: ServerFolder, log: (line: string) => void): Promise<void> {
-  const orphan = await stopOrphan(home.folder, ['SIGINT', 'SIGQUIT', 'SIGKILL'], STOP_TIMEOUT_MS)
+  const orphan = await stopOrphan(home.folder, STOP_SIGNALS.fast, STOP_TIMEOUT_MS)
   if (!orphan) return
   if (orphan.was_running) log(`Stopped the PostgreSQL ${orphan.pid} that an earlier run left behind`)
   // Removes the stale postmaster.pid: PostgreSQL refuses to start while any process has the pid in this file.
@@ -264,10 +268,10 @@ function settingArguments(settings: Record<string, string>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
-/** Reads the status line of postmaster.pid, as pg_ctl does. */
+/** Reads the status line of postmaster.pid, as pg_ctl does. A standby, and a server in recovery, accepts reads. */
 async function acceptsConnections(data: string, pid: number): Promise<boolean> {
   const lines = await postmasterFile(data)
-  return Number(lines[0]) === pid && lines[7]?.trim() === 'ready'
+  return Number(lines[0]) === pid && ['ready', 'standby'].includes(lines[7]?.trim() ?? '')
 }
 
 async function postmasterFile(data: string): Promise<string[]> {

@@ -28,6 +28,8 @@ export type Proxy = {
   replaceInAnswers(text: string | null, by?: string): void
   /** Ends all connections. New connections work. */
   cut(): void
+  /** Forwards to the server of this URL from now on. Open connections stay at the previous server. */
+  forwardTo(url: string): void
   /** Ends all connections, and each new one at once, as if the server were down; false: new connections work. */
   refuse(refuses: boolean): void
   /** The number of connections that clients have opened, including refused ones. */
@@ -39,7 +41,7 @@ export type Proxy = {
 
 /** Listens on a free port and forwards to the server of `url`. */
 export async function startProxy(url: string): Promise<Proxy> {
-  const target = new URL(url)
+  let target = new URL(url)
   const sockets = new Set<Socket>()
   const freezers = new Set<() => void>()
   const silent = new Set<Socket>()
@@ -123,6 +125,9 @@ export async function startProxy(url: string): Promise<Proxy> {
       replaced = text === null ? null : [text, by]
     },
     cut,
+    forwardTo(other_url) {
+      target = new URL(other_url)
+    },
     refuse(now_refuses) {
       refuses = now_refuses
       if (refuses) cut()
