@@ -68,6 +68,7 @@ export async function run(options: RunOptions): Promise<Result> {
     queue,
     root,
     pooler: options.pooler,
+    restorable: options.schedule.some(({ fault }) => faultOf(fault).switches === true),
     random: seeded(options.seed, -4_000_000),
     targets_folder: options.targets_folder,
     onOutputLine(_name, line) {
@@ -166,7 +167,7 @@ async function inflict(
   inflicted: Inflicted[],
   { print, impatient, lenient }: RunOptions,
 ): Promise<FaultProblem[]> {
-  const fault = FAULTS.find(({ name }) => name === planned.fault)!
+  const fault = faultOf(planned.fault)
   const started_at = performance.now()
   const record: Inflicted = { fault: fault.name, at: started_at, recovery_ms: null, fenced: 0 }
   inflicted.push(record)
@@ -203,6 +204,10 @@ async function inflict(
     recovery_ms === null ? 'did not recover' : `recovered after ${(recovery_ms / 1000).toFixed(1)} s`
   print(`${fault.name}: ${((lifted_at - started_at) / 1000).toFixed(1)} s, ${after}`)
   return problems
+}
+
+function faultOf(name: string): Fault {
+  return FAULTS.find((fault) => fault.name === name)!
 }
 
 /** Removes reports of late jobs that have finished since then, or that wait on purpose. */

@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
-import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
+import type { EmbeddedPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { createVault, type Vault } from '#core/secrets.ts'
@@ -13,7 +13,9 @@ import { createTemporaryFolder } from '#test/folders.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
 import { startPgBouncer, type PgBouncer } from '#test/pgbouncer.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
+import type { RestorablePostgres } from '#test/restorable.ts'
 import { createUsers, passwordsOf, urlAs } from '#test/users.ts'
+import { startDatabase } from './database.ts'
 import { BUSY_TENANT_ENDPOINTS } from './events/endpoints.ts'
 import type { Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
@@ -32,9 +34,14 @@ export type System = {
   queue: QueueServer
   /** The folder of the processes' sources. */
   root: string
-  /** Connects directly to the database, without the proxy. */
+  /** Connects to the primary server, without the faults of the processes' connections. */
   sql: Sql
-  postgres: EmbeddedPostgres
+  /** The primary server. */
+  readonly postgres: EmbeddedPostgres
+  /** The same server if its data can go back in time: see `SystemOptions`. */
+  restorable: RestorablePostgres | null
+  /** Moves the address of the database to this server, and ends the connections to the previous one. */
+  moveDatabase(url: string): void
   /** PgBouncer between the processes and PostgreSQL; null without `--pooler`. */
   pooler: PgBouncer | null
   /** The servers of the queue; null if the queue is on PostgreSQL. */
@@ -71,6 +78,8 @@ export type SystemOptions = LauncherOptions & {
   queue: QueueServer
   /** Whether the processes reach PostgreSQL through PgBouncer. Default: false. */
   pooler?: boolean
+  /** Whether the data of PostgreSQL can go back in time, and standbys can be started. Default: false. */
+  restorable?: boolean
   /** Random numbers for the behavior of the receivers. */
   random: Random
   /** The folder for the metrics addresses, as files of targets for Prometheus. Default: none are written. */
@@ -91,25 +100,25 @@ export async function startSystem(options: SystemOptions): Promise<System> {
   }
   const { launch, startMember } = createLauncher(folder, cleanup, () => stopping, options)
   try {
-    const postgres = await startPostgres({
-      data_dir: join(folder, 'postgres'),
-      settings: { shared_buffers: '128MB', max_connections: '200' },
-    })
-    cleanup.defer(() => postgres.stop())
+    const { restorable, primary } = await startDatabase(folder, cleanup, options.restorable === true)
+    const { url: primary_url } = primary()
     const redis = await startQueueServers(queue, (stop) => cleanup.defer(stop))
-    const pooler = options.pooler
-      ? await startPgBouncer(postgres.url, passwordsOf(postgres.url), {
-          default_pool_size: SERVER_CONNECTIONS,
-        })
-      : null
-    if (pooler) cleanup.defer(() => pooler.close())
     const wired = async (url: string) => {
       const wire = await startProxy(url)
       cleanup.defer(() => wire.close())
       return wire
     }
+    // The connections of PgBouncer and of this process move with the address of the database too.
+    const direct = restorable === null ? null : await wired(primary_url)
+    const database_url = direct?.url ?? primary_url
+    const pooler = options.pooler
+      ? await startPgBouncer(database_url, passwordsOf(database_url), {
+          default_pool_size: SERVER_CONNECTIONS,
+        })
+      : null
+    if (pooler) cleanup.defer(() => pooler.close())
     const wires = {
-      postgres: await wired(pooler?.through(postgres.url) ?? postgres.url),
+      postgres: await wired(pooler?.through(database_url) ?? primary_url),
       redis: redis && queue === 'redis' ? await wired(redis.url) : null,
     }
 
@@ -135,10 +144,10 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       webhooks_url,
       email_secret,
     })
-    const sql = connectDatabase(postgres.url, { max: 4, application_name: 'torture' })
+    const sql = connectDatabase(database_url, { max: 4, application_name: 'torture' })
     cleanup.defer(() => sql.end({ timeout: 1 }))
     // PgBouncer shares sessions, and migrations need one of their own.
-    await prepareDatabase(launch, { ...env, DATABASE_URL: postgres.url }, pooler && sql)
+    await prepareDatabase(launch, { ...env, DATABASE_URL: database_url }, pooler && sql)
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
     const { start, writeTargets } = onMetricsPorts(startMember)
@@ -152,7 +161,16 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       queue,
       root,
       sql,
-      postgres,
+      get postgres() {
+        return primary()
+      },
+      restorable,
+      moveDatabase(url) {
+        for (const wire of [direct, pooler ? null : wires.postgres]) {
+          wire?.forwardTo(url)
+          wire?.cut()
+        }
+      },
       pooler,
       redis,
       wires: { ...wires, provider: toProvider },

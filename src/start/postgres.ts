@@ -51,8 +51,10 @@ export type EmbeddedPostgres = {
   folder: string
   /** Resolves when the current postmaster exits, with the signal or the exit code. */
   exited: () => Promise<string>
-  /** Default `fast`: terminates the sessions; committed transactions remain. `immediate` ends like a crash. */
-  stop: (mode?: StopMode) => Promise<void>
+  /** Fast shutdown: terminates the sessions; committed transactions remain. */
+  stop: () => Promise<void>
+  /** Immediate shutdown: all its processes end like in a crash, and none of them answers any more. */
+  crash: () => Promise<void>
   /** Kills the postmaster like a crash; `restart` or another `startPostgres` recovers it. */
   kill: () => Promise<void>
   /** Restarts the server on the same port, also after it exited. `immediate` goes through crash recovery. */
@@ -101,10 +103,10 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
   const launchOn = (port: number) => launch(home, native, settings, port)
   const { server: first, port } = await launchOnPort(port_request, launchOn)
   let server = first
-  const stop = (mode: StopMode = 'fast') => server.end(STOP_SIGNALS[mode], STOP_TIMEOUT_MS)
+  const stop = (mode: StopMode) => server.end(STOP_SIGNALS[mode], STOP_TIMEOUT_MS)
   const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
   await createDatabase(url).catch(async (error: unknown) => {
-    await stop()
+    await stop('fast')
     throw error
   })
 
@@ -116,7 +118,8 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     },
     folder: home.folder,
     exited: () => server.exited,
-    stop,
+    stop: () => stop('fast'),
+    crash: () => stop('immediate'),
     kill: () => server.end(['SIGKILL'], STOP_TIMEOUT_MS),
     async restart(mode) {
       await stop(mode)

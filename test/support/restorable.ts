@@ -104,7 +104,7 @@ export async function startRestorablePostgres(
       await whileFrozen(primary, () => copyFiles(home.data, copy))
       await rm(join(copy, 'postmaster.pid'))
       return async () => {
-        await postgres.stop('immediate')
+        await postgres.crash()
         await replaceData(home, copy)
         await postgres.restart('immediate')
       }

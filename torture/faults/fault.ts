@@ -32,6 +32,8 @@ export type Fault = {
   minutes?: number
   /** No client is refused during the fault, and wake-ups arrive again within `recovery_limit_ms`. */
   transparent?: true
+  /** The fault needs a PostgreSQL whose data can go back in time: `system.restorable`. */
+  switches?: true
   /** During the fault a worker writes after its lease has expired, and must be fenced. */
   fences?: true
   /** Resolves when the fault has ended, with the problems that the fault itself has found. */

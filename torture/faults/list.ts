@@ -8,6 +8,7 @@ import { PROCESS_FAULTS } from './processes.ts'
 import { PROVIDER_FAULTS } from './provider.ts'
 import { RECEIVER_FAULTS } from './receivers.ts'
 import { REDIS_FAULTS } from './redis.ts'
+import { SWITCH_FAULTS } from './switches.ts'
 import { TIME_FAULTS } from './time.ts'
 import { REFUSAL_FAULTS } from './refusals.ts'
 import { VERSION_FAULTS } from './versions.ts'
@@ -24,4 +25,5 @@ export const FAULTS: Fault[] = [
   ...REFUSAL_FAULTS,
   ...VERSION_FAULTS,
   ...LOG_FAULTS,
+  ...SWITCH_FAULTS,
 ]
