@@ -41,6 +41,8 @@ export type Scenario = {
   newTenant: () => Promise<Client[]>
   record: ClientRecord
   limit_ms: number
+  /** True once the database has lost requests of the scenario: the scenario gets no more answers. */
+  isInterrupted: () => boolean
 }
 
 /** The same scenario, with the other client first. */
@@ -215,7 +217,10 @@ export async function postUntilFinal(
   for (let attempt = 0; ; attempt++) {
     const post = (client: Client) => client.post(path, body, headers)
     const answer = await sendOnce(scenario, scenario.first_client + attempt, post, recorded_as)
-    if (answer !== null && isEnough(answer)) return answer
+    if (answer !== null && isEnough(answer)) {
+      if (answer.status < 300 || answer.status === 402) recordSent(scenario, path, body)
+      return answer
+    }
     if (answer !== null && answer.status !== 503) {
       if (answer.status !== 202) {
         scenario.record.problems.push({
@@ -238,13 +243,21 @@ export async function postUntilFinal(
   }
 }
 
-/** Sends one request with the client of this index. Returns null if there is no answer. */
+function recordSent({ record, key, clients }: Scenario, path: string, body: unknown): void {
+  record.sent.push({ scenario: key, clients, path, body, accepted_at: performance.now() })
+}
+
+/**
+ * Sends one request with the client of this index. Returns null if there is no answer. Never resolves once the scenario
+ * is interrupted.
+ */
 export async function sendOnce(
-  { record, clients }: Scenario,
+  { record, clients, isInterrupted }: Scenario,
   client_index: number,
   send: (client: Client) => Promise<Answer>,
   recorded_as?: RecordedAs,
 ): Promise<Answer | null> {
+  if (isInterrupted()) return await new Promise(() => {})
   record.requests++
   const nth = client_index % clients.length
   const start = performance.now()
@@ -273,5 +286,5 @@ export async function sendOnce(
     record.problems.push({ problem: 'an API answered 500', api: nth + 1, answer: answer!.text })
   if (status === 0 || (status >= 500 && !isSendFailure(answer?.body))) record.refused++
   if (answer?.headers.get('idempotent-replayed') === 'true') record.replays.push(performance.now())
-  return answer
+  return isInterrupted() ? await new Promise(() => {}) : answer
 }

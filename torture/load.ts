@@ -1,8 +1,10 @@
 // The mixed load: scenarios start at a constant rate, run by clients of both APIs.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '#test/process.ts'
 import { changePayment, createPayment, type Scenario } from './calls.ts'
 import { seeded } from './random.ts'
 import { emptyRecord, type ClientRecord } from './record.ts'
+import { repeatSent } from './repeats.ts'
 import { runScenario } from './scenarios.ts'
 import type { System } from './system.ts'
 
@@ -16,6 +18,7 @@ const TIMEOUT_MS = 90_000
  * the seed alone.
  */
 const READS_STREAM = -3_000_000
+const REPEATS_STREAM = -5_000_000
 
 export type Load = {
   record: ClientRecord
@@ -27,6 +30,15 @@ export type Load = {
   stop(): Promise<void>
   /** Creates and captures one payment with this client. Rejects after `limit_ms`. */
   probe(client: number, limit_ms: number): Promise<void>
+  /**
+   * Runs `work` while no tenant is created: what nobody but an operator can do again must not be lost.
+   */
+  withoutNewTenants(work: () => Promise<void>): Promise<void>
+  /**
+   * Interrupts the scenarios that ran at or after `since`, and starts no others while `work` makes the database go back
+   * to that time. Then clients repeat a part of what was accepted meanwhile. `since`: clock `performance.now()`.
+   */
+  whileSwitching(since: number, work: () => Promise<void>): Promise<void>
 }
 
 /** Starts `scenarios_per_s` scenarios a second until it is stopped. */
@@ -43,7 +55,13 @@ export function startLoad(
 ): Load {
   const processor = provider('stripe').control
   const record = emptyRecord()
-  const open = new Set<Promise<void>>()
+  const open = new Map<string, Promise<void>>()
+  /** When each scenario ended. */
+  const ended = new Map<string, number>()
+  const repeating: Promise<void>[] = []
+  let switching = false
+  let creates_tenants = true
+  let tenants_in_creation = 0
   const started_at = performance.now()
   const stopping = new AbortController()
   let probes = 0
@@ -60,22 +78,35 @@ export function startLoad(
       provider,
       webhooks_url,
       email_secret,
-      newTenant,
+      newTenant: createTenant,
       record,
       limit_ms: TIMEOUT_MS,
+      isInterrupted: () => record.interrupted.has(key),
     }
+  }
+  async function createTenant(): ReturnType<typeof newTenant> {
+    while (!creates_tenants) await sleep(50)
+    tenants_in_creation++
+    return await newTenant().finally(() => tenants_in_creation--)
   }
   async function startScenarios(): Promise<void> {
     for (let index = 0; !stopping.signal.aborted; index++) {
       const due = started_at + (index * 1000) / scenarios_per_s
-      while (!stopping.signal.aborted && (performance.now() < due || open.size >= MAX_CONCURRENT))
+      while (
+        !stopping.signal.aborted &&
+        (performance.now() < due || open.size >= MAX_CONCURRENT || switching)
+      )
         await sleep(5)
       if (stopping.signal.aborted) return
-      const running = runScenario(scenarioOf(`scenario-${index}`, index, index)).catch((error: unknown) => {
+      const key = `scenario-${index}`
+      const running = runScenario(scenarioOf(key, index, index)).catch((error: unknown) => {
         record.problems.push({ problem: 'a scenario failed', scenario: index, error: String(error) })
       })
-      open.add(running)
-      void running.finally(() => open.delete(running))
+      open.set(key, running)
+      void running.finally(() => {
+        open.delete(key)
+        ended.set(key, performance.now())
+      })
     }
   }
   const beginning = startScenarios()
@@ -87,7 +118,32 @@ export function startLoad(
     async stop() {
       stopping.abort()
       await beginning
-      await Promise.all(open)
+      await Promise.all([...open.values(), ...repeating])
+    },
+    async withoutNewTenants(work) {
+      creates_tenants = false
+      try {
+        await until('all tenants are created', () => tenants_in_creation === 0)
+        await work()
+      } finally {
+        creates_tenants = true
+      }
+    },
+    async whileSwitching(since, work) {
+      switching = true
+      const lost = [...ended].filter(([, at]) => at >= since).map(([key]) => key)
+      for (const key of [...lost, ...open.keys()]) record.interrupted.add(key)
+      open.clear()
+      const at = performance.now()
+      try {
+        await work()
+      } finally {
+        switching = false
+        record.switches.push({ since, until: performance.now() })
+      }
+      repeating.push(
+        repeatSent(record, { since, until: at }, seeded(seed, REPEATS_STREAM - record.switches.length)),
+      )
     },
     async probe(client, limit_ms) {
       const scenario = {

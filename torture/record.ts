@@ -1,6 +1,7 @@
 // Records accepted requests and their final answers, to compare them with the database.
 
 import type { Problem } from '#test/invariants.ts'
+import type { Client } from '#test/client.ts'
 import type { Histories } from './history/call.ts'
 import type { Observations } from './observations.ts'
 
@@ -38,6 +39,22 @@ export type Accepted = {
   amount_minor: number | null
 }
 
+/** A request with a key that was answered with 2xx or 402. */
+export type SentRequest = {
+  scenario: string
+  clients: Client[]
+  path: string
+  body: unknown
+  /** Clock: `performance.now()`. */
+  accepted_at: number
+}
+
+/**
+ * The database went back to `since`. What it has after `until` was written after the switch. Clock:
+ * `performance.now()`.
+ */
+export type Switch = { since: number; until: number }
+
 export type ClientRecord = {
   accepted: Map<string, Accepted>
   requests: number
@@ -52,6 +69,11 @@ export type ClientRecord = {
   observations: Observations
   /** The statuses in which a scenario may leave a payout, top-up, verification or message, by idempotency key. */
   ends: Map<string, string[]>
+  sent: SentRequest[]
+  /** The times after which the database went back. */
+  switches: Switch[]
+  /** Keys of scenarios of which the database has lost something. */
+  interrupted: Set<string>
 }
 
 export function emptyRecord(): ClientRecord {
@@ -65,7 +87,16 @@ export function emptyRecord(): ClientRecord {
     histories: new Map(),
     observations: new Map(),
     ends: new Map(),
+    sent: [],
+    switches: [],
+    interrupted: new Set(),
   }
+}
+
+/** Whether the scenario with this idempotency key was interrupted. */
+export function isInterrupted({ interrupted }: Pick<ClientRecord, 'interrupted'>, key: string): boolean {
+  const [scenario] = /^[a-z]+-\d+/.exec(key) ?? []
+  return scenario !== undefined && interrupted.has(scenario)
 }
 
 const FINAL = new Set(['captured', 'canceled', 'failed', 'succeeded', 'approved', 'rejected'])

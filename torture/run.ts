@@ -176,7 +176,7 @@ async function inflict(
   const limit_ms = RECOVERY_LIMIT_MS[impatient ? 'impatient' : 'patient']
   let lifted_at = started_at
   try {
-    problems.push(...((await withinLimit(fault, fault.inflict(system, seeded(planned.seed)))) ?? []))
+    problems.push(...((await withinLimit(fault, fault.inflict(system, seeded(planned.seed), load))) ?? []))
     lifted_at = performance.now()
     await untilRecovered(system, load, limit_ms)
     if (fault.transparent) await untilWakeUpsArrive(system, limit_ms)

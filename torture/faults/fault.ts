@@ -1,5 +1,6 @@
 // The type of a fault: how it is injected and how soon the system must recover.
 import type { Problem } from '#test/invariants.ts'
+import type { Load } from '../load.ts'
 import type { Random } from '../random.ts'
 import type { QueueServer } from '../queue-servers.ts'
 import type { System } from '../system.ts'
@@ -37,5 +38,5 @@ export type Fault = {
   /** During the fault a worker writes after its lease has expired, and must be fenced. */
   fences?: true
   /** Resolves when the fault has ended, with the problems that the fault itself has found. */
-  inflict(system: System, random: Random): Promise<FaultProblem[] | void>
+  inflict(system: System, random: Random, load: Load): Promise<FaultProblem[] | void>
 }

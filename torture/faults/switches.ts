@@ -1,7 +1,14 @@
 // Faults after which the processes work with another database than before: restores, rolled back volumes, and standbys
 // that are promoted.
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { RestorablePostgres } from '#test/restorable.ts'
+import type { Load } from '../load.ts'
+import type { Random } from '../random.ts'
+import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
+
+/** How long the primary runs on without its standby. */
+const RECEIVER_HELD_MS = 5000
 
 const usual = { switches: true, duration_ms: 15_000, recovery_limit_ms: 10_000 } as const
 
@@ -19,4 +26,68 @@ export const SWITCH_FAULTS: Fault[] = [
       moveDatabase(standby.url)
     },
   },
+  {
+    ...usual,
+    name: 'failover-async',
+    about: 'PostgreSQL crashes, and a standby that lags five seconds behind takes its place',
+    minutes: 30,
+    async inflict(system, _, load) {
+      const { restorable, moveDatabase } = system
+      await load.withoutNewTenants(async () => {
+        const standby = await restorable!.startStandby()
+        const since = performance.now()
+        await standby.disconnect()
+        await sleep(RECEIVER_HELD_MS)
+        await load.whileSwitching(since, async () => {
+          await restorable!.postgres.crash()
+          await standby.promote()
+          moveDatabase(standby.url)
+        })
+      })
+    },
+  },
+  {
+    ...usual,
+    name: 'restore',
+    about: 'the database is restored to an earlier second',
+    duration_ms: 40_000,
+    minutes: 30,
+    inflict: async (system, random, load) =>
+      await rewind(system, random, load, async ({ backUp, restoreTo }) => {
+        await backUp()
+        return async () => {
+          const [row] = await system.sql<{ now: string }[]>`select clock_timestamp()::text as now`
+          return async () => await restoreTo(row!.now)
+        }
+      }),
+  },
+  {
+    ...usual,
+    name: 'restore-volume',
+    about: 'the files of PostgreSQL are replaced by an earlier copy: crash recovery, and the same timeline',
+    duration_ms: 40_000,
+    minutes: 30,
+    inflict: async (system, random, load) =>
+      await rewind(system, random, load, async ({ copyVolume }) => copyVolume),
+  },
 ]
+
+/**
+ * Makes the database go back. `prepare` resolves with a function that marks a time and resolves with a function that
+ * goes back to this time.
+ */
+async function rewind(
+  { restorable }: System,
+  random: Random,
+  load: Load,
+  prepare: (restorable: RestorablePostgres) => Promise<() => Promise<() => Promise<void>>>,
+): Promise<void> {
+  await load.withoutNewTenants(async () => {
+    const mark = await prepare(restorable!)
+    await sleep(random.between(0, 3000))
+    const since = performance.now()
+    const goBack = await mark()
+    await sleep(random.between(1000, 25_000))
+    await load.whileSwitching(since, goBack)
+  })
+}

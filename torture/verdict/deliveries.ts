@@ -2,6 +2,7 @@
 // and nothing else was sent.
 import type { Problem } from '#test/invariants.ts'
 import type { Arrival, ReceiverEndpoint } from '../events/receivers.ts'
+import type { Switch } from '../record.ts'
 import type { FeedEvent } from './feeds.ts'
 
 export const EVENT_LOST = 'an event was lost'
@@ -28,11 +29,14 @@ export function judgeDeliveries({
   endpoints,
   deliveries,
   arrivals,
+  switches = [],
 }: {
   events: FeedEvent[]
   endpoints: ReceiverEndpoint[]
   deliveries: Delivery[]
   arrivals: Arrival[]
+  /** Events that arrived during these times may be lost. */
+  switches?: Switch[]
 }): Problem[] {
   const feeds = Map.groupBy(events, ({ tenant_id }) => tenant_id)
   const of = Map.groupBy(deliveries, ({ endpoint_id }) => endpoint_id)
@@ -49,7 +53,7 @@ export function judgeDeliveries({
       const received = at.get(endpoint.name) ?? []
       return [
         ...notAccepted(endpoint, expected, of.get(endpoint.id) ?? [], received),
-        ...unrequested(endpoint, expected, received),
+        ...unrequested(endpoint, expected, received, switches),
         ...(endpoint.ordered ? outOfOrderArrivals(endpoint, expected, received) : []),
       ]
     }),
@@ -82,10 +86,18 @@ function notAccepted(
   })
 }
 
-function unrequested({ name }: ReceiverEndpoint, expected: FeedEvent[], received: Arrival[]): Problem[] {
+function unrequested(
+  { name }: ReceiverEndpoint,
+  expected: FeedEvent[],
+  received: Arrival[],
+  switches: Switch[],
+): Problem[] {
   const ids = new Set(expected.map(({ id }) => id))
   return received
-    .filter(({ event_id }) => !ids.has(event_id))
+    .filter(
+      ({ event_id, at }) =>
+        !ids.has(event_id) && !switches.some(({ since, until }) => at >= since && at <= until),
+    )
     .map(({ event_id }) => ({ problem: 'an event arrived without a subscription', endpoint: name, event_id }))
 }
 

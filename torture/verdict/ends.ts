@@ -1,6 +1,6 @@
 // Judges the final statuses of payouts, top-ups, verifications and messages.
 import type { Problem } from '#test/invariants.ts'
-import type { ClientRecord } from '../record.ts'
+import { isInterrupted, type ClientRecord } from '../record.ts'
 import { goesBackwards, RESOURCE_NAMES, stateOf, type ResourceName } from '../observations.ts'
 import type { System } from '../system.ts'
 
@@ -17,7 +17,7 @@ export type Ends = Record<ResourceName, Record<string, number>>
 /** Resources with an open job are not judged, because the outcome of a call is unknown. */
 export async function endsOf(
   { sql }: System,
-  { ends }: Pick<ClientRecord, 'ends'>,
+  { ends, interrupted }: Pick<ClientRecord, 'ends' | 'interrupted'>,
 ): Promise<{ problems: Problem[]; ends: Ends }> {
   const found: Ends = { payout: {}, top_up: {}, kyc: {}, message: {} }
   const problems: Problem[] = []
@@ -32,6 +32,7 @@ export async function endsOf(
       // Messages that a fault has requested have no expected status.
       if (
         !open &&
+        !isInterrupted({ interrupted }, row.key) &&
         !expected_statuses?.includes(row.status) &&
         (expected_statuses !== undefined || resource !== 'message')
       )

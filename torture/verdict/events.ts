@@ -8,6 +8,7 @@ import { payloadOf } from '#domain/deliveries/payload.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
+import type { Switch } from '../record.ts'
 import { judgeDeliveries, type Delivery } from './deliveries.ts'
 import { judgeFeeds, type FeedEvent } from './feeds.ts'
 
@@ -36,7 +37,10 @@ export async function hasOpenEvents({ sql, followers }: Pick<System, 'sql' | 'fo
 }
 
 /** Waits for events on their way before it judges. */
-export async function judgeAllEvents(system: System): Promise<{ problems: Problem[]; counts: EventCounts }> {
+export async function judgeAllEvents(
+  system: System,
+  switches: Switch[],
+): Promise<{ problems: Problem[]; counts: EventCounts }> {
   const { sql, followers, receivers } = system
   const deadline = performance.now() + TIMEOUT_MS
   while (performance.now() < deadline && (await hasOpenEvents(system))) await sleep(200)
@@ -53,7 +57,7 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
     problems: [
       ...judgeFeeds(events, followers),
       ...followers.flatMap((follower) => follower.problems),
-      ...judgeDeliveries({ events, endpoints, deliveries, arrivals }),
+      ...judgeDeliveries({ events, endpoints, deliveries, arrivals, switches }),
       ...receivers.problems,
       ...(await bodyDifferences(system, events)),
     ],

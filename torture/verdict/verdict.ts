@@ -4,12 +4,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
 import { findRemainingProblems, type Problem } from '#test/invariants.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { checkHistories, type Checked } from '../history/check.ts'
 import { missingNotifications } from '../notifications.ts'
-import { isFinal, type Accepted, type ClientRecord } from '../record.ts'
-import { checkObservations } from '../observations.ts'
+import { isFinal, isInterrupted, type Accepted, type ClientRecord, type Switch } from '../record.ts'
+import { checkObservations, type Observations } from '../observations.ts'
 import type { System } from '../system.ts'
 import { statusDifferences } from './processor-status.ts'
 import { eventsBackwards, endsOf, type Ends } from './ends.ts'
@@ -82,9 +83,9 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
   ] = await Promise.all([
     findRemainingProblems(system),
     overdueJobs(system),
-    lateWrites(system),
+    lateWrites(system, record.switches),
     duplicateWork(system),
-    notificationsOnce(system),
+    notificationsOnce(system, record.switches),
     acceptedRequests(system, record),
     endsOf(system, record),
     moneyProblems(system),
@@ -92,9 +93,10 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
     statusDifferences(system),
     messagesOf(system),
     overruledOptOuts(system),
-    judgeAllEvents(system),
+    judgeAllEvents(system, record.switches),
   ])
-  const { problems: unexplained, ...histories } = checkHistories(record.histories)
+  const uninterrupted = [...record.histories].filter(([key]) => !isInterrupted(record, key))
+  const { problems: unexplained, ...histories } = checkHistories(new Map(uninterrupted))
   // The outcome of a message may stay unknown for ever: messages are counted separately.
   const [unknown] = await sql<{ count: number }[]>`
     select count(*) from jobs where state = 'unknown' and queue <> 'messages'`
@@ -115,7 +117,7 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
       ...messages.problems,
       ...opt_outs,
       ...events.problems,
-      ...checkObservations(record.observations),
+      ...checkObservations(uninterruptedObservations(record)),
       ...(unknown!.count > MAX_UNKNOWN
         ? [{ problem: 'too many outcomes are unknown', jobs: unknown!.count }]
         : []),
@@ -137,7 +139,7 @@ async function overdueJobs({ sql }: System): Promise<Problem[]> {
 }
 
 /** A worker that lost its lease must not settle the attempt (its log would show that), and no lease may end early. */
-async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> {
+async function lateWrites({ sql, folder, workers }: System, switches: Switch[]): Promise<Problem[]> {
   const lost = await sql<{ job_id: string; attempt: number; lease_s: number | null }[]>`
     select a.job_id, a.attempt, extract(epoch from b.started_at - a.started_at)::float8 as lease_s
     from job_attempts a left join all_job_attempts b on b.tenant_id = a.tenant_id and b.job_id = a.job_id and b.attempt = a.attempt + 1
@@ -150,9 +152,12 @@ async function lateWrites({ sql, folder, workers }: System): Promise<Problem[]> 
   for (const { name } of workers)
     for await (const line of readLines(join(folder, 'logs', `${name}.log`))) {
       if (!line.endsWith('"an attempt ended"}')) continue
-      const { job_id, attempt, outcome } = z
-        .object({ job_id: z.string(), attempt: z.number(), outcome: z.string() })
+      const { job_id, attempt, outcome, time } = z
+        .object({ job_id: z.string(), attempt: z.number(), outcome: z.string(), time: z.string() })
         .parse(JSON.parse(line))
+      // What the database has lost is done again in attempts with the same numbers.
+      const at = Date.parse(time) - performance.timeOrigin
+      if (switches.some(({ since, until }) => at >= since && at <= until)) continue
       if (outcome !== 'fenced' && stored_keys.has(`${job_id} ${attempt}`))
         late.push({ problem: 'a late write changed something', job_id, attempt, outcome })
     }
@@ -175,7 +180,7 @@ async function duplicateWork({ sql }: System): Promise<Problem[]> {
 }
 
 /** Each event must be stored once, even if its notification was lost, and must be applied or ignored. */
-async function notificationsOnce(system: System): Promise<Problem[]> {
+async function notificationsOnce(system: System, switches: Switch[]): Promise<Problem[]> {
   const { sql, provider } = system
   const doubled = await sql<Problem[]>`
     select 'a notification was stored twice' as problem, event_id, count(*) as times from notifications
@@ -200,9 +205,17 @@ async function notificationsOnce(system: System): Promise<Problem[]> {
     ...doubled,
     ...unapplied,
     ...undelivered,
-    ...named('a notification was answered 200 and is lost', acknowledged),
+    // After a switch, only events of handled types are read again.
+    ...named('a notification was answered 200 and is lost', switches.length === 0 ? acknowledged : []),
     ...named('a lost notification was not read from the event list', missed),
   ]
+}
+
+/** The observations of resources that no interrupted scenario has created. */
+function uninterruptedObservations(record: ClientRecord): Observations {
+  const interrupted = new Set<string>()
+  for (const { key, id } of record.accepted.values()) if (isInterrupted(record, key)) interrupted.add(id)
+  return new Map([...record.observations].filter(([id]) => !interrupted.has(id)))
 }
 
 function readLines(path: string): AsyncIterable<string> {
@@ -214,7 +227,7 @@ type StoredKey = { key: string; id: string; state: string | null; job_missing: b
 /** Each accepted request must have its row and its job, and the answers must match the final state. */
 async function acceptedRequests(
   { sql }: System,
-  { accepted }: ClientRecord,
+  record: ClientRecord,
 ): Promise<{ problems: Problem[]; finished: Set<string> }> {
   const keys = await sql<StoredKey[]>`
     select k.key, k.resource_id as id, j.state, k.job_id is not null and j.id is null as job_missing,
@@ -232,12 +245,19 @@ async function acceptedRequests(
     union all select id, status, null from verifications
     union all select id, status, null from messages`
   const resources = new Map(rows.map((row) => [row.id, row]))
+  const named = await namedAsLost(sql)
   const problems: Problem[] = []
   const finished = new Set<string>()
-  for (const request of accepted.values()) {
+  for (const request of record.accepted.values()) {
     const row = stored_keys.get(request.key)
     const resource = resources.get(request.id)
-    if (row === undefined || resource === undefined)
+    if (isInterrupted(record, request.key)) {
+      if (resource === undefined && !named.has(request.key))
+        problems.push({
+          problem: 'a request that the database has lost is neither back nor named',
+          ...request,
+        })
+    } else if (row === undefined || resource === undefined)
       problems.push({ problem: 'an accepted request is lost', ...request })
     else if (row.job_missing) problems.push({ problem: 'the job of an accepted request is lost', ...request })
     else if (row.id !== request.id)
@@ -247,6 +267,13 @@ async function acceptedRequests(
     if (row?.finished) finished.add(request.key)
   }
   return { problems, finished }
+}
+
+/** The keys of requests that events name as lost. */
+async function namedAsLost(sql: Sql): Promise<Set<string>> {
+  const rows = await sql<{ key: string }[]>`
+    select data ->> 'idempotency_key' as key from events where type = 'request.lost'`
+  return new Set(rows.map(({ key }) => key))
 }
 
 /** A final status and its amount never change. */
