@@ -35,7 +35,7 @@ export async function repeatSent(
   )
 }
 
-/** Repeats a request until its answer is final. A refusal is no problem here: the request must then be back or named. */
+/** Repeats a request until its answer is final. A refusal is no problem: the request must then be back or named. */
 async function repeat(record: ClientRecord, { clients, path, body }: SentRequest): Promise<void> {
   const deadline = performance.now() + TIMEOUT_MS
   for (let attempt = 0; performance.now() < deadline; attempt++) {
