@@ -83,8 +83,6 @@ create function newest_change() returns timestamptz language sql stable as $$
     (select max(j.created_at) from jobs j where j.finished_at is null))
 $$;
 
-create function restart_feeds(switch_number bigint, clock timestamptz) returns void language sql as 'select null::void';
-
 -- Records a switch, one batch of open jobs for each call: returns false while there are more. The caller has locked the
 -- row of `lineage`. What waits since the switch is held from the moment at which the row names the new server.
 --
@@ -307,4 +305,6 @@ begin
   loop
     execute format('alter table %s alter column %I set statistics 10', each.name, each.attname);
   end loop;
+  execute format('alter function check_server(jsonb, boolean) set search_path = %I, pg_temp', current_schema());
+  execute format('alter function hold_jobs() set search_path = %I, pg_temp', current_schema());
 end $$;

@@ -77,8 +77,9 @@ describeIn(
       await refundInDashboard(world, payment.processor_reference, 350)
       await sql`
       insert into database_switches
-        (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier, to_timeline, newest_at)
-      values (1, 'restore', 'operator', 1, 1, 1, 2, now() - interval '5 days')`
+        (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier, to_timeline, newest_at,
+        switched_at, recorded_at)
+      values (1, 'restore', 'operator', '1', 1, '1', 2, now() - interval '5 days', now(), now())`
       await eventually(async () => {
         const [row] = await sql`select lists_read_at >= switched_at as is_read from database_switches`
         expect(row).toEqual({ is_read: true })

@@ -1,11 +1,15 @@
 // Tests switches of the database: a restore or a failover is noticed, and what it may have undone is not done twice.
+import { readFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
+import { createLog } from '#core/log.ts'
+import { openWitnessPlace } from '#core/witness-place.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
@@ -194,7 +198,7 @@ describeIn('while another server is in use', {}, (test) => {
     const other = { ...server!.facts, seal: null, switch: 7, system_identifier: '1' }
     const [installation] = await sql<{ id: string }[]>`select id from installation`
     const redis = new Redis(world.env['REDIS_URL']!)
-    onTestFinished(() => void redis.disconnect())
+    onTestFinished(() => redis.disconnect())
     await redis.set(`sluice:server:${installation!.id}`, encodeFacts(other))
     const refused = await eventually(async () => {
       const answer = await createPayment(client, {}, ASYNC)
@@ -262,4 +266,18 @@ describeIn('with a synchronous standby', { env: { SYNCHRONOUS_STANDBY: 'true' } 
     })
     expect(await sql`select from all_job_attempts where in_doubt`).toHaveLength(0)
   })
+})
+
+anyTest('a file remembers the newest text of one installation', async () => {
+  const { path: folder, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const place = openWitnessPlace(`file://${folder}/witness`, createLog('silent', 'test'))
+  expect(await place.keepNewest('one', null)).toBeNull()
+  expect(await place.keepNewest('one', 'b')).toBe('b')
+  expect(await place.keepNewest('one', 'a')).toBe('b')
+  expect(await place.keepNewest('one', 'c')).toBe('c')
+  expect(await place.keepNewest('other', 'd')).toBeNull()
+  expect(await readFile(`${folder}/witness`, 'utf8')).toBe('one c\n')
+  const gone = openWitnessPlace(`file://${folder}/no/witness`, createLog('silent', 'test'))
+  expect(await gone.keepNewest('one', 'a')).toBeNull()
 })

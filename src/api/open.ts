@@ -39,7 +39,7 @@ export async function openApiContext(
   ends.defer(() => endPools(sql, lanes.quick, lanes.long))
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
-  const database = await watchDatabase(config, { sql, log, witnesses: [queue] })
+  const database = await watchDatabase(config, { sql, log, queue })
   ends.defer(() => database.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW)
   const waiters = createJobWaiters(sql, queue, log)

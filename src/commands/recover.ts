@@ -118,10 +118,13 @@ const SIGNS = {
   operator: 'an operator',
 }
 
-function protectionsOff({ REDIS_URL, SYNCHRONOUS_STANDBY }: Config): string[] {
+function protectionsOff({ REDIS_URL, WITNESS_URL, SYNCHRONOUS_STANDBY }: Config): string[] {
   return [
-    ...(REDIS_URL === undefined
-      ? ['without REDIS_URL, only running processes know that a copy of the files is older than it was']
+    ...(REDIS_URL === undefined && WITNESS_URL === undefined
+      ? ['without REDIS_URL or WITNESS_URL, only running processes notice that a copy of the files is older']
+      : []),
+    ...(REDIS_URL !== undefined && WITNESS_URL === undefined
+      ? ['without WITNESS_URL, a loss of Redis together with the database hides that the database is older']
       : []),
     ...(SYNCHRONOUS_STANDBY
       ? []

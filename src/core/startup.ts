@@ -8,7 +8,7 @@ import { connectDatabase } from './pool.ts'
 import { databaseCode, databaseError, isTemporary } from './db.ts'
 import { problemOfDatabase } from './migrate.ts'
 import { parseDatabaseUrl } from './postgres/address.ts'
-import { problemOfSettings } from './postgres/settings.ts'
+import { problemOfSettings, problemOfStandby } from './postgres/settings.ts'
 
 /** The listening address of a process, and the variables that set it. */
 export type ListenAddress = {
@@ -129,6 +129,8 @@ export async function checkDatabase(
     if (problem !== undefined) throw new ConfigError(problem)
     const settings_problem = parseDatabaseUrl(url).pgbouncer ? await problemOfSettings(sql) : undefined
     if (settings_problem !== undefined) throw new ConfigError(settings_problem)
+    const standby_problem = config.SYNCHRONOUS_STANDBY ? await problemOfStandby(sql) : undefined
+    if (standby_problem !== undefined) throw new ConfigError(standby_problem)
   } catch (error) {
     const explained = databaseError(error, url)
     if (!isTemporary(error) || !(explained instanceof ConfigError)) throw explained

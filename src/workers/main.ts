@@ -65,7 +65,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   cleanup.defer(() => endPools(sql, urgent_sql, recurring_sql))
   const queue = openConfiguredQueue(config, log)
   cleanup.defer(() => queue.close())
-  const database = await watchDatabase(config, { sql: urgent_sql, log, witnesses: [queue] })
+  const database = await watchDatabase(config, { sql: urgent_sql, log, queue })
   cleanup.defer(() => database.close())
   const context = openContext(config, log, { sql, database, queues, cleanup })
   warnOfMissingCredentials(context)

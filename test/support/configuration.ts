@@ -15,6 +15,8 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'DATABASE_URL',
       'DATABASE_POOL',
       'ALLOW_NEWER_DATABASE',
+      'SYNCHRONOUS_STANDBY',
+      'WITNESS_URL',
       'REDIS_URL',
       'QUEUE',
       'QUEUE_DATABASE_URL',
@@ -122,6 +124,8 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
 const IN_PRODUCTION: Partial<Record<VariableName, string>> = {
   DATABASE_URL: 'a login user for each process: see [Database](guides/operations.md#database)',
   DATABASE_POOL: 'the sum over all processes stays below `max_connections`',
+  SYNCHRONOUS_STANDBY: '`true` if PostgreSQL waits for a standby with each commit',
+  WITNESS_URL: 'set it: the database, Redis and this place should not be lost together',
   REDIS_URL: 'needed, unless `QUEUE=postgres`',
   QUEUES: 'each queue is served by some worker',
   ENCRYPTION_KEY: 'the same value in each process; back it up',

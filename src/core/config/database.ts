@@ -39,6 +39,15 @@ export const DATABASE_VARIABLES = {
     'a standby that is promoted has everything that was committed: PostgreSQL waits for it with each commit (guide Databases)',
     SERVICES,
   ],
+  WITNESS_URL: [
+    z
+      .url({ protocol: /^(file|https)$/ })
+      .optional()
+      .register(SECRETS, { is_reread: false }),
+    'file:///mnt/other-volume/sluice-witness',
+    'a file on another volume or an https address that remembers what the database had, so that a restore is noticed even after Redis was lost (guide Backups, restores and failover)',
+    [...SERVICES, 'commands'],
+  ],
   REDIS_URL: [
     z
       .string()

@@ -74,3 +74,15 @@ export async function problemOfSettings(sql: Sql): Promise<string | undefined> {
 function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
+
+/** Why a promotion could lose what was committed, although SYNCHRONOUS_STANDBY says that it cannot. */
+export async function problemOfStandby(sql: Sql): Promise<string | undefined> {
+  const [settings] = await sql<{ commit: string; standbys: string }[]>`
+    select current_setting('synchronous_commit') as commit, current_setting('synchronous_standby_names') as standbys`
+  const { commit, standbys } = settings!
+  if (commit !== 'on' && commit !== 'remote_apply')
+    return `SYNCHRONOUS_STANDBY: synchronous_commit is ${commit}, so a standby may lack what was committed. Set it to on.`
+  if (standbys === '')
+    return 'SYNCHRONOUS_STANDBY: synchronous_standby_names is empty, so no commit waits for a standby.'
+  return undefined
+}

@@ -24,7 +24,8 @@ export async function findUnreadSwitches(sql: Sql): Promise<UnreadSwitches | und
 
 /**
  * Records that everything listed has been taken up: the recurring work `readers` has read the lists of the provider
- * (`read_for` in its position is the number of the last switch for which it has), and no notification that was stored before is still to be applied. Returns whether a switch was recorded as read.
+ * (`read_for` in its position is the number of the last switch for which it has), and no notification that was stored
+ * before is still to be applied. Returns whether a switch was recorded as read.
  */
 export async function recordListsRead(sql: Sql, provider: string, readers: string[]): Promise<boolean> {
   const recorded = await sql`

@@ -29,6 +29,16 @@ export function decodeFacts(text: string | null): ServerFacts | null {
   }
 }
 
+/**
+ * The facts with the latest clock of both: the sequences of feeds continue at a reading of the clock, so its latest
+ * reading is remembered even if the clock was set back.
+ */
+export function withLatestClock(facts: ServerFacts, other: ServerFacts | null): ServerFacts {
+  return other !== null && Date.parse(other.clock) > Date.parse(facts.clock)
+    ? { ...facts, clock: other.clock }
+    : facts
+}
+
 /** Whether facts are of a later switch, or of a later position after the same switch. */
 export function isNewer(one: ServerFacts, other: ServerFacts | null): boolean {
   if (other === null || one.switch !== other.switch) return one.switch > (other?.switch ?? -1)

@@ -28,8 +28,8 @@ export async function releaseSwitches(
 }
 
 /**
- * Records that the database went back to `newest_at` (null: to its newest change), and that its server is in use from now
- * on.
+ * Records that the database went back to `newest_at` (null: to its newest change), and that its server is in use from
+ * now on.
  */
 export async function declareSwitch(
   sql: Sql,
@@ -48,15 +48,16 @@ export async function sealDatabase(sql: Sql, sealed: boolean, by: Actor): Promis
   const action = sealed ? 'switches.seal' : 'switches.unseal'
   const changed = await sql`
     with changed as (
-      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null} where (seal is null) = ${sealed} returning seal
+      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null} where (seal is null) = ${sealed}
+      returning seal
     )
     select ${appending(sql, by, { action })} from changed`
   return changed.length > 0
 }
 
 /**
- * Cancels up to `limit` messages that were accepted before a switch and are to be discarded. Returns how many; after the
- * last one, the switch needs no more.
+ * Cancels up to `limit` messages that were accepted before a switch and are to be discarded. Returns how many; after
+ * the last one, the switch needs no more.
  */
 export async function discardHeldMessages(sql: Sql, limit: number): Promise<number> {
   const new_events = sql`

@@ -7,7 +7,8 @@ import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { renewConnections } from '#core/pool.ts'
 import { throttle } from '#core/seldom.ts'
-import { decodeFacts, encodeFacts, isNewer } from './facts.ts'
+import { openWitnessPlace } from '#core/witness-place.ts'
+import { decodeFacts, encodeFacts, isNewer, withLatestClock } from './facts.ts'
 import { findSwitch } from './find.ts'
 import { checkServer, findInstallationId, type CheckedServer, type ServerFacts } from './server.ts'
 
@@ -39,14 +40,15 @@ const RETRY_INTERVAL_MS = 100
 const START_TIMEOUT_MS = 5_000
 
 /**
- * Checks the server at once and then every second, and keeps the newest facts in memory and with the witnesses.
+ * Checks the server at once and then every second, and keeps the newest facts in memory, in Redis and at WITNESS_URL.
  * Resolves after the first check, or after 5 s.
  */
 export async function watchDatabase(
-  { SYNCHRONOUS_STANDBY: is_synchronous }: Config,
-  { sql, log, witnesses }: { sql: Sql; log: Log; witnesses: readonly Witness[] },
+  { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL: place }: Config,
+  { sql, log, queue }: { sql: Sql; log: Log; queue: Witness },
 ): Promise<DatabaseWatch> {
   const report = createReport(sql, log)
+  const witnesses = place === undefined ? [queue] : [queue, openWitnessPlace(place, log)]
   const memory = createMemory(sql, witnesses)
   const warn = throttle(
     (suppressed, err: unknown) =>
@@ -124,10 +126,11 @@ function createMemory(sql: Sql, witnesses: readonly Witness[]) {
     /** Tells the witnesses and asks them. */
     async exchange(facts: ServerFacts | null): Promise<void> {
       name ??= `sluice:server:${await findInstallationId(sql)}`
-      const text = facts && encodeFacts(facts)
+      const known = facts && withLatestClock(facts, newest)
+      const text = known && encodeFacts(known)
       const kept = await Promise.all(witnesses.map((witness) => witness.keepNewest(name!, text)))
-      for (const each of [facts, ...kept.map(decodeFacts)])
-        if (each !== null && isNewer(each, newest)) newest = each
+      for (const each of [known, ...kept.map(decodeFacts)])
+        if (each !== null && isNewer(each, newest)) newest = withLatestClock(each, newest)
     },
   }
 }

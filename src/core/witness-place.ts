@@ -1,0 +1,90 @@
+// A place outside of the database that remembers one text: a file on another volume, or an https address.
+import { randomUUID } from 'node:crypto'
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { throttle } from './seldom.ts'
+import type { Log } from './log.ts'
+
+const TIMEOUT_MS = 1_000
+const MAX_LENGTH = 10_000
+const WARN_INTERVAL_MS = 60_000
+
+export type WitnessPlace = {
+  /**
+   * Stores `text` unless a greater one is stored, by its characters, and returns the greatest. Null: nothing is stored,
+   * the place has the text of another `name`, or it cannot be used, which is logged. Never rejects.
+   */
+  keepNewest(name: string, text: string | null): Promise<string | null>
+}
+
+type Place = { read(): Promise<string>; write(text: string): Promise<void> }
+
+/**
+ * Opens the place at a `file:` or `https:` URL. An https address is read with GET and written with PUT; user and
+ * password of the URL are sent as Basic credentials. A process that writes at the same time may win with an older text;
+ * the next call replaces it.
+ */
+export function openWitnessPlace(url: string, log: Log): WitnessPlace {
+  const place = url.startsWith('file:') ? fileAt(fileURLToPath(url)) : addressAt(new URL(url))
+  const warn = throttle(
+    (suppressed, problem: string) => log.warn({ suppressed }, `WITNESS_URL: ${problem}`),
+    WARN_INTERVAL_MS,
+  )
+  return {
+    async keepNewest(name, text) {
+      try {
+        const [line = ''] = (await place.read()).slice(0, MAX_LENGTH).split('\n')
+        if (line !== '' && !line.startsWith(`${name} `)) {
+          warn('the place belongs to another installation')
+          return null
+        }
+        const stored = line.slice(name.length + 1)
+        if (text === null || stored >= text) return stored === '' ? null : stored
+        await place.write(`${name} ${text}\n`)
+        return text
+      } catch (error) {
+        warn(`the place cannot be used: ${error instanceof Error ? error.message : String(error)}`)
+        return null
+      }
+    },
+  }
+}
+
+function fileAt(path: string): Place {
+  return {
+    read: () =>
+      readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return ''
+        throw error
+      }),
+    // A reader never sees a half-written file.
+    async write(text) {
+      const written = `${path}.${randomUUID()}`
+      await writeFile(written, text, { mode: 0o600 })
+      await rename(written, path)
+    },
+  }
+}
+
+function addressAt(url: URL): Place {
+  const { username, password } = url
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  url.username = ''
+  url.password = ''
+  const headers = username === '' ? {} : { authorization: `Basic ${btoa(credentials)}` }
+  async function request(method: 'GET' | 'PUT', body?: string): Promise<Response> {
+    const answer = await fetch(url, { method, headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) })
+    if (!answer.ok && !(method === 'GET' && answer.status === 404))
+      throw new Error(`${method} was answered ${answer.status}`)
+    return answer
+  }
+  return {
+    async read() {
+      const answer = await request('GET')
+      return answer.status === 404 ? '' : await answer.text()
+    },
+    async write(text) {
+      await (await request('PUT', text)).body?.cancel()
+    },
+  }
+}
