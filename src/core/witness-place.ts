@@ -72,19 +72,18 @@ function addressAt(url: URL): Place {
   url.username = ''
   url.password = ''
   const headers = username === '' ? {} : { authorization: `Basic ${btoa(credentials)}` }
-  async function request(method: 'GET' | 'PUT', body?: string): Promise<Response> {
-    const answer = await fetch(url, { method, headers, body, signal: AbortSignal.timeout(TIMEOUT_MS) })
-    if (!answer.ok && !(method === 'GET' && answer.status === 404))
-      throw new Error(`${method} was answered ${answer.status}`)
-    return answer
-  }
+  const options = () => ({ headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
   return {
     async read() {
-      const answer = await request('GET')
-      return answer.status === 404 ? '' : await answer.text()
+      const answer = await fetch(url, options())
+      if (answer.ok) return await answer.text()
+      if (answer.status === 404) return ''
+      throw new Error(`GET was answered ${answer.status}`)
     },
-    async write(text) {
-      await (await request('PUT', text)).body?.cancel()
+    async write(body) {
+      const answer = await fetch(url, { ...options(), method: 'PUT', body })
+      await answer.body?.cancel()
+      if (!answer.ok) throw new Error(`PUT was answered ${answer.status}`)
     },
   }
 }

@@ -56,7 +56,6 @@ export async function watchDatabase(
     10_000,
   )
   let server: CheckedServer | undefined
-  let closed = false
   const abort = new AbortController()
 
   async function check(): Promise<void> {
@@ -64,7 +63,7 @@ export async function watchDatabase(
     let checked: CheckedServer
     do {
       checked = await checkServer(sql, memory.newest(), is_synchronous)
-    } while (checked.state === 'recording' && !closed)
+    } while (checked.state === 'recording' && !abort.signal.aborted)
     // Connections that were opened before may lead to the server that was in use before.
     if (checked.state === 'superseded' || checked.switch > (server?.switch ?? checked.switch))
       renewConnections()
@@ -74,7 +73,7 @@ export async function watchDatabase(
   }
 
   async function repeat(): Promise<void> {
-    while (!closed) {
+    while (!abort.signal.aborted) {
       const succeeded = await check().then(
         () => true,
         (error: unknown) => {
@@ -100,7 +99,6 @@ export async function watchDatabase(
     isHeld: () => server === undefined || server.hold !== null,
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
-      closed = true
       abort.abort()
       await running
     },
