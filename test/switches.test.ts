@@ -4,15 +4,17 @@ import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
+import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
 import { recoverCommand } from '#commands/recover.ts'
+import { checkInvariants } from '#test/books.ts'
 import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
-import { payOut, payoutIn, recipient } from '#test/payouts.ts'
+import { clientWithBalance, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { describeIn, testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -140,7 +142,7 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
 
   await sql`update database_switches set lists_read_at = now()`
   expect(await switchOf(world, 1)).toMatchObject({ hold: null, released_by: 'system', messages: 'send' })
-  await payoutIn(client, work.payout, 'processing')
+  await payoutIn(client, work.payout, 'paid')
   await eventually(async () => {
     expect((await client.get(`/v1/payments/${work.payment_id}`)).body.amount_refunded_minor).toBe(100)
     // It is canceled once the processor does not list it for a while.
@@ -187,6 +189,42 @@ test('after a restore all jobs wait until an operator releases them, and are loo
     expect(job).toMatchObject({ state: 'unknown' })
   })
   expect((await switchOf(world, 2)).holds_messages_before).toBeNull()
+})
+
+test('payouts that are not covered any more after others were taken up fail, the newest first, without a call', async ({
+  world,
+}) => {
+  const { sql } = world
+  const client = await clientWithBalance(world, 1000)
+  const to = await recipient(client)
+  await pauseJobs(sql, { queue: 'payouts' })
+  const [first, second, third] = [
+    await payOut(client, to, { amount_minor: 500 }, ASYNC),
+    await payOut(client, to, { amount_minor: 200 }, ASYNC),
+    await payOut(client, to, { amount_minor: 300 }, ASYNC),
+  ].map(({ body }) => body.id as string)
+  // A payout of 400 was taken up.
+  await sql`
+    update ledger_accounts set balance_minor = balance_minor - 400
+    where tenant_id = ${client.tenant_id} and name = 'available'`
+  expect(await failUncoveredPayouts(sql)).toBe(2)
+  expect(await failUncoveredPayouts(sql)).toBe(0)
+  await sql`
+    update ledger_accounts set balance_minor = balance_minor + 400
+    where tenant_id = ${client.tenant_id} and name = 'available'`
+  await resumeJobs(sql, { queue: 'payouts' })
+  await payoutIn(client, first!, 'paid')
+  for (const id of [second!, third!]) {
+    const { failure } = await payoutIn(client, id, 'failed')
+    expect(failure).toMatchObject({ code: 'insufficient_balance', manual: false })
+  }
+  await eventually(async () => {
+    const ended = await sql`
+      select c.first_sent_at from all_provider_calls c join all_jobs j on j.id = c.job_id
+      where j.resource_id = any(${[second!, third!]}::uuid[]) and j.finished_at is not null`
+    expect(ended).toEqual([{ first_sent_at: null }, { first_sent_at: null }])
+  })
+  await checkInvariants(world)
 })
 
 describeIn('while another server is in use', {}, (test) => {

@@ -87,7 +87,7 @@ async function decideUncalled(
   const is_final = payout.status === 'failed' || payout.status === 'canceled'
   const never_left = payout.call_started_at === null && payout.processor_reference === null
   if (!is_final || !never_left) return await lookUpCreation(context, job, creation)
-  const became = payout.status === 'failed' ? 'failed by hand' : 'canceled'
+  const became = payout.status === 'failed' ? 'failed' : 'canceled'
   const message = `The payout was ${became} before the call to the processor.`
   return failed({ code: 'payout_refused', message }, { unsent: true, effects: payoutEffects(job, 'unsent') })
 }
