@@ -587,6 +587,21 @@ describe('events', () => {
     expect(await control('GET', 'webhooks')).toMatchObject({ delayed: 2, delivered: 2, waiting: 1 })
   })
 
+  test('do not exist for the configured percentage of changes', async () => {
+    const webhooks = await startReceiver(() => 200)
+    const { stripe, control } = await start({
+      webhook_url: webhooks.url,
+      webhook_secret: SECRET,
+      webhook_events: ['payment_intent.created'],
+    })
+    await control('POST', 'webhooks', { omit_percent: 100 })
+    await stripe.paymentIntents.create(SALE)
+    await control('POST', 'webhooks', { omit_percent: 0 })
+    const { id } = await stripe.paymentIntents.create(SALE)
+    const { data } = await stripe.events.list({ type: 'payment_intent.created' })
+    expect(data.map((event) => (event.data.object as Stripe.PaymentIntent).id)).toEqual([id])
+  })
+
   test('have the signatures that the SDK generates', () => {
     const header = new Stripe(EMULATOR_KEY).webhooks.generateTestHeaderString({
       payload: '{"a":1}',

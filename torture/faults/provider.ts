@@ -4,6 +4,7 @@ import type { Fault as ScriptedFault, ProviderName } from '#test/providers.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
+import { capturePayment } from './requests.ts'
 
 /** Phases of an SMTP session. The message is accepted only after the last phase. */
 const EMAIL_PHASES = ['MAIL', 'RCPT', 'DATA', 'DOT'] as const
@@ -53,6 +54,14 @@ export const PROVIDER_FAULTS: Fault[] = [
     inflict: (system, random) => script(system, random, fault, { fault: email, method: random.pick(phases) }),
   })),
   {
+    name: 'event-never-made',
+    about: 'the processor makes no event for one change in fifty, nor for a refund in its dashboard',
+    duration_ms: 20_000,
+    recovery_limit_ms: 10_000,
+    minutes: 30,
+    inflict: omitEvents,
+  },
+  {
     name: 'provider-reset',
     about: 'the connections to the providers are cut',
     duration_ms: 2000,
@@ -77,6 +86,20 @@ export async function injectBackgroundFaults({ provider }: System, random: Rando
   }
   for (const name of PROVIDER_NAMES)
     await provider(name).fault({ ...chance(0.05), fault: { delay_ms: random.between(20, 300) } })
+}
+
+async function omitEvents(system: System, random: Random): Promise<void> {
+  const { control } = system.provider('stripe')
+  const omit = (omit_percent: number) => control('POST', '/webhooks', { omit_percent })
+  const { processor_reference } = await capturePayment(system, `event-never-made-${random.between(0, 1e9)}`)
+  try {
+    await omit(100)
+    await control('POST', '/refunds', { payment_intent: processor_reference, amount: '300' })
+    await omit(2)
+    await sleep(random.between(10_000, 18_000))
+  } finally {
+    await omit(0)
+  }
 }
 
 async function script(

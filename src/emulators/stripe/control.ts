@@ -156,11 +156,12 @@ function advanceClock(emulator: Emulator, _id: string, body: Record<string, unkn
 }
 
 function changeWebhooks(emulator: Emulator, _id: string, body: Record<string, unknown>): unknown {
-  const { paused, duplicate_percent, drop_percent, late_percent, late_ms, shuffle } = body
+  const { paused, duplicate_percent, drop_percent, omit_percent, late_percent, late_ms, shuffle } = body
   emulator.webhooks?.change({
     ...(typeof paused === 'boolean' && { paused }),
     ...(typeof duplicate_percent === 'number' && { duplicate_percent }),
     ...(typeof drop_percent === 'number' && { drop_percent }),
+    ...(typeof omit_percent === 'number' && { omit_percent }),
     ...(typeof late_percent === 'number' && { late_percent }),
     ...(typeof late_ms === 'number' && { late_ms }),
     ...(typeof shuffle === 'boolean' && { shuffle }),

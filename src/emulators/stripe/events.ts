@@ -12,7 +12,7 @@ import { exclusive } from './rules.ts'
 import type { Version } from './versions.ts'
 import { appendEvent, type StoredEvent } from './event-log.ts'
 
-/** Creates the event and hands it to the webhook sender. */
+/** Creates the event and hands it to the webhook sender, unless the settings of the webhooks omit it. */
 export function emit(
   emulator: Emulator,
   call: Call,
@@ -20,6 +20,7 @@ export function emit(
   object: Version,
   previous: Version | null = null,
 ): void {
+  if (emulator.webhooks?.omitsEvent() === true) return
   const event: StoredEvent = {
     id: stripeId('evt_'),
     type,

@@ -12,6 +12,8 @@ const ATTEMPTS = 40
 const SHUFFLE_MS = 100
 
 export type Webhooks = {
+  /** Whether the provider makes no event for the change that happens now. */
+  omitsEvent(): boolean
   isSubscribed(type: string): boolean
   send(event: StoredEvent): void
   /** Sends at once, even while paused. Resolves to the status, or to 0 if there is no answer. */
@@ -38,6 +40,8 @@ type WebhookSettings = {
   duplicate_percent: number
   /** Percentage of events that are never sent. */
   drop_percent: number
+  /** Percentage of changes without an event: there is none to send, and none in the list. */
+  omit_percent: number
   /** Percentage of events that are delayed by up to `late_ms`. */
   late_percent: number
   late_ms: number
@@ -66,6 +70,7 @@ const SETTINGS: WebhookSettings = {
   paused: false,
   duplicate_percent: 0,
   drop_percent: 0,
+  omit_percent: 0,
   late_percent: 0,
   late_ms: 60_000,
   shuffle: false,
@@ -106,6 +111,7 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
   }
 
   return {
+    omitsEvent: () => Math.random() * 100 < settings.omit_percent,
     isSubscribed: (type) => options.types === null || options.types.includes(type),
     send(event) {
       if (Math.random() * 100 < settings.drop_percent) return void counts.dropped++
