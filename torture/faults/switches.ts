@@ -2,13 +2,17 @@
 // that are promoted.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RestorablePostgres } from '#test/restorable.ts'
+import { startProxy } from '#test/proxy.ts'
 import type { Load } from '../load.ts'
+import type { Member } from '../member.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
 
 /** How long the primary runs on without its standby. */
 const RECEIVER_HELD_MS = 5000
+/** How long some processes work with the previous primary. */
+const TWO_PRIMARIES_MS = 30_000
 
 const usual = { switches: true, duration_ms: 15_000, recovery_limit_ms: 10_000 } as const
 
@@ -48,6 +52,14 @@ export const SWITCH_FAULTS: Fault[] = [
   },
   {
     ...usual,
+    name: 'two-primaries',
+    about: 'a standby is promoted while an API and a worker keep working with the previous primary',
+    duration_ms: 45_000,
+    minutes: 30,
+    inflict: promoteSecond,
+  },
+  {
+    ...usual,
     name: 'restore',
     about: 'the database is restored to an earlier second',
     duration_ms: 40_000,
@@ -71,6 +83,35 @@ export const SWITCH_FAULTS: Fault[] = [
       await rewind(system, random, load, async ({ copyVolume }) => copyVolume),
   },
 ]
+
+/** What the processes at the previous primary accept or do after the promotion is lost, so they must do nothing. */
+async function promoteSecond(system: System, random: Random, load: Load): Promise<void> {
+  const { restorable, apis, workers, moveDatabase } = system
+  const previous = restorable!.postgres
+  const wire = await startProxy(previous.url)
+  const left_behind = [random.pick(apis), random.pick(workers)]
+  const restart = async (member: Member, env: Record<string, string>) => {
+    await member.kill('SIGTERM')
+    await member.start({ env })
+  }
+  try {
+    for (const member of left_behind) await restart(member, { DATABASE_URL: wire.url })
+    await load.withoutNewTenants(async () => {
+      const standby = await restorable!.startStandby()
+      const since = performance.now()
+      await load.whileSwitching(since, async () => {
+        await standby.disconnect()
+        await standby.promote()
+        moveDatabase(standby.url)
+      })
+    })
+    await sleep(TWO_PRIMARIES_MS)
+    await previous.crash()
+  } finally {
+    for (const member of left_behind) await restart(member, {})
+    await wire.close()
+  }
+}
 
 /**
  * Makes the database go back. `prepare` resolves with a function that marks a time and resolves with a function that
