@@ -256,33 +256,32 @@ describe('the audit', () => {
   })
 })
 
-describeIn('with a worker', { env: LOOPBACK }, (with_worker) => {
-  with_worker(
-    'the event is sent to the endpoints that subscribe to it, before those that follow',
-    async ({ world }) => {
-      const shop = await world.clientOf()
-      const hook = await openHook()
-      onTestFinished(() => hook.close())
-      const all = await registerEndpoint(shop, { url: `${hook.url}/all`, ordered: true })
-      const some = await registerEndpoint(shop, { url: `${hook.url}/some`, types: ['feed.restarted'] })
-      const others = await registerEndpoint(shop, { url: `${hook.url}/others`, types: ['payment.*'] })
-      await shop.patch(`/v1/webhook_endpoints/${others.id}`, { types: ['feed.*'], status: 'disabled' })
-      await world.drain()
-      await restartFeeds(world)
-      await createEvent(shop)
-      const restarts = () => hook.arrived.filter(({ body }) => body.type === 'feed.restarted')
-      while (restarts().length < 2) await untilArrived(hook, hook.arrived.length + 1)
-      await world.drain()
-      const { body } = restarts()[0]!
-      expect(body).toMatchObject({ sequence: body.data.next_sequence, tenant_id: shop.tenant_id })
-      const delivered = async ({ id }: { id: string }) =>
-        (await deliveriesOf(shop, id)).map(({ type, status }) => `${type} ${status}`)
-      expect((await delivered(all)).slice(-2)).toEqual([
-        'feed.restarted delivered',
-        'customer.created delivered',
-      ])
-      expect(await delivered(some)).toEqual(['feed.restarted delivered'])
-      expect(await delivered(others)).toEqual(['feed.restarted skipped'])
-    },
-  )
+describeIn('with a worker', { env: LOOPBACK }, (test) => {
+  test('the event is sent to the endpoints that subscribe to it, before those that follow', async ({
+    world,
+  }) => {
+    const shop = await world.clientOf()
+    const hook = await openHook()
+    onTestFinished(() => hook.close())
+    const all = await registerEndpoint(shop, { url: `${hook.url}/all`, ordered: true })
+    const some = await registerEndpoint(shop, { url: `${hook.url}/some`, types: ['feed.restarted'] })
+    const others = await registerEndpoint(shop, { url: `${hook.url}/others`, types: ['payment.*'] })
+    await shop.patch(`/v1/webhook_endpoints/${others.id}`, { types: ['feed.*'], status: 'disabled' })
+    await world.drain()
+    await restartFeeds(world)
+    await createEvent(shop)
+    const restarts = () => hook.arrived.filter(({ body }) => body.type === 'feed.restarted')
+    while (restarts().length < 2) await untilArrived(hook, hook.arrived.length + 1)
+    await world.drain()
+    const { body } = restarts()[0]!
+    expect(body).toMatchObject({ sequence: body.data.next_sequence, tenant_id: shop.tenant_id })
+    const delivered = async ({ id }: { id: string }) =>
+      (await deliveriesOf(shop, id)).map(({ type, status }) => `${type} ${status}`)
+    expect((await delivered(all)).slice(-2)).toEqual([
+      'feed.restarted delivered',
+      'customer.created delivered',
+    ])
+    expect(await delivered(some)).toEqual(['feed.restarted delivered'])
+    expect(await delivered(others)).toEqual(['feed.restarted skipped'])
+  })
 })

@@ -10,6 +10,7 @@ import type { RequestedRow, ResourceWithJob } from '#domain/jobs/find-with-jobs.
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { requestKey, acceptOnce, type RequestKey } from './idempotent.ts'
+import { createReadAccepted } from './lost-commits.ts'
 import { preferredWait } from './prefer.ts'
 import { requireResource, refusalOfJob } from './refusals.ts'
 import { endsWait, listenWhileConnected, type Hints } from './wait.ts'
@@ -100,7 +101,7 @@ export type WorkRequest<T> = {
  * The status is 200 or 201, as the route declares, if the job has succeeded or the resource `isFulfilled`, and 202 with
  * a `Location` while the job is unfinished or unknown. If the route does not wait by default and the caller requests no
  * wait, the answer is 200 or 201 at once. Throws the error of `explainRefusal`, `idempotency_key_reused`, the errors of
- * `step`, and the error of a failed job.
+ * `step`, the error of a failed job, and `database_unavailable` if the database loses the request.
  */
 export async function accept<T extends { status: string }>(
   context: ApiContext,
@@ -122,12 +123,9 @@ export async function accept<T extends { status: string }>(
   assert(waits !== undefined, 'the route accepts work but does not declare `waits`')
   const by_default = waits === 'by_default'
   const wait_ms = preferred?.wait_ms ?? (by_default ? DEFAULT_WAIT_MS : 0)
-  const { replayed, is_new_job, created, resource_id, job_id, wake } = await acceptStep(
-    context,
-    requestKey(request, body),
-    work,
-    wait_ms > 0,
-  )
+  const key = requestKey(request, body)
+  const accepted = await acceptStep(context, key, work, wait_ms > 0)
+  const { replayed, is_new_job, created, resource_id, job_id, wake } = accepted
   request.resource_id = resource_id
   if (replayed) reply.header('idempotent-replayed', 'true')
   if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
@@ -135,15 +133,17 @@ export async function accept<T extends { status: string }>(
   // Listen before waking a worker and before reading the job, so that no hint about the job is missed (see `wait.ts`).
   using hints = listenWhileConnected(context.waiters, request, job_id, wait_ms)
   wake()
-  const { tenant_id } = request.credentials
-  const find = () => reader.find({ tenant_id, id: resource_id, job_id })
+  const { tenant_id } = key
+  const read = createReadAccepted(context, key, replayed)
+  const find = () => read.resource(job_id, () => reader.find({ tenant_id, id: resource_id, job_id }))
+  const explain = () => read.refusal(() => refusalError(explainRefusal))
   const { resource, job } =
     created !== undefined && wait_ms === 0
       ? { resource: created, job: undefined }
       : await readUntilFinal(find, hints, work, is_new_job ? await hints.next() : wait_ms > 0)
 
   if (waitUntil?.(resource) === true) {
-    if (!isFulfilled(resource)) throw await refusalError(explainRefusal)
+    if (!isFulfilled(resource)) throw await explain()
     reply.code(successStatus(request))
     return resource
   }
@@ -151,10 +151,10 @@ export async function accept<T extends { status: string }>(
     reply.code(successStatus(request))
     return resource
   }
-  if (job_id === null && (await isDropped?.(resource))) throw await refusalError(explainRefusal)
+  if (job_id === null && (await isDropped?.(resource))) throw await explain()
   const final_job = waitUntil === undefined && (wait_ms > 0 || replayed) ? job : undefined
   if (final_job?.state === 'succeeded' && can_succeed_unfulfilled && !isFulfilled(resource))
-    throw await refusalError(explainRefusal)
+    throw await explain()
   if (hasFinished(work, resource, final_job) || ((job_id === null || wait_ms > 0) && isFulfilled(resource)))
     reply.code(successStatus(request))
   else reply.code(202).header('location', reader.pathOf(resource))
@@ -172,9 +172,10 @@ export async function acceptBatchItem<T extends { status: string }>(
 ): Promise<{ status: 201 | 202; resource: T }> {
   const { replayed, created, resource_id, job_id, wake } = await acceptStep(context, key, work, false)
   wake()
+  const find = () => work.reader.find({ tenant_id: key.tenant_id, id: resource_id, job_id })
   const { resource, job } =
     created === undefined
-      ? await work.reader.find({ tenant_id: key.tenant_id, id: resource_id, job_id })
+      ? await createReadAccepted(context, key, replayed).resource(job_id, find)
       : { resource: created, job: undefined }
   const finished = hasFinished(work, resource, replayed ? job : undefined)
   return { status: finished || work.isFulfilled(resource) ? 201 : 202, resource }

@@ -36,6 +36,8 @@ export type ApiContext = {
   limit: CallerLimit
   runList: RunList
   log: Log
+  /** Logs that the database has lost this accepted request. */
+  logLostCommit: (request: { tenant_id: string; route: string; request_id: string }) => void
   vault: Vault
   hashOf: AddressHash
   queue: Queue

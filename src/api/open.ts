@@ -13,6 +13,7 @@ import { createWakeUps } from '#queue/wakeup.ts'
 import type { ApiContext } from './context.ts'
 import { createCallerLimit } from './limit.ts'
 import { connectLists, createListRunner, listConnections } from './lists.ts'
+import { createLostCommitLog } from './lost-commits.ts'
 import { createRecentNames } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
@@ -69,6 +70,7 @@ export async function openApiContext(
     log,
     queue,
     wakeups,
+    logLostCommit: createLostCommitLog(log),
     waiters,
     feed_waiters,
     vault,

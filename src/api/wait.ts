@@ -83,7 +83,12 @@ export function endsWait(state: string): boolean {
  */
 export function createJobWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
   return createWaiters(queue, log, {
-    poll: async (ids) => (await findJobStates(sql, ids)).filter(({ state }) => endsWait(state)),
+    // A job that is gone is lost, and its request reads again too.
+    async poll(ids) {
+      const states = await findJobStates(sql, ids)
+      const open = new Set(states.flatMap(({ id, state }) => (endsWait(state) ? [] : [id])))
+      return ids.flatMap((id) => (open.has(id) ? [] : [{ id }]))
+    },
     hintIntervalMs: () => HINT_INTERVAL_MS,
     close_timeout_ms: CLOSE_TIMEOUT_MS,
   })

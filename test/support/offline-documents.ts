@@ -44,6 +44,7 @@ export async function offlineDocuments<Path extends string>(
     limit,
     runList: createListRunner({ long: sql }, 1, limit),
     log,
+    logLostCommit: () => {},
     queue,
     vault: createVault(randomBytes(32).toString('base64')),
     hashOf: () => '',
