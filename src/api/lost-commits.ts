@@ -28,7 +28,7 @@ export const createLostCommitLog = (log: Log): ((request: AcceptedRequest) => vo
     ),
   )
 
-/** `replayed`: whether the request was accepted earlier, so that its key shows whether the resource was deleted since. */
+/** `replayed`: the request was accepted earlier, so its key shows whether the resource was deleted since. */
 export function createReadAccepted(
   context: Pick<ApiContext, 'findStoredKey' | 'logLostCommit'>,
   request: RequestKey,

@@ -29,6 +29,12 @@ export const databaseMetrics = {
     labelNames: ['kind'],
     registers,
   }),
+  jobsHeld: new Gauge({
+    name: 'sluice_jobs_held',
+    help: '1 if jobs wait since a switch of the database: `payouts`: payouts and refunds; `creations`: all that create something at a provider; `all`: all jobs, until an operator releases them',
+    labelNames: ['hold'],
+    registers,
+  }),
   moved: new Counter({
     name: 'sluice_history_moved_total',
     help: 'Finished jobs, and notifications without a job, that were moved into the history',

@@ -11,8 +11,8 @@ const FAILURE = {
 }
 
 /**
- * Fails payouts that have certainly not been sent and that their accounts do not cover any more, the newest first, until
- * the rest is covered. Returns how many. Run it while payouts wait.
+ * Fails payouts that have certainly not been sent and that their accounts do not cover any more, the newest first,
+ * until the rest is covered. Returns how many. Run it while payouts wait.
  */
 export async function failUncoveredPayouts(sql: Sql): Promise<number> {
   return await sql.begin(async (tx) => {

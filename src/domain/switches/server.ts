@@ -1,6 +1,9 @@
 // The server of the database, compared with the one on record and with what a witness remembers.
 import type { Sql } from '#core/db.ts'
 
+/** Which jobs can wait since a switch. */
+export const HOLDS = ['payouts', 'creations', 'all'] as const
+
 /** What a witness remembers about the server of the database. The functions of 0019_switches.sql compare it. */
 export type ServerFacts = {
   system_identifier: string
@@ -26,7 +29,7 @@ export type CheckedServer = ServerFacts & {
    */
   state: 'current' | 'sealed' | 'superseded' | 'recording'
   /** Which jobs wait since a switch; null: none. */
-  hold: 'payouts' | 'creations' | 'all' | null
+  hold: (typeof HOLDS)[number] | null
   /** Whether this check has recorded a switch. */
   recorded: boolean
 }

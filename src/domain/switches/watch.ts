@@ -10,7 +10,7 @@ import { throttle } from '#core/seldom.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import { decodeFacts, encodeFacts, isNewer, withLatestClock } from './facts.ts'
 import { findSwitch } from './find.ts'
-import { checkServer, findInstallationId, type CheckedServer, type ServerFacts } from './server.ts'
+import { checkServer, findInstallationId, HOLDS, type CheckedServer, type ServerFacts } from './server.ts'
 
 /** Remembers texts outside of the database. */
 export type Witness = {
@@ -68,6 +68,7 @@ export async function watchDatabase(
     if (checked.state === 'superseded' || checked.switch > (server?.switch ?? checked.switch))
       renewConnections()
     server = checked
+    for (const hold of HOLDS) metrics.jobsHeld.set({ hold }, server.hold === hold ? 1 : 0)
     await report(server)
     await memory.exchange(server.state === 'superseded' ? null : server)
   }
