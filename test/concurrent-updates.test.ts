@@ -127,6 +127,7 @@ const payouts: Crossing = {
     canceled: { status: 'canceled', canceled_at: LONG_AGO },
   },
   fixed: [
+    'recovered_at',
     'idempotency_key',
     'amount_minor',
     'currency',
@@ -259,6 +260,7 @@ const payments: Crossing = {
   },
   final: ['captured', 'canceled', 'failed'],
   fixed: [
+    'recovered_at',
     'idempotency_key',
     'amount_minor',
     'currency',
@@ -313,6 +315,7 @@ const payments: Crossing = {
           processor_reference: `re_${row.id}`,
           amount_minor: 5,
           failure: null,
+          own: null,
         }),
     },
   },
@@ -377,6 +380,7 @@ const refunds: Crossing = {
     },
   },
   fixed: [
+    'recovered_at',
     'payment_id',
     'idempotency_key',
     'imported',
@@ -492,7 +496,16 @@ const topUps: Crossing = {
     },
     canceled: { status: 'canceled', processor_reference: 'tu', processor_status: 'canceled' },
   },
-  fixed: ['idempotency_key', 'amount_minor', 'currency', 'source', 'description', 'processor', 'metadata'],
+  fixed: [
+    'recovered_at',
+    'idempotency_key',
+    'amount_minor',
+    'currency',
+    'source',
+    'description',
+    'processor',
+    'metadata',
+  ],
   steps: {
     succeeded: settleTopUp('succeeded'),
     failed: settleTopUp('failed'),
@@ -562,7 +575,15 @@ const verifications: Crossing = {
     },
   },
   final: ['rejected by hand'],
-  fixed: ['idempotency_key', 'subject_type', 'subject_id', 'return_url', 'provider', 'metadata'],
+  fixed: [
+    'recovered_at',
+    'idempotency_key',
+    'subject_type',
+    'subject_id',
+    'return_url',
+    'provider',
+    'metadata',
+  ],
   steps: {
     requires_input: settleVerification({ reported: 'requires_input', failure: FAILURE }),
     'a link': settleVerification({

@@ -1099,6 +1099,7 @@ function scopeOf(operation: { description: string }): string | null {
 /** The status of the resource after an event, if it differs from the second part of the type. Null: any status. */
 const STATUS_OF: Record<string, string | null> = {
   'payment.created': 'pending',
+  'payment.recovered': 'pending',
   'payment.authorization_failed': 'requires_action',
   'payment.capture_expiring': 'authorized',
   'payment.capture_failed': 'authorized',
@@ -1108,11 +1109,15 @@ const STATUS_OF: Record<string, string | null> = {
   'payment.dispute_lost': 'captured',
   'payment.dispute_closed': 'captured',
   'refund.created': 'pending',
+  'refund.recovered': 'pending',
   'payout.created': 'pending',
+  'payout.recovered': 'pending',
   'payout.fail_overtaken': 'paid',
   'top_up.created': 'pending',
+  'top_up.recovered': 'pending',
   'top_up.reversed': 'failed',
   'kyc.created': 'pending',
+  'kyc.recovered': 'pending',
   'ai_task.created': 'queued',
   'message.created': 'queued',
   'message.recipients_settled': 'sent',

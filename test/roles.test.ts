@@ -322,7 +322,7 @@ describe('no role has more rights than its process needs', () => {
       `update message_attachments set content = ''`,
       `update message_limits set scope = ''`,
       `select email from customers`,
-      `insert into payments (tenant_id) select tenant_id from payments`,
+      `insert into payments (tenant_id, metadata) select tenant_id, metadata from payments`,
       `delete from jobs`,
       `update job_attempts set outcome = 'done'`,
       `update ledger_transfers set amount_minor = 1`,

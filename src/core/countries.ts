@@ -13,6 +13,9 @@ const CODES = new Set(
   ).split(' '),
 )
 
+/** A country in answers: an ISO 3166-1 alpha-2 code in upper case, or `ZZ` if the country was lost. */
+export const storedCountryCode = z.string().length(2)
+
 /** An ISO 3166-1 alpha-2 code, in upper or lower case. */
 export const countryCode = z
   .string()

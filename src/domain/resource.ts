@@ -104,12 +104,15 @@ export type AtProvider = {
   closesDrift?(sql: Sql | Tx, ours: Side): Fragment
 }
 
-/** Whether the provider has accepted the row `p`. The row may still be pending at the provider. */
+/**
+ * Whether the provider has accepted the row `p`. The row may still be pending at the provider. A row that was lost was
+ * made again from the provider's object.
+ */
 export function isAcceptedByProvider(sql: Sql | Tx, resource: string, root_id: Fragment): Fragment {
-  return sql`exists (
+  return sql`(p.recovered_at is not null or exists (
     select from all_jobs j
     where j.tenant_id = p.tenant_id and j.resource_id = ${root_id} and j.state = 'succeeded'
-      and ${worksOn(sql, resource, sql`p.id`)})`
+      and ${worksOn(sql, resource, sql`p.id`)}))`
 }
 
 /**

@@ -16,6 +16,8 @@ export type ProcessorPayment = {
   currency: string
   /** For the buyer's browser; null when no action is required. Never logged. */
   client_secret: string | null
+  /** ISO 8601: when the amount was authorized; null if it was not, or if that is not known. */
+  authorized_at: string | null
   /** ISO 8601: when an uncaptured authorization expires. */
   capture_before: string | null
   cancellation_reason: string | null
@@ -27,6 +29,7 @@ export type ProcessorPayment = {
     /** Whether the buyer failed to authenticate and may try again. */
     may_retry: boolean
   } | null
+  description: string | null
   metadata: Record<string, string>
 }
 
@@ -40,6 +43,8 @@ export type ProcessorRefund = {
   failure_reason: string | null
   /** Whether the refund only released a hold: then no money moved, and nothing may be posted. */
   released_hold: boolean
+  /** The reason code that was requested. */
+  reason: string | null
   metadata: Record<string, string>
 }
 

@@ -18,6 +18,7 @@ export type ProcessorPayout = {
   arrival_date: string | null
   /** Only if it failed. */
   failure: { code: string; message: string } | null
+  description: string | null
   metadata: Record<string, string>
 }
 

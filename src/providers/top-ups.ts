@@ -10,6 +10,7 @@ export type ProcessorTopUp = {
   currency: string
   /** Only if it failed. */
   failure: { code: string; message: string } | null
+  description: string | null
   metadata: Record<string, string>
 }
 

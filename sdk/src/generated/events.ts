@@ -40,6 +40,8 @@ export interface EventDataByType {
   'merchant.archived': Merchant
   /** A payment was created; its authorization is in progress. */
   'payment.created': PaymentEventData
+  /** A payment was lost here and made again from the record of the processor. */
+  'payment.recovered': PaymentEventData
   /** The buyer has to act. */
   'payment.requires_action': PaymentEventData
   /** The money is held. */
@@ -68,12 +70,16 @@ export interface EventDataByType {
   'payment.dispute_closed': PaymentEventData
   /** A refund was created, here or at the processor. */
   'refund.created': Refund
+  /** A refund was lost here and made again from the record of the processor. */
+  'refund.recovered': Refund
   /** The money is on its way to the buyer. */
   'refund.succeeded': Refund
   /** The money stays with you. A refund that succeeded can also fail. */
   'refund.failed': Refund
   /** A payout was created, and its amount was reserved. */
   'payout.created': Payout
+  /** A payout was lost here and made again from the record of the processor. */
+  'payout.recovered': Payout
   /** The processor has accepted it. */
   'payout.processing': Payout
   /** It was paid. A transfer is paid as soon as it is accepted. */
@@ -86,6 +92,8 @@ export interface EventDataByType {
   'payout.canceled': Payout
   /** A top-up was created. */
   'top_up.created': TopUp
+  /** A top-up was lost here and made again from the record of the processor. */
+  'top_up.recovered': TopUp
   /** The money is in the balance. */
   'top_up.succeeded': TopUp
   /** The money did not come. */
@@ -96,6 +104,8 @@ export interface EventDataByType {
   'top_up.reversed': TopUp
   /** A verification was created. */
   'kyc.created': VerificationEventData
+  /** A verification was lost here and made again from the record of the provider. */
+  'kyc.recovered': VerificationEventData
   /** It waits for the person, for the first time or again. */
   'kyc.requires_input': VerificationEventData
   /** The provider is checking what the person submitted. */

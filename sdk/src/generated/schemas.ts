@@ -680,8 +680,8 @@ export interface Drift {
   /** The payment; null if it belongs to none. */
   payment_id: string | null
   state: DriftState
-  /** Our record. */
-  ours: DriftSide
+  /** Our record; null for an orphan, which has none. */
+  ours: DriftSide | null
   /** The processor's record, in our terms; null if it is not known yet or does not exist. */
   theirs: DriftSide | null
   /** Further details. */
@@ -732,9 +732,10 @@ export interface DriftSide {
 /**
  * `unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress
  * here, and not at the processor. `differs`: it ended differently on both sides, or the processor did
- * something that we cannot apply; `detail` describes it.
+ * something that we cannot apply; `detail` describes it. `orphan`: an object that was created here and
+ * has no row, and no row can be made for it; `subject_id` names no row.
  */
-export type DriftState = 'unknown' | 'stale' | 'differs'
+export type DriftState = 'unknown' | 'stale' | 'differs' | 'orphan'
 
 /** What differs. */
 export type DriftSubject = 'payment' | 'refund' | 'dispute' | 'payout' | 'top_up' | 'kyc'
@@ -864,6 +865,7 @@ export type EventTypes =
   | 'merchant.updated'
   | 'merchant.archived'
   | 'payment.created'
+  | 'payment.recovered'
   | 'payment.requires_action'
   | 'payment.authorized'
   | 'payment.authorization_failed'
@@ -878,20 +880,24 @@ export type EventTypes =
   | 'payment.dispute_lost'
   | 'payment.dispute_closed'
   | 'refund.created'
+  | 'refund.recovered'
   | 'refund.succeeded'
   | 'refund.failed'
   | 'payout.created'
+  | 'payout.recovered'
   | 'payout.processing'
   | 'payout.paid'
   | 'payout.failed'
   | 'payout.fail_overtaken'
   | 'payout.canceled'
   | 'top_up.created'
+  | 'top_up.recovered'
   | 'top_up.succeeded'
   | 'top_up.failed'
   | 'top_up.canceled'
   | 'top_up.reversed'
   | 'kyc.created'
+  | 'kyc.recovered'
   | 'kyc.requires_input'
   | 'kyc.processing'
   | 'kyc.approved'
@@ -1027,7 +1033,7 @@ export interface Merchant {
   legal_name: string
   /** The name that buyers know. */
   display_name: string
-  /** ISO 3166-1 alpha-2 country code, in upper case. */
+  /** ISO 3166-1 alpha-2 country code, in upper case; `ZZ` if it was lost. */
   country: string
   /** The email address for buyers. */
   support_email: string
@@ -1577,7 +1583,7 @@ export interface Recipient {
   type: RecipientType
   /** ISO 4217 currency code of payouts to the recipient, in lower case. */
   currency: string
-  /** ISO 3166-1 alpha-2 country code, in upper case. */
+  /** ISO 3166-1 alpha-2 country code, in upper case; `ZZ` if it was lost. */
   country: string
   /** The processor's token of the destination. */
   destination: string
@@ -1873,6 +1879,7 @@ export interface TestWebhookEndpoint {
     | 'merchant.updated'
     | 'merchant.archived'
     | 'payment.created'
+    | 'payment.recovered'
     | 'payment.requires_action'
     | 'payment.authorized'
     | 'payment.authorization_failed'
@@ -1887,20 +1894,24 @@ export interface TestWebhookEndpoint {
     | 'payment.dispute_lost'
     | 'payment.dispute_closed'
     | 'refund.created'
+    | 'refund.recovered'
     | 'refund.succeeded'
     | 'refund.failed'
     | 'payout.created'
+    | 'payout.recovered'
     | 'payout.processing'
     | 'payout.paid'
     | 'payout.failed'
     | 'payout.fail_overtaken'
     | 'payout.canceled'
     | 'top_up.created'
+    | 'top_up.recovered'
     | 'top_up.succeeded'
     | 'top_up.failed'
     | 'top_up.canceled'
     | 'top_up.reversed'
     | 'kyc.created'
+    | 'kyc.recovered'
     | 'kyc.requires_input'
     | 'kyc.processing'
     | 'kyc.approved'

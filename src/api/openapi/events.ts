@@ -1,6 +1,6 @@
 // Events as the `webhooks` of the OpenAPI document: the description and data schema of each type.
 import { z } from 'zod'
-import { PAYMENTS } from '#core/config/providers.ts'
+import { PAYMENTS, PAYOUTS, TOP_UPS } from '#core/config/providers.ts'
 import { EVENTS, type EventType } from '#domain/events.ts'
 import { rootOf, resourceOf } from '#domain/resources.ts'
 import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
@@ -88,10 +88,12 @@ const EXAMPLES_BY_TYPE: Record<string, object> = {
   'recipient.archived': { archived_at: EXAMPLE_TIME },
   'merchant.archived': { archived_at: EXAMPLE_TIME },
   'kyc.created': withoutUrl(PENDING_VERIFICATION),
+  'kyc.recovered': withoutUrl(PENDING_VERIFICATION),
   'kyc.processing': { status: 'processing' },
   'kyc.approved': withoutUrl(DECIDED_VERIFICATION),
   'kyc.rejected': { ...withoutUrl(DECIDED_VERIFICATION), status: 'rejected', decision: 'rejected' },
   'payment.created': PENDING,
+  'payment.recovered': { ...PENDING, processor_reference: PAYMENTS.examples.payment },
   'payment.requires_action': REQUIRES_ACTION,
   'payment.authorized': AUTHORIZED,
   'payment.authorization_failed': { ...REQUIRES_ACTION, failure: DECLINED },
@@ -106,6 +108,7 @@ const EXAMPLES_BY_TYPE: Record<string, object> = {
   'payment.dispute_lost': disputed('lost'),
   'payment.dispute_closed': disputed('warning', EXAMPLE_TIME),
   'payout.created': PENDING_PAYOUT,
+  'payout.recovered': { ...PENDING_PAYOUT, processor_reference: PAYOUTS.examples.payout },
   'payout.processing': PROCESSING_PAYOUT,
   'payout.paid': { ...PROCESSING_PAYOUT, status: 'paid', paid_at: EXAMPLE_TIME },
   'payout.fail_overtaken': {
@@ -137,8 +140,10 @@ const EXAMPLES_BY_TYPE: Record<string, object> = {
     ...recipientsOf('bounced', COMPLAINED),
   },
   'refund.created': { status: 'pending', processor_reference: null },
+  'refund.recovered': { status: 'pending' },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
   'top_up.created': TOP_UP_PENDING,
+  'top_up.recovered': { ...TOP_UP_PENDING, processor_reference: TOP_UPS.examples.top_up },
   'top_up.failed': { ...TOP_UP_FAILED, succeeded_at: null },
   'top_up.canceled': { status: 'canceled', succeeded_at: null },
   'top_up.reversed': TOP_UP_FAILED,

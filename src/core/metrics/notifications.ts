@@ -39,6 +39,12 @@ export const notificationsMetrics = {
     labelNames: ['list', 'result'],
     registers,
   }),
+  rowsRecovered: new Counter({
+    name: 'sluice_rows_recovered_total',
+    help: 'Rows that were lost and made again from the record of their provider',
+    labelNames: ['resource'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that did not arrive and were read from the processor's list",

@@ -225,7 +225,8 @@ export function tenants(sql: Sql | Tx, { resources }: AuditScope, { since, until
         from ${unbounded ? sql`all_notifications` : sql`notifications`} n
         where ${isInPeriod(sql`n.received_at`)} and n.resource_id is not null
         union all
-        select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d where ${isInPeriod(sql`d.created_at`)}
+        select 'drifts', d.subject, d.tenant_id, d.subject_id from drifts d
+        where ${isInPeriod(sql`d.created_at`)} and d.state <> 'orphan'
         union all
         select 'ledger_transfers of kind ' || t.kind, case when false then null ${postedFor} end, t.tenant_id,
           t.subject_id

@@ -56,12 +56,14 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
           and e.created_at >= p.created_at - interval '1 hour'
         group by 1, 2
       ) t full join (
-        select 'payment.created' as type, p.id::text as id
+        select case when p.recovered_at is null then 'payment.created' else 'payment.recovered' end as type,
+          p.id::text as id
         union all
         select 'payment.' || p.status, p.id::text where p.status in ('captured', 'canceled', 'failed')
         union all
         select expected.type, r.id::text from refunds r cross join lateral (
-          select 'refund.created' as type union all select 'refund.' || r.status where r.status <> 'pending') expected
+          select case when r.recovered_at is null then 'refund.created' else 'refund.recovered' end as type
+          union all select 'refund.' || r.status where r.status <> 'pending') expected
         where r.tenant_id = p.tenant_id and r.payment_id = p.id
       ) e on e.type = t.type and e.id = t.id
     ) as compared(t_type, t_id, times, e_type, e_id)
@@ -71,7 +73,7 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     where p.created_at >= (select min(coalesce(retained.from_time, '-infinity')) from partitions retained
       where retained.parent = 'sequenced_events' and not retained.is_default)
       and case when e.type is not null then coalesce(t.times, 0) <> 1
-      else t.type in ('payment.captured', 'payment.canceled', 'payment.failed')
+      else t.type in ('payment.recovered', 'payment.captured', 'payment.canceled', 'payment.failed')
         or (t.type like 'refund.%' and not exists (
         select from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id and r.id::text = t.id)) end`
 }

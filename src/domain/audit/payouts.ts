@@ -41,7 +41,8 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
 function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const required = sql`
     values
-    ('payout.created', 1::bigint, 1::bigint),
+    ('payout.created', (p.recovered_at is null)::integer::bigint, 1::bigint),
+    ('payout.recovered', (p.recovered_at is not null)::integer::bigint, (p.recovered_at is not null)::integer::bigint),
     -- A payout that is paid at once, or ends at once, skips the status processing, and so has no such event.
     ('payout.processing', (p.status = 'processing')::integer::bigint, (p.processing_at is not null)::integer::bigint),
     ('payout.paid', (p.paid_at is not null)::integer::bigint, (p.paid_at is not null)::integer::bigint),

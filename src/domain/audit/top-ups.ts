@@ -32,7 +32,7 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     ) as finding(problem, violated, expected, found)
     where finding.violated`
   const expected = sql`
-    select 'top_up.created' as type
+    select case when p.recovered_at is null then 'top_up.created' else 'top_up.recovered' end as type
     union all select 'top_up.succeeded' where p.succeeded_at is not null
     union all select 'top_up.reversed' where p.succeeded_at is not null and p.status = 'failed'
     union all select 'top_up.' || p.status where p.succeeded_at is null and p.status in ('failed', 'canceled')`

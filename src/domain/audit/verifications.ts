@@ -49,7 +49,8 @@ function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): F
 function verificationEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const required = sql`
     values
-    ('kyc.created', 1::bigint, 1::bigint),
+    ('kyc.created', (p.recovered_at is null)::integer::bigint, 1::bigint),
+    ('kyc.recovered', (p.recovered_at is not null)::integer::bigint, (p.recovered_at is not null)::integer::bigint),
     ('kyc.approved', (p.status = 'approved')::integer::bigint,
     (p.status = 'approved')::integer + (p.decided_by is not distinct from 'manual')::integer::bigint),
     ('kyc.rejected', (p.status = 'rejected')::integer::bigint,

@@ -69,6 +69,11 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       -- A notification and its job have the same id.
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
+    ), orphan as (
+      -- A dismissed orphan is not reported again.
+      update drifts d set resolved_at = now() from before join notifications n on n.id = before.id
+      where d.resolved_at is null and d.state = 'orphan' and n.reason = 'orphan'
+        and n.object_id in (d.theirs ->> 'processor_reference', d.theirs ->> 'provider_reference')
     ), delivery as (
       -- No other job sends the delivery; only a recovery can.
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,

@@ -1,6 +1,6 @@
 // The merchant: its schema in rows, answers and events.
 import { z } from 'zod'
-import { countryCode } from '#core/countries.ts'
+import { storedCountryCode } from '#core/countries.ts'
 import { timestamp } from '#core/time.ts'
 import { idFields, keyField, trailingFields } from '../fields.ts'
 import { latestVerificationStatus } from '../verifications/latest.ts'
@@ -16,8 +16,8 @@ export const merchantSchema = z
     display_name: z
       .string()
       .meta({ description: 'The name that buyers know.', example: 'Analytical Engines' }),
-    country: countryCode.meta({
-      description: 'ISO 3166-1 alpha-2 country code, in upper case.',
+    country: storedCountryCode.meta({
+      description: 'ISO 3166-1 alpha-2 country code, in upper case; `ZZ` if it was lost.',
       example: 'GB',
     }),
     support_email: z

@@ -17,6 +17,8 @@ const PARKED_REASONS = [
   'does_not_fit',
   /** The notification's object is a duplicate, at the processor, of the object of one of our rows. */
   'duplicate',
+  /** The notification's object was created here, and no row can be made for it. */
+  'orphan',
   /** The processor's refunded amount differs from ours; another notification may be on its way. */
   'refunds_differ',
   /** The processor did not answer the lookup, or refused it. */

@@ -130,6 +130,7 @@ export const paymentEventSchema = paymentSchema
 /** The events of payments: the name after `payment.`, and the description. */
 export const PAYMENT_EVENTS = {
   created: 'A payment was created; its authorization is in progress.',
+  recovered: 'A payment was lost here and made again from the record of the processor.',
   requires_action: 'The buyer has to act.',
   authorized: 'The money is held.',
   authorization_failed: "The buyer's attempt failed; another may follow.",

@@ -87,6 +87,7 @@ export type Payout = z.output<typeof payoutSchema>
 /** The events of payouts: the name after `payout.`, and the description. */
 export const PAYOUT_EVENTS = {
   created: 'A payout was created, and its amount was reserved.',
+  recovered: 'A payout was lost here and made again from the record of the processor.',
   processing: 'The processor has accepted it.',
   paid: 'It was paid. A transfer is paid as soon as it is accepted.',
   failed: 'It was refused, came back, or was failed manually.',

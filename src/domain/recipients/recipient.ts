@@ -1,7 +1,7 @@
 // The recipient: its schema in rows, answers and events.
 import { z } from 'zod'
 import { DESTINATIONS } from '#core/config/providers.ts'
-import { countryCode } from '#core/countries.ts'
+import { storedCountryCode } from '#core/countries.ts'
 import { currencyCode } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import { idFields, keyField, trailingFields } from '../fields.ts'
@@ -42,7 +42,10 @@ export const recipientSchema = z
       description: 'ISO 4217 currency code of payouts to the recipient, in lower case.',
       example: 'usd',
     }),
-    country: countryCode.meta({ description: 'ISO 3166-1 alpha-2 country code, in upper case.' }),
+    country: storedCountryCode.meta({
+      description: 'ISO 3166-1 alpha-2 country code, in upper case; `ZZ` if it was lost.',
+      example: 'US',
+    }),
     destination: z
       .string()
       .meta({ description: "The processor's token of the destination.", example: 'acct_success' }),

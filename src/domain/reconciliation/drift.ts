@@ -15,13 +15,13 @@ import {
 } from '../resources.ts'
 import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
 
-export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
+export const DRIFT_STATES = ['unknown', 'stale', 'differs', 'orphan'] as const
 
 /** The states and subjects of drifts, as fields and filters. */
 export const driftState = z.enum(DRIFT_STATES).meta({
   id: 'DriftState',
   description:
-    '`unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress here, and not at the processor. `differs`: it ended differently on both sides, or the processor did something that we cannot apply; `detail` describes it.',
+    '`unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress here, and not at the processor. `differs`: it ended differently on both sides, or the processor did something that we cannot apply; `detail` describes it. `orphan`: an object that was created here and has no row, and no row can be made for it; `subject_id` names no row.',
   example: 'differs',
 })
 export const driftSubject = z
@@ -62,7 +62,7 @@ export const driftSchema = z
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
     state: driftState,
-    ours: sideSchema.meta({ description: 'Our record.' }),
+    ours: sideSchema.nullable().meta({ description: 'Our record; null for an orphan, which has none.' }),
     theirs: sideSchema.nullable().meta({
       description: "The processor's record, in our terms; null if it is not known yet or does not exist.",
     }),

@@ -61,6 +61,7 @@ export type Refund = z.output<typeof refundSchema>
 /** The events of refunds: the name after `refund.`, and the description. */
 export const REFUND_EVENTS = {
   created: 'A refund was created, here or at the processor.',
+  recovered: 'A refund was lost here and made again from the record of the processor.',
   succeeded: 'The money is on its way to the buyer.',
   failed: 'The money stays with you. A refund that succeeded can also fail.',
 } as const

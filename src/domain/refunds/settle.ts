@@ -5,6 +5,8 @@ import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/set
 import { insertingEvents, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
+import type { ObjectMarks } from '../provider-metadata.ts'
+import { storingRecoveredKey } from '../recovered/row.ts'
 import { findRefundByReference } from './find.ts'
 
 /** An update of a refund by its processor. */
@@ -129,10 +131,10 @@ export async function settleRefundAsFailed(
 }
 
 /**
- * Imports a refund that was made at the processor, as pending; the caller settles it next. A failed refund is imported
- * as failed and reserves nothing. An existing refund does not change. Returns the id of the refund. Undefined when the
- * payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse them first,
- * so retry later.
+ * Inserts a refund that exists at the processor, as pending; the caller settles it next. `own`: the refund was created
+ * here, and its row was lost; null: it was made at the processor. A failed refund is inserted as failed and reserves
+ * nothing. An existing refund does not change. Returns the id of the refund. Undefined when the payment is not captured
+ * here yet, or if other refunds have reserved the amount: the processor must refuse them first, so retry later.
  */
 export async function importRefund(
   sql: Sql,
@@ -144,17 +146,22 @@ export async function importRefund(
     amount_minor: number
     /** The failure of the refund; null if the refund has not failed. */
     failure: { code: string; message: string } | null
+    own: (ObjectMarks & { reason: string | null }) | null
   },
 ): Promise<{ id: string } | undefined> {
   const status = refund.failure === null ? 'pending' : 'failed'
   const reserved_minor = refund.failure === null ? refund.amount_minor : 0
+  const { own } = refund
+  const event: EventType = own === null ? 'refund.created' : 'refund.recovered'
   const new_events = sql`
-    select r.*, ${newId()}::uuid as event_id, ${'refund.created' satisfies EventType} as event from r
+    select r.*, ${newId()}::uuid as event_id, ${event} as event from r
     union all
     select r.*, ${newId()}::uuid, ${'refund.failed' satisfies EventType} from r where status = 'failed'`
   const references = sql`
     select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
     from r cross join locked`
+  const keyed = sql`(select r.*, ${own?.fingerprint ?? null}::text as fingerprint from r) keyed`
+  const route = sql`'POST /v1/payments/:id/refunds ' || payment_id`
   try {
     const [row] = await sql<{ id: string }[]>`
       with locked as (
@@ -163,12 +170,16 @@ export async function importRefund(
           and p.amount_refund_reserved_minor + ${reserved_minor} <= p.amount_captured_minor
         for update of p
       ), r as (
-        insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor,
-          processor_reference, status, processor_status, failure)
-        select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor},
-          ${refund.processor_reference}, ${status}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
+        insert into refunds (tenant_id, id, payment_id, imported, idempotency_key, reason, amount_minor, currency,
+          processor, processor_reference, status, processor_status, failure, recovered_at)
+        select tenant_id, ${own?.id ?? newId()}::uuid, id, ${own === null}, ${own?.idempotency_key ?? null}::text,
+          ${own?.reason ?? null}::text, ${refund.amount_minor}::bigint, currency, ${refund.processor},
+          ${refund.processor_reference}, ${status}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null'),
+          case when ${own !== null} then clock_timestamp() end
         from locked returning *
-      ), p as (
+      ),
+      stored_keys as (${storingRecoveredKey(sql, 'refund', keyed, route)}),
+      p as (
         update payments p set updated_at = clock_timestamp(),
           amount_refund_reserved_minor = p.amount_refund_reserved_minor + ${reserved_minor}
         from r where p.tenant_id = r.tenant_id and p.id = r.payment_id
@@ -178,8 +189,12 @@ export async function importRefund(
       select id from r`
     return row
   } catch (error) {
-    // Another notification of the same refund was settled at the same time; nothing is written here.
-    if (violatedConstraint(error) !== 'refunds_processor_reference') throw error
+    // Another notification of the same refund was settled at the same time, or its request was repeated; nothing is
+    // written here.
+    const constraint = violatedConstraint(error)
+    if (own !== null && constraint?.startsWith('refunds_') === true && !constraint.endsWith('_created_at'))
+      return own
+    if (constraint !== 'refunds_processor_reference') throw error
     return await findRefundByReference(sql, refund.processor, refund.processor_reference)
   }
 }

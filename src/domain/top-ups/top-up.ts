@@ -68,6 +68,7 @@ export type TopUp = z.output<typeof topUpSchema>
 /** The events of top-ups: the name after `top_up.`, and the description. */
 export const TOP_UP_EVENTS = {
   created: 'A top-up was created.',
+  recovered: 'A top-up was lost here and made again from the record of the processor.',
   succeeded: 'The money is in the balance.',
   failed: 'The money did not come.',
   canceled: 'The top-up was canceled at the processor before the money came.',

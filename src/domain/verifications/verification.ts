@@ -108,6 +108,7 @@ export const verificationSchema = verificationEventSchema
 /** The events of verifications: the name after `kyc.`, and the description. */
 export const VERIFICATION_EVENTS = {
   created: 'A verification was created.',
+  recovered: 'A verification was lost here and made again from the record of the provider.',
   requires_input: 'It waits for the person, for the first time or again.',
   processing: 'The provider is checking what the person submitted.',
   approved: 'It was approved, by the provider or manually.',

@@ -37,6 +37,7 @@ export function toPayment(intent: Stripe.PaymentIntent, reference?: string): Pro
     amount_refunded_minor: status === 'captured' ? charge && refundedOf(charge) : 0,
     currency: intent.currency.toUpperCase(),
     client_secret: status === 'requires_action' ? (intent.client_secret ?? null) : null,
+    authorized_at: charge?.status === 'succeeded' ? new Date(charge.created * 1000).toISOString() : null,
     capture_before: card?.capture_before ? new Date(card.capture_before * 1000).toISOString() : null,
     cancellation_reason: intent.cancellation_reason ?? null,
     failure: error
@@ -47,6 +48,7 @@ export function toPayment(intent: Stripe.PaymentIntent, reference?: string): Pro
           may_retry: error.code === 'payment_intent_authentication_failure',
         }
       : null,
+    description: intent.description ?? null,
     metadata: intent.metadata ?? {},
   }
 }
@@ -80,6 +82,7 @@ export function toRefund(refund: Stripe.Refund, reference?: string): ProcessorRe
     released_hold:
       refund.reason === 'expired_uncaptured_charge' ||
       (status === 'succeeded' && refund.balance_transaction === null),
+    reason: refund.reason ?? null,
     metadata: refund.metadata ?? {},
   }
 }

@@ -127,6 +127,7 @@ function toPayout(payout: Stripe.Payout, reference?: string): ProcessorPayout {
             message: payout.failure_message ?? 'The payout failed at the processor.',
           }
         : null,
+    description: payout.description ?? null,
     metadata: payout.metadata ?? {},
   }
 }
@@ -149,6 +150,7 @@ function toTransfer(transfer: Stripe.Transfer, reference?: string): ProcessorPay
     destination: idOf(transfer.destination),
     arrival_date: null,
     failure: transfer.reversed ? { code: 'reversed', message: 'The transfer was reversed.' } : null,
+    description: transfer.description ?? null,
     metadata: transfer.metadata ?? {},
   }
 }

@@ -81,6 +81,7 @@ function toTopUp(topup: Stripe.Topup, reference?: string): ProcessorTopUp {
             message: topup.failure_message ?? 'The top-up failed at the processor.',
           }
         : null,
+    description: topup.description ?? null,
     metadata: topup.metadata ?? {},
   }
 }

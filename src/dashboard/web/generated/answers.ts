@@ -542,8 +542,8 @@ interface TenantsDriftShape {
   /** The payment; null if it belongs to none. */
   payment_id: string | null
   state: DriftState
-  /** Our record. */
-  ours: DriftSide
+  /** Our record; null for an orphan, which has none. */
+  ours: DriftSide | null
   /** The processor's record, in our terms; null if it is not known yet or does not exist. */
   theirs: DriftSide | null
   /** Further details. */

@@ -107,7 +107,7 @@ export const LIST_FILTERS = {
   '/v1/reconciliation': {
     created_from: 'date-time',
     created_to: 'date-time',
-    state: ['unknown', 'stale', 'differs'],
+    state: ['unknown', 'stale', 'differs', 'orphan'],
     subject: ['payment', 'refund', 'dispute', 'payout', 'top_up', 'kyc'],
     payment_id: 'string',
   },
@@ -155,7 +155,7 @@ export const LIST_FILTERS = {
   '/timelines/{id}': { since: 'date-time' },
   '/events': { type: 'string', subject_id: 'string' },
   '/ops/drifts': {
-    state: ['unknown', 'stale', 'differs'],
+    state: ['unknown', 'stale', 'differs', 'orphan'],
     subject: ['payment', 'refund', 'dispute', 'payout', 'top_up', 'kyc'],
     tenant_id: 'string',
   },

@@ -101,6 +101,7 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; label?
   'kyc.none': status('idle', Circle, 'Not verified'),
   'drift.stale': status('warn', Hourglass),
   'drift.differs': status('bad', CircleAlert),
+  'drift.orphan': status('bad', CircleHelp),
   'endpoint.disabled': status('bad', CircleSlash),
 }
 

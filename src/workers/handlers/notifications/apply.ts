@@ -1,9 +1,9 @@
 // Shared by all resources: finds the row and the record of a notification, and ends the notification.
-import { z } from 'zod'
 import type { Outcome } from '#core/outcome.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { LOOKUP_KIND } from '#domain/reconciliation/lookups.ts'
 import { findRowSnapshot } from '#domain/reconciliation/drift.ts'
+import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderResourceName, ResourceKey } from '#domain/resources.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -11,48 +11,14 @@ import { done, continueWith, park, unanswered, type Decision } from '../../decis
 import { addLogFacts } from '../../job-log.ts'
 import type { Effects } from '../../settle.ts'
 import { compare, type ComparedResource } from './drifts.ts'
+import { parkOrphan } from './orphans.ts'
 import { retryQuery, notificationEffects, finish, parkFor, wasParkedFor } from './parked.ts'
+import { recoverRow, type RecoverRow } from './recover.ts'
+import { findByOwnIds, findRowOfRecord, type MarkedRecord, type RowFinder, type RowIds } from './rows.ts'
 
 /** Whether the notification is our own request to look up an object. */
 export function isLookup({ kind }: StoredNotification): boolean {
   return kind === LOOKUP_KIND
-}
-
-/** Finds our rows of a resource. */
-export type RowFinder<Row> = {
-  resource: ProviderResourceName
-  byReference(context: WorkerContext, reference: string): Promise<Row | undefined>
-  /** Finds a row by our ids. With a `reference`, finds the row only if it has this reference or none. */
-  byIds(context: WorkerContext, ids: RowIds, reference: string | null): Promise<Row | undefined>
-}
-type RowIds = { tenant_id: string; id: string }
-/** A provider's record with the metadata that we sent. */
-type MarkedRecord = { reference: string; metadata: Readonly<Record<string, string>> }
-
-/**
- * Finds our row of a provider's record. First by our ids in the metadata, because a notification may arrive before the
- * answer with the reference. Otherwise by the reference, because a record can lose its metadata. A row with another
- * reference does not match: an object with copied metadata is not ours.
- */
-export async function findRowOfRecord<Row>(
-  context: WorkerContext,
-  rows: RowFinder<Row>,
-  record: MarkedRecord,
-): Promise<Row | undefined> {
-  return (
-    (await findByOwnIds(context, rows, record, record.reference)) ??
-    (await rows.byReference(context, record.reference))
-  )
-}
-
-async function findByOwnIds<Row>(
-  context: WorkerContext,
-  rows: RowFinder<Row>,
-  { metadata }: MarkedRecord,
-  reference: string | null,
-): Promise<Row | undefined> {
-  const ids = ownIdsIn(metadata, rows.resource)
-  return ids && (await rows.byIds(context, ids, reference))
 }
 
 /**
@@ -72,6 +38,8 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
     compared: resource,
     rows,
     query,
+    sideOf,
+    recover,
     park_duplicates,
     decideDuplicate = () => Promise.resolve(undefined),
     isPossibleDuplicate = () => Promise.resolve(false),
@@ -79,6 +47,9 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
     compared: ComparedResource
     rows: RowFinder<Row>
     query: () => Promise<Outcome<Found | null>>
+    sideOf: (record: Found) => Side
+    /** Makes the row of a record again, if the record is ours and has no row. */
+    recover: RecoverRow<Found>
     park_duplicates: boolean
     decideDuplicate?: (row: Row, record: Found) => Promise<Decision | undefined>
     isPossibleDuplicate?: (row: Row, record: Found) => Promise<boolean>
@@ -108,6 +79,9 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
   const duplicated_row =
     row === undefined && record !== null ? await findByOwnIds(context, rows, record, null) : undefined
   if (duplicated_row !== undefined && record !== null) {
+    // The row may have been made meanwhile, and then it has the reference of this record.
+    const made = await findRowOfRecord(context, rows, record)
+    if (made !== undefined) return { row: made, record }
     const decision = await decideDuplicate(duplicated_row, record)
     if (decision !== undefined) return { decision }
     if (park_duplicates)
@@ -116,6 +90,22 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
           compared: resource,
           row: duplicated_row,
           record,
+        }),
+      }
+  }
+  if (record !== null && row === undefined && duplicated_row === undefined) {
+    const recovered = await recoverRow(context, rows, record, {
+      provider: notification.provider,
+      recover,
+    })
+    if (recovered !== undefined && 'row' in recovered) return { row: recovered.row, record }
+    if (recovered !== undefined)
+      return {
+        decision: await parkOrphan(context, notification, {
+          resource: rows.resource,
+          reference,
+          theirs: sideOf(record),
+          ...recovered,
         }),
       }
   }
@@ -194,15 +184,6 @@ export function parkAsDrift(
       ? park(reason, { code, effects })
       : unanswered(compared, { effects, counts_attempt })
   })
-}
-
-/** Our ids in a record's metadata; undefined if it has none. */
-function ownIdsIn(
-  metadata: Readonly<Record<string, string>>,
-  resource: ProviderResourceName,
-): RowIds | undefined {
-  const { sluice_tenant_id: tenant_id, [`sluice_${resource}_id`]: id } = metadata
-  return z.object({ tenant_id: z.uuid(), id: z.uuid() }).safeParse({ tenant_id, id }).data
 }
 
 /**

@@ -2,6 +2,7 @@
 // the present state of the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
+import { closeOrphan } from '#domain/reconciliation/orphans.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -65,7 +66,11 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   const resource = byResource.get(target.resource)
   if (resource === undefined)
     return leaveToNewerVersion(`this version applies no events of a ${target.resource}`)
-  return await resource.apply(context, notification, target)
+  const decision = await resource.apply(context, notification, target)
+  const { provider, reason, object_id } = notification
+  if (reason === 'orphan' && object_id !== null && (decision.kind === 'done' || decision.kind === 'continue'))
+    await closeOrphan(context.sql, { provider, reference: object_id })
+  return decision
 }
 
 // Only a newer version can apply the notification.

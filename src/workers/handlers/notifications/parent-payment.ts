@@ -1,15 +1,19 @@
 // Shared by refunds and disputes: the payment that they belong to.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
+import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import { hasSluiceIds } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { findRowOfRecord } from './apply.ts'
 import { compare } from './drifts.ts'
 import { retryQuery, parkFor, wasParkedFor } from './parked.ts'
+import { parkOrphan } from './orphans.ts'
+import { recoverRow } from './recover.ts'
+import { findRowOfRecord } from './rows.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
-import { findPaymentRow, paymentRows } from '../payments/events.ts'
+import { findPaymentRow, paymentRows, recoverLostPayment } from '../payments/events.ts'
 
 /** The row to which events about a refund or dispute are assigned: its payment. */
 export async function findParentRow(context: WorkerContext, { parent_reference }: ProviderEventTarget) {
@@ -35,9 +39,31 @@ export async function findParentPayment(
   const lookup = await context.processor.findPayment(reference)
   if (lookup.kind !== 'done') return { decision: retryQuery(notification, lookup) }
   if (lookup.value === null) return waitFor('not_at_processor')
-  const payment = await findRowOfRecord(context, paymentRows, lookup.value)
+  const record = lookup.value
+  const payment = await findRowOfRecord(context, paymentRows, record)
   if (payment !== undefined) return { payment }
-  return waitFor(hasSluiceIds(lookup.value.metadata) ? 'not_known_here' : 'not_ours')
+  const { provider } = notification
+  const recovered = await recoverRow(context, paymentRows, record, { provider, recover: recoverLostPayment })
+  if (recovered !== undefined && 'row' in recovered) {
+    // The status of the payment is settled by a lookup of its own.
+    const lookup_of_payment = requestLookup(provider, { resource: 'payment', reference }, 'recovered')
+    await storeNotifications(context.sql, [lookup_of_payment])
+    return { payment: recovered.row }
+  }
+  if (recovered !== undefined) {
+    const { tenant_id, problem } = recovered
+    const child = notification.object_id ?? reference
+    const orphan = {
+      resource: 'payment',
+      reference: child,
+      tenant_id,
+      problem: `its payment ${reference} has no row: ${problem}`,
+      theirs: { status: record.status, processor_reference: child },
+      waits_for: reference,
+    } as const
+    return { decision: await parkOrphan(context, notification, orphan) }
+  }
+  return waitFor(hasSluiceIds(record.metadata) ? 'not_known_here' : 'not_ours')
 }
 
 /**

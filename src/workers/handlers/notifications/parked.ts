@@ -9,9 +9,9 @@ import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
 /**
- * The reasons with a lookup schedule. `retryQuery` retries `no_answer`; `poison` and `duplicate` wait for an operator.
+ * The reasons with a lookup schedule. `retryQuery` retries `no_answer`; `poison`, `duplicate` and `orphan` wait for an operator.
  */
-type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'duplicate'>
+type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'duplicate' | 'orphan'>
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS

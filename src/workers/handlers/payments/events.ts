@@ -2,6 +2,8 @@
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { findPaymentByIds, findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
+import { recoverPayment } from '#domain/payments/recover.ts'
+import { idIn, type ObjectMarks } from '#domain/provider-metadata.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -10,9 +12,10 @@ import type { WorkerContext } from '../../context.ts'
 import { done, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from '../duplicates/effects.ts'
-import { endApplied, findRowAndRecord, isLookup, type RowFinder } from '../notifications/apply.ts'
+import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
+import type { RowFinder } from '../notifications/rows.ts'
 import { comparedPayment, settlingPayment, paymentUpdate, paymentKey, sideOfPayment } from './effects.ts'
 
 export const paymentRows: RowFinder<ExistingPayment> = {
@@ -35,6 +38,32 @@ export async function findPaymentRow({ sql, processor }: WorkerContext, referenc
   return payment && { ...payment, compared: comparedPayment }
 }
 
+/** Makes the row of a payment again. */
+export async function recoverLostPayment(
+  context: WorkerContext,
+  marks: ObjectMarks,
+  record: ProcessorPayment,
+): Promise<boolean> {
+  const { amount_minor, currency, description, metadata } = record
+  const { tenant_id, id: payment_id } = marks
+  const update = paymentUpdate(context, { tenant_id, payment_id }, record)
+  return await recoverPayment(context.sql, {
+    ...marks,
+    status:
+      record.status === 'requires_action' || record.status === 'processing' ? 'requires_action' : 'pending',
+    amount_minor,
+    currency,
+    description,
+    customer_id: idIn(metadata, 'customer_id'),
+    merchant_id: idIn(metadata, 'merchant_id'),
+    client_secret: update?.client_secret ?? null,
+    failure: update?.failure ?? null,
+    authorized_at: record.authorized_at,
+    processor: context.processor.name,
+    processor_reference: record.reference,
+  })
+}
+
 async function applyPayment(
   context: WorkerContext,
   notification: StoredNotification,
@@ -52,6 +81,8 @@ async function applyPayment(
     compared: comparedPayment,
     rows: paymentRows,
     query: () => processor.findPayment(reference),
+    sideOf: sideOfPayment,
+    recover: recoverLostPayment,
     park_duplicates: true,
     decideDuplicate,
     // Only a canceled record may be a duplicate: a hold counts as the payment's own, even if a call under an earlier

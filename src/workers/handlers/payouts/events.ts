@@ -1,15 +1,19 @@
 // Applies provider events about payouts and transfers.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPayoutByIds, findPayoutByReference, type ExistingPayout } from '#domain/payouts/find.ts'
+import { recoverPayout } from '#domain/payouts/recover.ts'
+import { idIn, type ObjectMarks } from '#domain/provider-metadata.ts'
 import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import type { ResourceKey } from '#domain/resources.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
+import type { ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { endApplied, findRowAndRecord, isLookup, type RowFinder } from '../notifications/apply.ts'
+import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { wasDrift } from '../notifications/parked.ts'
+import type { RowFinder } from '../notifications/rows.ts'
 import { comparedPayout, settlingPayout, payoutUpdate, sideOfPayout } from './effects.ts'
 
 const payoutRows: RowFinder<ExistingPayout> = {
@@ -25,6 +29,26 @@ async function findRow({ sql, payouts }: WorkerContext, { reference }: ProviderE
   return payout && { ...payout, compared: comparedPayout }
 }
 
+/** Makes the row of a payout again. */
+async function recover(
+  { sql, payouts }: WorkerContext,
+  marks: ObjectMarks,
+  { reference, amount_minor, currency, destination, description, metadata }: ProcessorPayout,
+): Promise<boolean | { problem: string }> {
+  const recipient_id = idIn(metadata, 'recipient_id')
+  if (recipient_id === null) return { problem: 'its metadata names no recipient' }
+  const processor = { processor: payouts.name, processor_reference: reference }
+  return await recoverPayout(sql, {
+    ...marks,
+    amount_minor,
+    currency,
+    recipient_id,
+    destination,
+    description,
+    ...processor,
+  })
+}
+
 async function applyPayout(
   context: WorkerContext,
   notification: StoredNotification,
@@ -36,6 +60,8 @@ async function applyPayout(
     compared: comparedPayout,
     rows: payoutRows,
     query: () => payouts.findPayout(reference),
+    sideOf: sideOfPayout,
+    recover,
     park_duplicates: true,
   })
   if ('decision' in both) return both.decision

@@ -1,7 +1,9 @@
 // Applies provider events about refunds, including refunds that were created in the processor's dashboard.
 import { z } from 'zod'
+import { metrics } from '#core/metrics.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { ExistingPayment } from '#domain/payments/find.ts'
+import { findOrigin, marksIn } from '#domain/provider-metadata.ts'
 import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import { findRefundByIds, findRefundByReference, type ExistingRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
@@ -54,7 +56,7 @@ async function applyRefund(
       if ('decision' in found) return found.decision
       payment = found.payment
     }
-    of = await importOutsideRefund(context, payment, refund)
+    of = await insertRefund(context, payment, refund)
     if (of === undefined)
       return await parkUntilAmountFits(context, notification, payment, refund.payment_reference)
   }
@@ -95,12 +97,18 @@ async function ourRefund(
   return ids.success ? await findRefundByIds(sql, ids.data, refund.reference) : undefined
 }
 
-// Imports a refund that was created in the processor's dashboard. Undefined if it does not fit our ledger yet.
-async function importOutsideRefund(
-  { sql, processor }: WorkerContext,
+/**
+ * Inserts a refund that has no row: it was created in the processor's dashboard, or created here and lost. Undefined if
+ * it does not fit our ledger yet.
+ */
+async function insertRefund(
+  { sql, log, processor }: WorkerContext,
   payment: ExistingPayment,
   refund: ProcessorRefund,
 ) {
+  const { metadata, reason } = refund
+  const marks = marksIn(metadata, 'refund')
+  const is_own = marks?.tenant_id === payment.tenant_id && (await findOrigin(sql, metadata)).is_ours
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   const imported = await importRefund(sql, {
     ...of,
@@ -108,6 +116,11 @@ async function importOutsideRefund(
     processor_reference: refund.reference,
     amount_minor: refund.amount_minor,
     failure: refundFailure(refund),
+    own: is_own ? { ...marks, reason } : null,
   })
+  if (is_own && imported !== undefined) {
+    log.warn({ ...of, refund_id: marks.id, reference: refund.reference }, 'a lost refund was made again')
+    metrics.rowsRecovered.inc({ resource: 'refund' })
+  }
   return imported && { ...of, id: imported.id }
 }

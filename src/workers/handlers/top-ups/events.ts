@@ -1,13 +1,17 @@
 // Applies provider events about top-ups.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
+import type { ObjectMarks } from '#domain/provider-metadata.ts'
 import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import { findTopUpByIds, findTopUpByReference, type ExistingTopUp } from '#domain/top-ups/find.ts'
+import { recoverTopUp } from '#domain/top-ups/recover.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
+import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { endApplied, findRowAndRecord, type RowFinder } from '../notifications/apply.ts'
+import { endApplied, findRowAndRecord } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
+import type { RowFinder } from '../notifications/rows.ts'
 import { comparedTopUp, settlingTopUp, topUpUpdate, sideOfTopUp } from './effects.ts'
 
 const topUpRows: RowFinder<ExistingTopUp> = {
@@ -23,6 +27,16 @@ async function findRow({ sql, top_ups }: WorkerContext, { reference }: ProviderE
   return top_up && { ...top_up, compared: comparedTopUp }
 }
 
+/** Makes the row of a top-up again. */
+async function recover(
+  { sql, top_ups }: WorkerContext,
+  marks: ObjectMarks,
+  { reference, amount_minor, currency, description }: ProcessorTopUp,
+): Promise<boolean> {
+  const processor = { processor: top_ups.name, processor_reference: reference }
+  return await recoverTopUp(sql, { ...marks, amount_minor, currency, description, ...processor })
+}
+
 async function applyTopUp(
   context: WorkerContext,
   notification: StoredNotification,
@@ -33,6 +47,8 @@ async function applyTopUp(
     compared: comparedTopUp,
     rows: topUpRows,
     query: () => context.top_ups.findTopUp(reference),
+    sideOf: sideOfTopUp,
+    recover,
     park_duplicates: true,
   })
   if ('decision' in both) return both.decision

@@ -1,5 +1,6 @@
 // Applies provider events about the sessions of verifications.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { idIn, type ObjectMarks } from '#domain/provider-metadata.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
 import {
   findVerificationByIds,
@@ -7,15 +8,18 @@ import {
   findDatabaseTime,
   type ExistingVerification,
 } from '#domain/verifications/find.ts'
+import { recoverVerification } from '#domain/verifications/recover.ts'
+import { verificationSubjectType } from '#domain/verifications/verification.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from '../duplicates/effects.ts'
-import { endApplied, findRowAndRecord, isLookup, type RowFinder } from '../notifications/apply.ts'
+import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.ts'
 import { compare } from '../notifications/drifts.ts'
 import { wasDrift } from '../notifications/parked.ts'
+import type { RowFinder } from '../notifications/rows.ts'
 import { comparedVerification, settlingVerification, verificationUpdate, sideOfSession } from './effects.ts'
 
 const verificationRows: RowFinder<ExistingVerification> = {
@@ -29,6 +33,19 @@ export const verificationEvent = { apply: applySession, findRow }
 async function findRow({ sql, identity }: WorkerContext, { reference }: ProviderEventTarget) {
   const verification = await findVerificationByReference(sql, identity.name, reference)
   return verification && { ...verification, compared: comparedVerification }
+}
+
+/** Makes the row of a verification again. */
+async function recover(
+  { sql, identity }: WorkerContext,
+  marks: ObjectMarks,
+  { reference, metadata }: IdentitySession,
+): Promise<boolean | { problem: string }> {
+  const subject_type = verificationSubjectType.safeParse(metadata['sluice_subject_type']).data
+  const subject_id = idIn(metadata, 'subject_id')
+  if (subject_type === undefined || subject_id === null) return { problem: 'its metadata names no party' }
+  const provider = { provider: identity.name, provider_reference: reference }
+  return await recoverVerification(sql, { ...marks, subject_type, subject_id, ...provider })
 }
 
 async function applySession(
@@ -47,6 +64,8 @@ async function applySession(
     compared: comparedVerification,
     rows: verificationRows,
     query: () => identity.findSession(reference),
+    sideOf: sideOfSession,
+    recover,
     // A duplicate session moves no money: no operator is needed if it cannot be canceled.
     park_duplicates: false,
     decideDuplicate,

@@ -30,7 +30,7 @@ const DRIFT_COLUMNS: TableColumn<DriftRow>[] = [
   },
   { title: 'State', cell: ({ state }) => <Status status={state} resource="drift" /> },
   { title: 'Tenant', cell: ({ tenant }) => tenant, clip: true },
-  { title: 'Ours', cell: ({ ours }) => formatSide(ours), clip: true },
+  { title: 'Ours', cell: ({ ours }) => (ours === null ? '–' : formatSide(ours)), clip: true },
   { title: 'Theirs', cell: ({ theirs }) => (theirs === null ? 'Unknown' : formatSide(theirs)), clip: true },
   {
     title: 'Detail',
@@ -51,7 +51,10 @@ const DRIFTS = defineList({
   ],
   columns: DRIFT_COLUMNS,
   key: 'id',
-  to: ({ subject_id, tenant }) => `/ops/jobs?state=all&resource_id=${subject_id}&tenant=${tenant}`,
+  to: ({ state, subject_id, tenant }) =>
+    state === 'orphan'
+      ? '/ops/drifts?tab=parked&reason=orphan'
+      : `/ops/jobs?state=all&resource_id=${subject_id}&tenant=${tenant}`,
   cursor: ({ id }) => id,
   interval_ms: 10_000,
   empty: { title: 'No drifts', text: 'The books and the providers agree.' },
@@ -158,7 +161,7 @@ export function DriftsPage() {
 }
 
 /** The status and the amounts of one side of a drift. */
-function formatSide(side: DriftRow['ours']): string {
+function formatSide(side: NonNullable<DriftRow['ours']>): string {
   const { status, currency, ...others } = side
   const amounts = Object.entries(others).flatMap(([name, value]) => {
     if (typeof value !== 'number') return []

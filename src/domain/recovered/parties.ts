@@ -1,0 +1,43 @@
+// Makes customers, merchants and recipients again of which only the id is known: rows of payments, payouts and
+// verifications name them. A repeated creation fills them in.
+import { DESTINATIONS } from '#core/config/providers.ts'
+import type { Fragment, Tx } from '#core/db.ts'
+import { placeholderKey } from '../provider-metadata.ts'
+import type { VerificationSubjectType } from '../verifications/verification.ts'
+
+/** The name of a party that is not known. */
+const UNKNOWN = 'Not known'
+/** The user-assigned code of a country that is not known. */
+const UNKNOWN_COUNTRY = 'ZZ'
+
+/**
+ * Inserts the party if it does not exist. `destination, currency`: what is known of a recipient from a
+ * payout.
+ */
+export async function recoverParty(
+  tx: Tx,
+  type: VerificationSubjectType,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  { destination = null, currency = 'usd' }: { destination?: string | null; currency?: string } = {},
+): Promise<void> {
+  const key = placeholderKey(id)
+  const token = destination ?? `${DESTINATIONS.bank_account}unknown`
+  const [kind] = Object.entries(DESTINATIONS).find(([, prefix]) => token.startsWith(prefix)) ?? [
+    'bank_account',
+  ]
+  const inserts: Record<VerificationSubjectType, () => Fragment> = {
+    customer: () => tx`
+      insert into customers (tenant_id, id, idempotency_key, recovered_at)
+      values (${tenant_id}, ${id}, ${key}, clock_timestamp())`,
+    merchant: () => tx`
+      insert into merchants
+        (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, recovered_at)
+      values (${tenant_id}, ${id}, ${key}, ${UNKNOWN}, ${UNKNOWN}, ${UNKNOWN_COUNTRY}, ${UNKNOWN}, clock_timestamp())`,
+    recipient: () => tx`
+      insert into recipients
+        (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)
+      values (${tenant_id}, ${id}, ${key}, ${UNKNOWN}, ${kind}, ${currency}, ${UNKNOWN_COUNTRY}, ${token},
+        clock_timestamp())`,
+  }
+  await tx`${inserts[type]()} on conflict (tenant_id, id) do nothing`
+}

@@ -1,0 +1,45 @@
+// Parks notifications of orphans: records that this installation has created, and from which no row can be made.
+import type { StoredNotification } from '#domain/notifications/notification.ts'
+import { isParkedAsOrphan, openOrphan } from '#domain/reconciliation/orphans.ts'
+import type { Side } from '#domain/reconciliation/side.ts'
+import type { ProviderResourceName } from '#domain/resources.ts'
+import type { WorkerContext } from '../../context.ts'
+import { park, type Decision } from '../../decision.ts'
+import { finish, notificationEffects } from './parked.ts'
+
+/**
+ * Opens the drift of an orphan, and parks its notification until the row exists, or an operator retries or discards the
+ * job. An orphan that another notification reports, or that an operator has dismissed, is ignored.
+ */
+export async function parkOrphan(
+  { sql, log }: WorkerContext,
+  notification: StoredNotification,
+  {
+    resource,
+    reference,
+    tenant_id,
+    problem,
+    theirs,
+    waits_for = reference,
+  }: {
+    resource: ProviderResourceName
+    reference: string
+    tenant_id: string | null
+    problem: string
+    theirs: Side
+    /** The provider's id of the object whose row must be made first. */
+    waits_for?: string
+  },
+): Promise<Decision> {
+  const object = { provider: notification.provider, reference }
+  const detail = `${reference} was created here and has no row: ${problem}`
+  if (!(await openOrphan(sql, object, { tenant_id, resource, theirs, detail })))
+    return finish(notification, 'ignored')
+  if (await isParkedAsOrphan(sql, object, notification.id)) return finish(notification, 'ignored')
+  log.error(
+    { resource, reference, tenant_id, problem },
+    'an orphan: an object of ours from which no row can be made',
+  )
+  const effects = notificationEffects(notification, 'parked', { reason: 'orphan', waits_for })
+  return park(detail, { code: 'orphan', effects })
+}

@@ -1,0 +1,42 @@
+// Finds our rows of the records of providers.
+import { rowIdsIn, type Metadata } from '#domain/provider-metadata.ts'
+import type { ProviderResourceName } from '#domain/resources.ts'
+import type { WorkerContext } from '../../context.ts'
+
+/** Finds our rows of a resource. */
+export type RowFinder<Row> = {
+  resource: ProviderResourceName
+  byReference(context: WorkerContext, reference: string): Promise<Row | undefined>
+  /** Finds a row by our ids. With a `reference`, finds the row only if it has this reference or none. */
+  byIds(context: WorkerContext, ids: RowIds, reference: string | null): Promise<Row | undefined>
+}
+export type RowIds = { tenant_id: string; id: string }
+/** A provider's record with the metadata that we sent. */
+export type MarkedRecord = { reference: string; metadata: Metadata }
+
+/**
+ * Finds our row of a provider's record. First by our ids in the metadata, because a notification may arrive before the
+ * answer with the reference. Otherwise by the reference, because a record can lose its metadata. A row with another
+ * reference does not match: an object with copied metadata is not ours.
+ */
+export async function findRowOfRecord<Row>(
+  context: WorkerContext,
+  rows: RowFinder<Row>,
+  record: MarkedRecord,
+): Promise<Row | undefined> {
+  return (
+    (await findByOwnIds(context, rows, record, record.reference)) ??
+    (await rows.byReference(context, record.reference))
+  )
+}
+
+/** Finds our row of a record by our ids in the metadata. `reference`: as in `RowFinder`. */
+export async function findByOwnIds<Row>(
+  context: WorkerContext,
+  rows: RowFinder<Row>,
+  { metadata }: MarkedRecord,
+  reference: string | null,
+): Promise<Row | undefined> {
+  const ids = rowIdsIn(metadata, rows.resource)
+  return ids && (await rows.byIds(context, ids, reference))
+}

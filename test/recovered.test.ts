@@ -1,0 +1,303 @@
+// Rows that the database lost are made again from the processor's objects: with their ids, keys and postings.
+import { expect, test } from 'vitest'
+import { loadConfig } from '#core/config.ts'
+import { newId } from '#core/ids.ts'
+import { createLog } from '#core/log.ts'
+import { discardJob, retryJob } from '#domain/job-acts/act.ts'
+import { findAllDrifts } from '#domain/operations/unresolved.ts'
+import { countDrifts } from '#domain/reconciliation/drift.ts'
+import { startWorker } from '#workers/main.ts'
+import { checkInvariants } from '#test/books.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
+import { MERCHANT } from '#test/parties.ts'
+import {
+  authorizedPayment,
+  capturedPayment,
+  createPayment,
+  eventually,
+  fault,
+  refund,
+} from '#test/payments.ts'
+import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
+import { startProcess } from '#test/process.ts'
+import { refundInDashboard } from '#test/stripe-events.ts'
+import { marksOf, settleTopUp, topUp, topUpAtProcessor } from '#test/top-ups.ts'
+import { startVerification } from '#test/verifications.ts'
+import { createWorld, describeIn, type World } from '#test/world.ts'
+
+const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
+const WAIT = { prefer: 'wait=20' }
+
+/** Waits until everything that the processor lists has been taken up. */
+async function untilListsRead({ sql, drain }: World): Promise<void> {
+  await eventually(async () => {
+    const unread = await sql`select from database_switches where lists_read_at is null`
+    expect(unread.count).toBe(0)
+  })
+  await drain()
+}
+
+/** The fields that the processor holds, or that follow from what it holds. */
+const KEPT_FIELDS = [
+  'id',
+  'idempotency_key',
+  'status',
+  'amount_minor',
+  'amount_capturable_minor',
+  'amount_captured_minor',
+  'amount_refunded_minor',
+  'currency',
+  'customer_id',
+  'merchant_id',
+  'payment_id',
+  'recipient_id',
+  'subject_type',
+  'subject_id',
+  'description',
+  'reason',
+  'imported',
+  'processor_reference',
+  'provider_reference',
+  'arrival_date',
+  'cancellation_reason',
+]
+function kept(resource: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    KEPT_FIELDS.filter((name) => name in resource).map((name) => [name, resource[name]]),
+  )
+}
+
+async function read(client: Client, paths: string[]): Promise<Record<string, unknown>> {
+  const answers = await Promise.all(paths.map(async (path) => [path, kept((await client.get(path)).body)]))
+  return Object.fromEntries(answers)
+}
+
+/** Creates objects of each kind and in each state. Returns their paths. */
+async function createAll(world: World): Promise<{ customer_id: string; paths: string[] }> {
+  const { client } = world
+  const customer_id = (await client.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })).body
+    .id
+  const merchant_id = (await client.post('/v1/merchants', { ...MERCHANT, idempotency_key: freshKey() })).body
+    .id
+  const captured = await capturedPayment(client, {
+    amount_minor: 10_000,
+    customer_id,
+    merchant_id,
+    description: 'Order 17',
+  })
+  const refunded = (await refund(client, captured.id, { amount_minor: 300, reason: 'duplicate' }, WAIT)).body
+  const late = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
+  const pending = (await refund(client, late.id, { amount_minor: 400 }, WAIT)).body
+  const held = await authorizedPayment(client, { customer_id })
+  const canceled = await authorizedPayment(client)
+  await client.post(`/v1/payments/${canceled.id}/cancel`, {})
+  const waiting = (await createPayment(client, { payment_method: 'pm_card_authenticationRequired' })).body
+  const topped_up = (await topUp(client, { source: 'src_manual', description: 'Float' }, WAIT)).body
+  await settleTopUp(world, topped_up.processor_reference, 'succeeded')
+  const open_top_up = (await topUp(client, { source: 'src_manual' }, WAIT)).body
+  const payouts = []
+  for (const [destination, status] of [
+    ['acct_success', 'paid'],
+    ['ba_success', 'paid'],
+    ['ba_manual', 'processing'],
+    ['ba_noAccount', 'failed'],
+  ] as const) {
+    const { body } = await payOut(client, await recipient(client, destination), { description: 'May' }, WAIT)
+    payouts.push(
+      await payoutIn(client, body.id, status).catch(() => expect.fail(`${destination} is not ${status}`)),
+    )
+  }
+  const party = { subject_type: 'customer', subject_id: customer_id }
+  const verification = (await startVerification(client, party, WAIT)).body
+  const paths = [
+    ...[captured, late, held, canceled, waiting].map(({ id }) => `/v1/payments/${id}`),
+    ...[refunded, pending].map(({ id }) => `/v1/refunds/${id}`),
+    ...[topped_up, open_top_up].map(({ id }) => `/v1/wallet/top_ups/${id}`),
+    ...payouts.map(({ id }) => `/v1/payouts/${id}`),
+    `/v1/compliance/kyc/${verification.id}`,
+  ]
+  return { customer_id, paths }
+}
+
+describeIn('after everything of a tenant was lost', { env: EAGER }, (test) => {
+  test('each object of the processor has its row again, and the books are as before', async ({ world }) => {
+    const { client, sql, tenant_id } = world
+    const { customer_id, paths } = await createAll(world)
+    await world.drain()
+    const before = await read(client, paths)
+    const account = await accountOf(world, tenant_id)
+    expect(account.reserved).toBe(100)
+    await checkInvariants(world)
+
+    await loseEverythingOf(world, tenant_id)
+    expect((await client.get(paths[0]!)).status).toBe(404)
+    await untilListsRead(world)
+
+    await eventually(async () => expect(await read(client, paths)).toEqual(before))
+    expect(await accountOf(world, tenant_id)).toEqual(account)
+    await checkInvariants(world)
+    const drifts = await sql`select subject, state, detail from drifts where resolved_at is null`
+    expect([...drifts]).toEqual([])
+    const events = await sql<{ type: string; count: number }[]>`
+      select type, count(*)::integer as count from events
+      where tenant_id = ${tenant_id} and type like '%.recovered' group by type order by type`
+    expect(events.map(({ type, count }) => [type, count])).toEqual([
+      ['kyc.recovered', 1],
+      ['payment.recovered', 5],
+      ['payout.recovered', 4],
+      ['refund.recovered', 2],
+      ['top_up.recovered', 2],
+    ])
+    expect((await client.get(`/v1/customers/${customer_id}`)).body).toMatchObject({
+      id: customer_id,
+      name: null,
+    })
+  })
+})
+
+describeIn('the books after a loss', { env: EAGER }, (test) => {
+  test('a payout that is still out is reserved, even if the balance becomes negative', async ({ world }) => {
+    const client = await world.clientOf()
+    const { tenant_id } = client
+    const payment = await capturedPayment(client, { amount_minor: 1000 })
+    const { body: payout } = await payOut(
+      client,
+      await recipient(client, 'ba_manual'),
+      { amount_minor: 800 },
+      WAIT,
+    )
+    await payoutIn(client, payout.id, 'processing')
+    await world.drain()
+    await loseEverythingOf(world, tenant_id)
+    await refundInDashboard(world, payment.processor_reference, 900)
+    await untilListsRead(world)
+    await eventually(async () =>
+      expect(await accountOf(world, tenant_id)).toEqual({ balance: 100, reserved: 800 }),
+    )
+    const refunds = (await client.get(`/v1/payments/${payment.id}/refunds`)).body
+    expect(refunds).toMatchObject([{ imported: true, amount_minor: 900, status: 'succeeded' }])
+    await checkInvariants(world)
+    await world
+      .provider('stripe')
+      .control('POST', `/payouts/${payout.processor_reference}/settle`, { status: 'paid' })
+    await payoutIn(client, payout.id, 'paid')
+    expect(await accountOf(world, tenant_id)).toEqual({ balance: -700, reserved: 0 })
+    await checkInvariants(world)
+  })
+
+  test('objects of another installation, and copies of our ids, are ignored', async ({ world }) => {
+    const { sql, tenant_id } = world
+    const id = newId()
+    const other = { 'metadata[sluice_installation]': newId() }
+    const foreign = [
+      await topUpAtProcessor(world, { ...marksOf(id, tenant_id), ...other }),
+      await topUpAtProcessor(world, marksOf(id, tenant_id)),
+      await topUpAtProcessor(world, {}),
+    ]
+    await recordSwitch(sql)
+    await untilListsRead(world)
+    expect((await world.client.get(`/v1/wallet/top_ups/${id}`)).status).toBe(404)
+    const drifts = await sql`select from drifts where resolved_at is null`
+    expect(drifts.count).toBe(0)
+    const [work] = await sql`select result -> 'lists' -> 'top_ups' as top_ups from recurring_work
+      where name = 'objects of stripe'`
+    expect(work!.top_ups.foreign).toBeGreaterThanOrEqual(foreign.length)
+  })
+
+  test('objects of a tenant that does not exist are orphans until they are dismissed or the tenant exists again', async ({
+    world,
+  }) => {
+    const { sql } = world
+    const client = await world.clientOf()
+    const { tenant_id } = client
+    const payment = await capturedPayment(client)
+    const refunded = (await refund(client, payment.id, { amount_minor: 300 }, WAIT)).body
+    const topped_up = (await topUp(client, { source: 'src_manual' }, WAIT)).body
+    await world.drain()
+    await loseEverythingOf(world, tenant_id, { tenant: true })
+    await untilListsRead(world)
+    const orphans = async () =>
+      (await findAllDrifts(sql, { state: 'orphan', limit: 10 })).map(
+        ({ subject, theirs, tenant: of, ours }) => ({
+          subject,
+          reference: theirs!['processor_reference'],
+          of,
+          ours,
+        }),
+      )
+    const orphan = (
+      subject: string,
+      { processor_reference: reference }: { processor_reference: string },
+    ) => ({
+      subject,
+      reference,
+      of: 'system',
+      ours: null,
+    })
+    const all = [orphan('payment', payment), orphan('payment', refunded), orphan('top_up', topped_up)]
+    await eventually(async () => expect(await orphans()).toEqual(expect.arrayContaining(all)))
+    expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 3 }])
+
+    // Dismissed, it is not reported again, however often the lists are read.
+    const jobOf = async ({ processor_reference }: { processor_reference: string }) => {
+      const [parked] = await sql<{ id: string }[]>`
+        select id from notifications where object_id = ${processor_reference} and reason = 'orphan' and state = 'parked'`
+      return { job_id: parked!.id, actor: 'ada', reason: 'the tenant has left' }
+    }
+    await discardJob(sql, await jobOf(topped_up))
+    expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 2 }])
+    await recordSwitch(sql)
+    await untilListsRead(world)
+    expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 2 }])
+
+    // Once the tenant exists again, the operator retries the job.
+    await sql`insert into tenants (id, slug, name) values (${tenant_id}, 'again', 'Again')`
+    await retryJob(sql, await jobOf(payment))
+    await eventually(async () =>
+      expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({
+        status: 'captured',
+        amount_refunded_minor: 300,
+      }),
+    )
+    await world.drain()
+    expect((await client.get(`/v1/refunds/${refunded.id}`)).body).toMatchObject({ status: 'succeeded' })
+    await eventually(async () => expect(await countDrifts(sql)).toEqual([]))
+    await checkInvariants(world)
+  })
+})
+
+test('a reader that is killed halfway is continued by others, and nothing is made twice', async () => {
+  await using cleanup = new AsyncDisposableStack()
+  const world = await createWorld({ parts: ['api', 'webhooks'], env: EAGER })
+  cleanup.defer(() => world.close())
+  const { client, sql, tenant_id, env } = world
+  const first = await startProcess('src/workers/main.ts', {
+    env: { ...process.env, ...env, METRICS_PORT: '0', LOG_LEVEL: 'info' },
+    ready: 'worker',
+  })
+  cleanup.defer(async () => void (await first.end()))
+  const { paths } = await createAll(world)
+  await world.drain()
+  const before = await read(client, paths)
+  const held = await fault(world, {
+    match: { method: 'GET', path: '^/v1/payouts$' },
+    times: 1,
+    fault: { hold: 'before' },
+  })
+  await loseEverythingOf(world, tenant_id)
+  await held.hit()
+  await first.end()
+  await held.release()
+  const [work] = await sql`
+    update recurring_work set lease_until = now() where lease_until > now() and name = 'objects of stripe'
+    returning position -> 'range' -> 'list' as list`
+  expect(work).toEqual({ list: 3 })
+  for (let workers = 0; workers < 2; workers++) {
+    const worker = await startWorker(loadConfig(env), createLog('silent', 'test'))
+    cleanup.defer(() => worker.close())
+  }
+  await untilListsRead(world)
+  await eventually(async () => expect(await read(client, paths)).toEqual(before))
+  await checkInvariants(world)
+})
