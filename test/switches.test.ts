@@ -48,6 +48,17 @@ async function promote({ sql }: World): Promise<void> {
   await sql`update lineage set timeline = timeline - 1`
 }
 
+/** Keeps the worker from reading the lists of the processor, as if another worker read them. */
+async function blockReaders({ sql }: World): Promise<() => Promise<void>> {
+  await sql`
+    insert into recurring_work (name, due_at, lease_until)
+    select name, now(), 'infinity' from unnest(array['objects of stripe', 'events of stripe']) name
+    on conflict (name) do update set lease_until = 'infinity'`
+  return async () => {
+    await sql`update recurring_work set lease_until = null where lease_until = 'infinity'`
+  }
+}
+
 /** The last switch, once it has been recorded. */
 async function switchOf({ sql }: World, number: number): Promise<any> {
   return await eventually(async () => {
@@ -95,6 +106,7 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
 }) => {
   const { client, sql } = world
   const work = await openWork(world)
+  const readLists = await blockReaders(world)
   await promote(world)
   const noticed = await switchOf(world, 1)
   expect(noticed).toMatchObject({
@@ -140,8 +152,10 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
     ],
   })
 
-  await sql`update database_switches set lists_read_at = now()`
-  expect(await switchOf(world, 1)).toMatchObject({ hold: null, released_by: 'system', messages: 'send' })
+  await readLists()
+  await eventually(async () =>
+    expect(await switchOf(world, 1)).toMatchObject({ hold: null, released_by: 'system', messages: 'send' }),
+  )
   await payoutIn(client, work.payout, 'paid')
   await eventually(async () => {
     expect((await client.get(`/v1/payments/${work.payment_id}`)).body.amount_refunded_minor).toBe(100)
@@ -171,7 +185,7 @@ test('after a restore all jobs wait until an operator releases them, and are loo
   const release = (...more: string[]) =>
     runHere(recoverCommand, ['release', '--reason', 'checked', ...more], world.env)
   expect(await release()).toMatchObject({ code: 1, stderr: expect.stringContaining('--messages') })
-  await sql`update database_switches set lists_read_at = now() where number = 2`
+  await eventually(async () => expect((await switchOf(world, 2)).lists_read_at).not.toBeNull())
   expect(await switchOf(world, 2)).toMatchObject({ hold: 'all', released_at: null })
   expect(
     await sql`select from jobs where state = 'running' and queue <> 'notifications' and finished_at is null`,

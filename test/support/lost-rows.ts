@@ -34,7 +34,8 @@ export async function recordSwitch(
 ): Promise<void> {
   await sql`
     insert into database_switches
-      (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier, to_timeline, newest_at)
-    select coalesce(max(number), 0) + 1, 'restore', 'operator', 1, 1, 1, 2, now() - interval '1 hour'
+      (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier, to_timeline, newest_at,
+        switched_at, recorded_at)
+    select coalesce(max(number), 0) + 1, 'failover', 'operator', '1', 1, '1', 2, now() - interval '1 hour', now(), now()
     from database_switches`
 }

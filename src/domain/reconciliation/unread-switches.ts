@@ -22,23 +22,35 @@ export async function findUnreadSwitches(sql: Sql): Promise<UnreadSwitches | und
   return unread
 }
 
+/** Makes the recurring work `reader` due now, unless it has read everything for the switches. */
+export async function hurryReader(sql: Sql, reader: string, { number }: UnreadSwitches): Promise<void> {
+  await sql`
+    update recurring_work set due_at = now()
+    where name = ${reader} and due_at > now() and coalesce((position ->> 'read_for')::bigint, 0) < ${number}`
+}
+
 /**
- * Records that everything listed has been taken up: the recurring work `readers` has read the lists of the provider
- * (`read_for` in its position is the number of the last switch for which it has), and no notification that was stored
- * before is still to be applied. Returns whether a switch was recorded as read.
+ * The number of the last switch for which everything listed has been taken up: the recurring work `readers` has read the
+ * lists of the provider (`read_for` in its position), and no notification that was stored before is still to be
+ * applied. 0 without any.
  */
-export async function recordListsRead(sql: Sql, provider: string, readers: string[]): Promise<boolean> {
-  const recorded = await sql`
+export async function findReadSwitch(sql: Sql, provider: string, readers: string[]): Promise<number> {
+  const [row] = await sql<{ read_for: number }[]>`
     with readers as (
       select min(coalesce((position ->> 'read_for')::bigint, 0)) as read_for, max(ended_at) as ended_at
       from recurring_work where name = any(${readers}::text[])
       having count(*) = ${readers.length}
     )
-    update database_switches s set lists_read_at = clock_timestamp() from readers
-    where s.lists_read_at is null and s.number <= readers.read_for
-      and not exists (
-        select from notifications n
-        where n.provider = ${provider} and n.received_at <= readers.ended_at
-          and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))`
-  return recorded.count > 0
+    select read_for from readers
+    where not exists (
+      select from notifications n
+      where n.provider = ${provider} and n.received_at <= readers.ended_at
+        and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))`
+  return row?.read_for ?? 0
+}
+
+/** Records that everything listed has been taken up for the switches up to `number`. */
+export async function recordListsRead(sql: Sql, number: number): Promise<void> {
+  await sql`
+    update database_switches set lists_read_at = clock_timestamp() where lists_read_at is null and number <= ${number}`
 }

@@ -7,12 +7,18 @@ import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recu
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { adviceText } from '#domain/operations/outage-texts.ts'
-import { findUnreadSwitches } from '#domain/reconciliation/unread-switches.ts'
+import {
+  findUnreadSwitches,
+  hurryReader,
+  type UnreadSwitches,
+} from '#domain/reconciliation/unread-switches.ts'
 import type { ProviderEvent } from '#providers/events.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
 
 const MAX_PAGES_PER_RUN = 50
+/** How often the lists are read while jobs wait for that, since a switch of the database. */
+export const HELD_INTERVAL_MS = 1_000
 /** The minimum time between two warnings that a list of a provider cannot be read. */
 const UNREAD_INTERVAL_MS = 60_000
 
@@ -29,20 +35,25 @@ export function eventReaderOf(provider: string): string {
 
 /** Starts the reading of events; one worker at a time reads. */
 export function startEventReader(context: WorkerContext, options: EventsOptions): Loop {
-  const { sql, log, processor } = context
+  const { sql, database, log, processor } = context
   const name = eventReaderOf(processor.name)
   let has_more = false
+  let next_at = 0
   let closing = false
   const warnOfUnread = createUnreadWarning(context, 'events', processor.name)
   const loop = repeat(
     log,
     name,
-    () => (has_more ? 0 : options.every_s * 1000),
+    () => (has_more ? 0 : HELD_INTERVAL_MS),
     async () => {
+      if (!has_more && performance.now() < next_at && !database.isHeld()) return
       has_more = false
+      next_at = performance.now() + options.every_s * 1000
+      const unread = await findUnreadSwitches(sql)
+      if (unread !== undefined) await hurryReader(sql, name, unread)
       has_more =
         (await runIfDue(sql, name, (run) =>
-          readEvents(context, { ...options, closed: () => closing }, run, warnOfUnread),
+          readEvents(context, { ...options, unread, closed: () => closing }, run, warnOfUnread),
         )) ?? false
     },
   )
@@ -90,12 +101,19 @@ export function createUnreadWarning(
  */
 async function readEvents(
   context: WorkerContext,
-  { every_s, after_s, closed }: EventsOptions & { closed: () => boolean },
+  {
+    every_s,
+    after_s,
+    unread,
+    closed,
+  }: EventsOptions & {
+    unread: UnreadSwitches | undefined
+    closed: () => boolean
+  },
   run: Run,
   warnOfUnread: UnreadWarning,
 ): Promise<boolean> {
   const { sql, processor } = context
-  const unread = await findUnreadSwitches(sql)
   const now_s = Math.floor(Date.now() / 1000)
   let position: EventsPosition = eventsPosition.safeParse(run.position).data ?? {
     from_s: now_s - processor.event_retention_s,

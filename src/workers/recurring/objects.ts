@@ -2,12 +2,15 @@
 // another state. So an object is found even if the provider never made an event about it.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
-import { endRun, failRun, postponeRun, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
+import { endRun, failRun, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { compareListed, LISTED_RESULTS, type ListedResult } from '#domain/reconciliation/listed.ts'
+import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import {
+  findReadSwitch,
   findUnreadSwitches,
+  hurryReader,
   recordListsRead,
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
@@ -15,7 +18,7 @@ import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
 import type { ListedObject, ObjectLists } from '#providers/objects.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
-import { createUnreadWarning, eventReaderOf, type UnreadWarning } from './events.ts'
+import { createUnreadWarning, eventReaderOf, HELD_INTERVAL_MS, type UnreadWarning } from './events.ts'
 
 /** The period that each regular run reads. */
 const PERIOD_S = 48 * 3600
@@ -57,21 +60,28 @@ type List = { provider: string; name: string; read: ObjectLists[string] }
 
 /** Starts the reading of lists; one worker at a time reads. */
 export function startObjectReader(context: WorkerContext, options: ObjectsOptions): Loop {
-  const { sql, log, processor } = context
+  const { sql, database, log, processor } = context
   const name = `objects of ${processor.name}`
   let has_more = false
+  let next_at = 0
   let closing = false
   const warnOfUnread = createUnreadWarning(context, 'lists', processor.name)
   const loop = repeat(
     log,
     name,
-    () => (has_more ? 0 : options.check_every_s * 1000),
+    () => (has_more ? 0 : HELD_INTERVAL_MS),
     async () => {
+      if (!has_more && performance.now() < next_at && !database.isHeld()) return
       has_more = false
+      next_at = performance.now() + options.check_every_s * 1000
       const unread = await findUnreadSwitches(sql)
       if (unread !== undefined) {
-        await recordListsRead(sql, processor.name, [name, eventReaderOf(processor.name)])
-        if (await isBehind(context, name, unread)) await postponeRun(sql, name, 0)
+        const number = await findReadSwitch(sql, processor.name, [name, eventReaderOf(processor.name)])
+        if (number > 0) {
+          await failUncoveredPayouts(sql)
+          await recordListsRead(sql, number)
+        }
+        await hurryReader(sql, name, unread)
       }
       has_more =
         (await runIfDue(sql, name, (run) =>
@@ -85,13 +95,6 @@ export function startObjectReader(context: WorkerContext, options: ObjectsOption
       await loop.close()
     },
   }
-}
-
-/** Whether the lists have not been read for the switches. */
-async function isBehind({ sql }: WorkerContext, name: string, { number }: UnreadSwitches): Promise<boolean> {
-  const [work] = await sql<{ position: unknown }[]>`
-    select position from recurring_work where name = ${name} and due_at > now()`
-  return work !== undefined && (objectsPosition.safeParse(work.position).data?.read_for ?? 0) < number
 }
 
 type ReadOptions = ObjectsOptions & {
@@ -148,7 +151,7 @@ function beginPosition(run: Run, { unread, after_s }: ReadOptions): ObjectsPosit
   if (stored.range !== null && !restarts) return stored
   // After a switch, lookups of objects whose calls are in progress do no harm.
   const to_s = Math.floor(Date.now() / 1000) - (is_behind ? 0 : after_s)
-  const from_s = Math.min(to_s - PERIOD_S, is_behind ? unread.from_s : Infinity)
+  const from_s = is_behind ? Math.min(unread.from_s, to_s) : to_s - PERIOD_S
   const range = { list: 0, after: null, result: { from_s, to_s, lists: {} } }
   return { ...stored, began_for: is_behind ? unread.number : stored.began_for, range }
 }
