@@ -74,13 +74,14 @@ create function is_on_lineage() returns boolean language sql stable
     select from lineage where server_started_at = pg_postmaster_start_time() and timeline = current_timeline()
       and seal is null);
 
--- The newest change in the database, up to the ten seconds between two heartbeats of a process.
-create function newest_change() returns timestamptz language sql stable as $$
+-- The newest change in the database before `until`, up to the ten seconds between two heartbeats of a process.
+create function newest_change(until timestamptz) returns timestamptz language sql stable as $$
   select greatest(
-    (select max(greatest(p.seen_at, p.ended_at)) from processes p),
-    (select max(h.finished_at) from job_history h),
-    (select max(j.finished_at) from jobs j where j.finished_at is not null),
-    (select max(j.created_at) from jobs j where j.finished_at is null))
+    (select max(p.seen_at) from processes p where p.seen_at < until),
+    (select max(p.started_at) from processes p where p.started_at < until),
+    (select max(h.finished_at) from job_history h where h.finished_at < until),
+    (select max(j.finished_at) from jobs j where j.finished_at < until),
+    (select max(j.created_at) from jobs j where j.finished_at is null and j.created_at < until))
 $$;
 
 -- Records a switch, one batch of open jobs for each call: returns false while there are more. The caller has locked the
@@ -88,7 +89,9 @@ $$;
 --
 -- Work of a job that was open may have been done after `newest_at`, when the database lost it. So its call counts as
 -- sent at the creation of the job, whatever its row says; `sent_with` `*` stands for all credentials. If the database
--- went back by more than two minutes, a call may even have got a new key meanwhile, so it is looked up first.
+-- went back by more than two minutes, a call may even have got a new key meanwhile, so it is looked up first. So is
+-- each payout: it may have been canceled after `newest_at`, and others may have used its balance. An attempt that runs
+-- ends: what it has learned may be older than the switch.
 create function record_switch(server jsonb, witness jsonb, sign text, newest_at timestamptz) returns boolean
 language plpgsql as $$
 #variable_conflict use_column
@@ -125,12 +128,19 @@ begin
     update jobs j set in_doubt = true, first_sent_at = j.created_at, last_sent_at = switch.switched_at,
       sent_with = case when j.sent_with like '%*' then j.sent_with else concat_ws(' ', j.sent_with, '*') end,
       unknown_since = coalesce(j.unknown_since,
-        case when switch.newest_at < switch.switched_at - interval '2 minutes' then switch.switched_at end),
-      absent_since = null, refused_since = null, wakeup_sent_at = null
+        case when j.operation = 'payout' or switch.newest_at < switch.switched_at - interval '2 minutes'
+          then switch.switched_at end),
+      absent_since = null, refused_since = null, wakeup_sent_at = null,
+      state = case when j.state = 'running' then 'ready' else j.state end, lease_token = null, lease_until = null
     from (select id from visit order by id) visit
     where j.id = visit.id and j.finished_at is null and j.operation is not null
-      and (j.run_at <= switch.switched_at or j.run_at = 'infinity')
-    returning j.tenant_id, j.resource_id, j.operation
+      and (j.queue <> 'messages' or j.run_at <= switch.switched_at or j.run_at = 'infinity')
+    returning j.tenant_id, j.id, j.resource_id, j.operation, j.attempt, j.worker, j.started_at,
+      old.state = 'running' as was_running
+  ), lost_attempt as (
+    insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, in_doubt)
+    select tenant_id, id, attempt, worker, started_at, true from doubted where was_running
+    on conflict do nothing
   ), payout as (
     update payouts p set call_started_at = p.created_at from doubted d
     where d.operation = 'payout' and p.tenant_id = d.tenant_id and p.id = d.resource_id and p.status = 'pending'
@@ -159,7 +169,6 @@ begin
   where number = switch.number;
   return true;
 end $$;
-
 
 -- The server as a witness remembers it. `lsn`: the position up to which changes are durable, so that a crash does not
 -- move it back; as digits in the order of positions. `xid`: all transactions below have ended.
@@ -190,7 +199,8 @@ end $$;
 -- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
 -- and records a switch. Returns the facts about the server, the number of the last switch, and `state`: `current`;
 -- `sealed`; `superseded` while another server is in use, so that nothing may be read or written here; `recording` while
--- the switch is not recorded yet: call again. `recorded`: this call has recorded the switch. `is_synchronous`: a standby
+-- the switch is not recorded yet: call again. `recorded`: this call has recorded the switch. `lost_since`: what
+-- happened later may have been lost by a switch of the last day. `is_synchronous`: a standby
 -- that is promoted has everything that was committed. Runs with the owner's rights: each process may be the first to
 -- notice.
 create function check_server(witness jsonb, is_synchronous boolean) returns jsonb
@@ -246,14 +256,19 @@ begin
       and (witness ->> 'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot()) then
       perform record_complete_switch(server, witness, 'failover');
     else
+      -- Processes may have written to this server already. A server that was promoted or restored from the archive
+      -- knows the time of the last commit that it has; another one has nothing that is newer than its start.
       recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
-        newest_change());
+        coalesce(case when not is_rewound then pg_last_xact_replay_timestamp() end,
+          newest_change(pg_postmaster_start_time()), to_timestamp(0)));
     end if;
     if recorded then state := 'current'; end if;
   end loop;
   select * into kept from lineage;
   return server || jsonb_build_object('switch', kept.last_switch, 'hold', kept.hold, 'seal', kept.seal,
-    'state', state, 'recorded', recorded);
+    'state', state, 'recorded', recorded, 'lost_since', (
+      select min(s.newest_at) from database_switches s
+      where s.switched_at > now() - interval '24 hours' and s.newest_at < s.switched_at and s.recorded_at is not null));
 end $$;
 
 -- Records that the database went back to this time, by the word of an operator: the server is in use from then on.
@@ -261,7 +276,7 @@ end $$;
 create function declare_switch(newest_at timestamptz) returns boolean language plpgsql as $$
 begin
   perform from lineage for update;
-  return record_switch(server_facts(), null, 'operator', coalesce(newest_at, newest_change()));
+  return record_switch(server_facts(), null, 'operator', coalesce(newest_at, newest_change('infinity'), to_timestamp(0)));
 end $$;
 
 -- What waits follows from the switches.
@@ -269,7 +284,9 @@ create function hold_jobs() returns trigger language plpgsql security definer as
 begin
   update lineage l set hold = s.hold, holds_messages_before = s.holds_messages_before from (
     select case when bool_or(released_at is null and kind = 'restore') then 'all'
-        when bool_or(lists_read_at is null and newest_at < now() - interval '23 hours') then 'creations'
+        -- A call may have got a new key after two minutes, and providers forget keys after a day.
+        when bool_or(lists_read_at is null
+          and newest_at < greatest(switched_at - interval '2 minutes', now() - interval '22 hours')) then 'creations'
         when bool_or(lists_read_at is null) then 'payouts' end as hold,
       max(switched_at) filter (where released_at is null or (messages = 'discard' and discarded_at is null))
         as holds_messages_before

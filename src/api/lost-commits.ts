@@ -57,3 +57,19 @@ export function createReadAccepted(
     },
   }
 }
+
+/** Refusals because of amounts that lost requests may have used. */
+const DEPENDS_ON_LOST = new Set<string>(['insufficient_balance', 'refund_exceeds_captured'])
+
+/**
+ * The refusal of a request. While jobs wait since a switch of the database, the request may be the repetition of a lost
+ * one that was accepted and even done: a refusal because of an amount is `database_unavailable` then.
+ */
+export function refusalUnlessHeld({ database }: Pick<ApiContext, 'database'>, refusal: AppError): AppError {
+  if (!database.isHeld() || !DEPENDS_ON_LOST.has(refusal.code)) return refusal
+  return new AppError('database_unavailable', {
+    message:
+      'The database was restored or failed over, and what it lost is still being taken up. Repeat the request later.',
+    cause: refusal,
+  })
+}

@@ -12,6 +12,7 @@ export const CURRENT_DATABASE: DatabaseWatch = {
   isCurrent: () => true,
   assertCurrent() {},
   isHeld: () => false,
+  lostSince: () => null,
   hasSwitched: () => false,
   close: async () => {},
 }

@@ -111,6 +111,8 @@ export async function createWorld({
         LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
         // Recurring reconciliation would disturb tests. A test that needs reconciliation sets the variable.
         RECONCILE_EVERY_S: '3600',
+        // After a switch of the database, the lists of the processor are read at once.
+        RECONCILE_AFTER_S: '1',
         // PostgreSQL plans each statement again in each connection.
         DATABASE_POOL: '5',
         ...extra_env,

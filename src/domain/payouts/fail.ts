@@ -14,6 +14,7 @@ import {
 } from '../idempotency.ts'
 import { enqueuingJobs } from '../jobs/request.ts'
 import { freeing } from '../ledger.ts'
+import { payoutsWait } from '../switches/holds.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
 import { joinPayoutEnd } from './request.ts'
@@ -54,7 +55,8 @@ export async function requestPayoutFail(
         case p.accepted when 'canceling' then a.job_id when 'recorded' then ${latestJobOf(sql)} end as awaited_job_id
       from requests a
       cross join lateral (
-        select p.status as status_before, case when p.status = 'pending' and p.call_started_at is null then 'failed'
+        select p.status as status_before, case
+          when p.status = 'pending' and p.call_started_at is null and not ${payoutsWait(sql)} then 'failed'
           when p.status = 'processing' and p.cancel_requested_at is null then 'canceling'
           else 'recorded' end as accepted
         from payouts p

@@ -22,8 +22,8 @@ export type RecoveredPayout = ObjectMarks & {
 
 /**
  * Inserts the payout with its key and an event, and its recipient if it is missing. Its amount is reserved, even if
- * the available balance becomes negative: the processor has the payout. The caller settles its status next. False: the row
- * exists.
+ * the available balance becomes negative: the processor has the payout. The caller settles its status next. False: the
+ * row exists.
  */
 export async function recoverPayout(sql: Sql, payout: RecoveredPayout): Promise<boolean> {
   const { tenant_id, recipient_id, destination, currency } = payout

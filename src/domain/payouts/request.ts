@@ -14,6 +14,7 @@ import {
 import { enqueuingJobs } from '../jobs/request.ts'
 import { freeing, reserving } from '../ledger.ts'
 import { providerMetadata } from '../provider-metadata.ts'
+import { payoutsWait } from '../switches/holds.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
 
@@ -149,7 +150,8 @@ export async function requestPayoutCancels(
         order by tenant_id, payout_id
       ) a
       cross join lateral (
-        select case when p.status = 'processing' then 'canceling' when p.call_started_at is null then 'canceled'
+        select case when p.status = 'processing' then 'canceling'
+          when p.call_started_at is null and not ${payoutsWait(sql)} then 'canceled'
           else 'recorded' end as accepted, p.status as status_before
         from payouts p where p.tenant_id = a.tenant_id and p.id = a.payout_id and ${guard} for update
       ) p

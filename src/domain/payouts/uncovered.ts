@@ -4,10 +4,19 @@ import type { Sql } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { freeing } from '../ledger.ts'
 
-const FAILURE = {
+/** The failure of such a payout. */
+export const NOT_COVERED = {
   code: 'insufficient_balance',
   message: 'The balance does not cover the payout: earlier payouts were missing when it was accepted.',
-  manual: false,
+}
+
+/** Whether more is reserved in this currency (in lower case) than the tenant has. */
+export async function isUncovered(sql: Sql, tenant_id: string, currency: string): Promise<boolean> {
+  const found = await sql`
+    select from ledger_accounts
+    where tenant_id = ${tenant_id} and currency = ${currency.toUpperCase()} and name = 'available'
+      and balance_minor < reserved_minor`
+  return found.length > 0
 }
 
 /**
@@ -37,7 +46,7 @@ export async function failUncoveredPayouts(sql: Sql): Promise<number> {
         ) p
       ), p as (
         update payouts p set status = 'failed', failed_at = clock_timestamp(), updated_at = clock_timestamp(),
-          cancel_requested_at = null, fail_requested_at = null, failure = ${tx.json(FAILURE)}
+          cancel_requested_at = null, fail_requested_at = null, failure = ${tx.json({ ...NOT_COVERED, manual: false })}
         from unsent u
         where p.tenant_id = u.tenant_id and p.id = u.id and u.before_minor < u.missing_minor
           and p.status = 'pending' and p.call_started_at is null

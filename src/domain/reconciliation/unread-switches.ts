@@ -11,13 +11,23 @@ export type UnreadSwitches = {
   switched_s: number
 }
 
-/** The switches after which not everything has been read; undefined if there is none. */
-export async function findUnreadSwitches(sql: Sql): Promise<UnreadSwitches | undefined> {
+/**
+ * How long a call that was sent just before a switch may take to reach the provider: until then, the lists may not show
+ * its object.
+ */
+const MAX_CALL_S = 60
+
+/**
+ * The switches after which not everything has been read; undefined if there is none. `after_s`: how long after a switch
+ * the lists are read, at most `MAX_CALL_S`.
+ */
+export async function findUnreadSwitches(sql: Sql, after_s: number): Promise<UnreadSwitches | undefined> {
   const [unread] = await sql<UnreadSwitches[]>`
     select max(number) as number,
       floor(extract(epoch from min(newest_at) - interval '1 hour'))::bigint as from_s,
       ceil(extract(epoch from max(switched_at)))::bigint as switched_s
-    from database_switches where lists_read_at is null
+    from database_switches
+    where lists_read_at is null and switched_at < now() - ${Math.min(after_s, MAX_CALL_S)} * interval '1 second'
     having count(*) > 0`
   return unread
 }
@@ -30,8 +40,8 @@ export async function hurryReader(sql: Sql, reader: string, { number }: UnreadSw
 }
 
 /**
- * The number of the last switch for which everything listed has been taken up: the recurring work `readers` has read the
- * lists of the provider (`read_for` in its position), and no notification that was stored before is still to be
+ * The number of the last switch for which everything listed has been taken up: the recurring work `readers` has read
+ * the lists of the provider (`read_for` in its position), and no notification that was stored before is still to be
  * applied. 0 without any.
  */
 export async function findReadSwitch(sql: Sql, provider: string, readers: string[]): Promise<number> {
@@ -49,7 +59,10 @@ export async function findReadSwitch(sql: Sql, provider: string, readers: string
   return row?.read_for ?? 0
 }
 
-/** Records that everything listed has been taken up for the switches up to `number`. */
+/**
+ * Records that everything listed has been taken up for the switches up to `number`. Even if there are none, what waits
+ * is determined anew: the statement runs `hold_jobs` of 0019_switches.sql, and the age of the switches counts.
+ */
 export async function recordListsRead(sql: Sql, number: number): Promise<void> {
   await sql`
     update database_switches set lists_read_at = clock_timestamp() where lists_read_at is null and number <= ${number}`

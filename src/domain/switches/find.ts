@@ -61,7 +61,7 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
         'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
-      l.seal is not null as is_sealed, l.hold, newest_change() as newest_at,
+      l.seal is not null as is_sealed, l.hold, newest_change('infinity') as newest_at,
       coalesce((
         select jsonb_agg(h order by h.queue) from (
           select j.queue, count(*)::integer as jobs from jobs j where j.finished_at is null and ${isHeld(sql)}

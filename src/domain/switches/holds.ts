@@ -23,6 +23,11 @@ export function isHeld(sql: Sql | Tx): Fragment {
       or (j.queue = 'messages' and j.created_at < (select l.holds_messages_before from lineage l))) is true)`
 }
 
+/** Whether payouts wait: one that looks unsent may be the repetition of a lost one that was sent. */
+export function payoutsWait(sql: Sql | Tx): Fragment {
+  return sql`(select l.hold is not null from lineage l)`
+}
+
 /** Whether deliveries may be claimed. */
 export function mayDeliver(sql: Sql | Tx): Fragment {
   return sql`(select is_on_lineage() and hold is distinct from 'all' from lineage)`

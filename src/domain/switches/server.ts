@@ -30,6 +30,8 @@ export type CheckedServer = ServerFacts & {
   state: 'current' | 'sealed' | 'superseded' | 'recording'
   /** Which jobs wait since a switch; null: none. */
   hold: (typeof HOLDS)[number] | null
+  /** What happened later may have been lost by a switch of the last day; null: there was none. */
+  lost_since: string | null
   /** Whether this check has recorded a switch. */
   recorded: boolean
 }

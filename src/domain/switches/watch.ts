@@ -28,6 +28,10 @@ export type DatabaseWatch = {
   assertCurrent(): void
   /** Whether jobs wait since a switch: meanwhile nothing may expire or be deleted because of its age. */
   isHeld(): boolean
+  /**
+   * What happened later may have been lost by a switch of the last day, in Unix seconds; null: there was none.
+   */
+  lostSince(): number | null
   /** Whether the database was ever switched. */
   hasSwitched(): boolean
   close(): Promise<void>
@@ -98,6 +102,7 @@ export async function watchDatabase(
       if (server?.state !== 'current') throw refusalOf(server?.state)
     },
     isHeld: () => server === undefined || server.hold !== null,
+    lostSince: () => (server?.lost_since == null ? null : Date.parse(server.lost_since) / 1000),
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
       abort.abort()

@@ -49,7 +49,7 @@ export function startEventReader(context: WorkerContext, options: EventsOptions)
       if (!has_more && performance.now() < next_at && !database.isHeld()) return
       has_more = false
       next_at = performance.now() + options.every_s * 1000
-      const unread = await findUnreadSwitches(sql)
+      const unread = await findUnreadSwitches(sql, options.after_s)
       if (unread !== undefined) await hurryReader(sql, name, unread)
       has_more =
         (await runIfDue(sql, name, (run) =>

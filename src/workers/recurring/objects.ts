@@ -74,13 +74,11 @@ export function startObjectReader(context: WorkerContext, options: ObjectsOption
       if (!has_more && performance.now() < next_at && !database.isHeld()) return
       has_more = false
       next_at = performance.now() + options.check_every_s * 1000
-      const unread = await findUnreadSwitches(sql)
+      const unread = await findUnreadSwitches(sql, options.after_s)
       if (unread !== undefined) {
         const number = await findReadSwitch(sql, processor.name, [name, eventReaderOf(processor.name)])
-        if (number > 0) {
-          await failUncoveredPayouts(sql)
-          await recordListsRead(sql, number)
-        }
+        if (number > 0) await failUncoveredPayouts(sql)
+        await recordListsRead(sql, number)
         await hurryReader(sql, name, unread)
       }
       has_more =

@@ -10,6 +10,7 @@ import { createPayout } from '#jobs/payouts.ts'
 import { accept, type ResourceReader } from '../../accept.ts'
 import { idempotencyKey, metadata, text, settlementStepError } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
+import { refusalUnlessHeld } from '../../lost-commits.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import { PAYOUT_REQUESTS, PENDING_PAYOUT } from './examples.ts'
 
@@ -90,7 +91,7 @@ export function createPayoutRoute(
           return result === 'key_used' ? result : undefined
         },
         isFulfilled: ({ status }) => status === 'processing' || status === 'paid',
-        explainRefusal: () => refusalOf(outcome, body),
+        explainRefusal: () => refusalUnlessHeld(context, refusalOf(outcome, body)),
       })
     },
   )

@@ -11,6 +11,7 @@ import { createRefund } from '#jobs/refunds.ts'
 import { accept, type ResourceReader } from '../../accept.ts'
 import { idempotencyKey, metadata, settlementStepError } from '../../body.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
+import { refusalUnlessHeld } from '../../lost-commits.ts'
 import { idParams, route } from '../../route.ts'
 import { REFUND_REQUESTS } from './examples.ts'
 
@@ -99,7 +100,8 @@ export function createRefundRoute(
             metadata: body.metadata,
           }),
         isFulfilled: ({ status }) => status === 'succeeded',
-        explainRefusal: () => findRefusal(sql, tenant_id, payment_id, amount_minor),
+        explainRefusal: async () =>
+          refusalUnlessHeld(context, await findRefusal(sql, tenant_id, payment_id, amount_minor)),
       })
     },
   )

@@ -47,6 +47,8 @@ async function send(
   const { from, to, body, validity_s } = openSms(context, job, message)
   const { WEBHOOKS_URL } = config
   const callback_url = WEBHOOKS_URL === undefined ? null : `${WEBHOOKS_URL}/twilio?m=${ids.message_id}`
+  const lost = await findLostSms(context, provider, job, message)
+  if (lost !== null) return lost
   const sent = await provider.sendSms({ from, to, body, validity_s, callback_url })
   if (sent.kind === 'done') return { kind: 'done', value: smsUpdate(sent.value) }
   if (sent.kind !== 'declined' || sent.failure.code !== 'opted_out') return sent
@@ -55,6 +57,32 @@ async function send(
     ...sent,
     suppresses: [suppressionOf(vault, ids.tenant_id, { address: to, hash, reason: 'opt_out' })],
   }
+}
+
+const NOT_LISTED = {
+  code: 'provider_error',
+  message: 'The provider did not list its SMS.',
+  provider_code: null,
+} as const
+
+/**
+ * After a switch of the database, the message may be the repetition of a request that the database lost after its SMS
+ * was sent. Returns that SMS; null: there is none, and the message is to be sent.
+ */
+async function findLostSms(
+  context: WorkerContext,
+  provider: NonNullable<WorkerContext['sms']>,
+  job: MessageJob,
+  message: MessageToSend,
+): Promise<Awaited<ReturnType<MessageSender['send']>> | null> {
+  const lost_since_s = context.database.lostSince()
+  if (lost_since_s === null) return null
+  const lookup = await search(context, provider, job, message, lost_since_s)
+  if (lookup.kind === 'misconfigured')
+    return { kind: 'misconfigured', failure: { ...NOT_LISTED, message: lookup.reason } }
+  if (lookup.kind !== 'done') return { kind: 'retry', failure: NOT_LISTED }
+  if (lookup.value === null) return null
+  return { kind: 'done', value: { ...smsUpdate(lookup.value), found: true } }
 }
 
 /** The provider's report of an SMS as an update of the message. */
@@ -103,16 +131,17 @@ async function lookUp(context: WorkerContext, job: MessageJob, message: MessageT
 }
 
 /**
- * Finds the message in the provider's list: the same text to the same number, and not already assigned to another
- * message. Null if every candidate may belong to another message that is not identified yet.
+ * Finds the message in the provider's list since `from_s`: the same text to the same number, and not already assigned
+ * to another message. Null if every candidate may belong to another message that is not identified yet.
  */
 async function search(
   context: WorkerContext,
   provider: NonNullable<WorkerContext['sms']>,
   job: MessageJob,
   message: MessageToSend,
+  from_s = message.scheduled_s,
 ) {
-  const since_s = Math.floor(message.scheduled_s) - MAX_CLOCK_SKEW_S
+  const since_s = Math.floor(Math.min(from_s, message.scheduled_s)) - MAX_CLOCK_SKEW_S
   try {
     const { from, to, body } = openSms(context, job, message)
     const lookup = await provider.searchSms({ from, to, body, since_s })

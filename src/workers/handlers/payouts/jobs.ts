@@ -5,6 +5,7 @@ import { findPayoutByIds, type ExistingPayout } from '#domain/payouts/find.ts'
 import { emptyPayoutUpdate, type PayoutUpdate } from '#domain/payouts/settle.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { lacksFunds, type ProcessorPayout } from '#providers/payouts.ts'
+import { isUncovered, NOT_COVERED } from '#domain/payouts/uncovered.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, failed, retry, rotate, type Decision } from '../../decision.ts'
 import { IRREVERSIBLE, filteredListRange } from '../absence.ts'
@@ -67,7 +68,7 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
       ),
     created: (found) => decideByReport(job, found),
     refused: (failure) => refused(context, job, failure),
-    absent: async () => absent(job, await find()),
+    absent: async () => await absent(context, job, await find()),
     unreachable: UNREACHABLE,
     unsent: payoutEffects(job, 'unsent'),
   }
@@ -92,10 +93,18 @@ async function decideUncalled(
   return failed({ code: 'payout_refused', message }, { unsent: true, effects: payoutEffects(job, 'unsent') })
 }
 
-// Decides for a call that never took effect: the payout is sent under another key, unless it is no longer wanted.
-async function absent(job: CreateJob, payout: ExistingPayout | undefined): Promise<Decision> {
-  if (payout === undefined || isToBeSent(payout))
+// Decides for a call that never took effect: the payout is sent under another key, unless it is no longer wanted, or
+// not covered any more after a switch of the database, because payouts that the database had lost were taken up.
+async function absent(
+  { sql, database }: WorkerContext,
+  job: CreateJob,
+  payout: ExistingPayout | undefined,
+): Promise<Decision> {
+  if (payout === undefined || isToBeSent(payout)) {
+    if (database.lostSince() !== null && (await isUncovered(sql, job.tenant_id, job.call.request.currency)))
+      return failed(NOT_COVERED, { effects: payoutEffects(job, 'refused', NOT_COVERED) })
     return { ...(await resendUnderNewKey()), effects: payoutEffects(job, 'unsent') }
+  }
   const message = 'The payout was canceled, and the processor has no record of it.'
   return failed({ code: 'payout_refused', message }, { effects: payoutEffects(job, 'absent') })
 }
