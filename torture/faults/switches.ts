@@ -2,6 +2,7 @@
 // that are promoted.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RestorablePostgres } from '#test/restorable.ts'
+import { until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import type { Load } from '../load.ts'
 import type { Member } from '../member.ts'
@@ -86,10 +87,11 @@ export const SWITCH_FAULTS: Fault[] = [
 
 /** What the processes at the previous primary accept or do after the promotion is lost, so they must do nothing. */
 async function promoteSecond(system: System, random: Random, load: Load): Promise<void> {
-  const { restorable, apis, workers, moveDatabase } = system
+  const { restorable, apis, workers, clients, moveDatabase } = system
   const previous = restorable!.postgres
   const wire = await startProxy(previous.url)
-  const left_behind = [random.pick(apis), random.pick(workers)]
+  const api = random.pick(apis)
+  const left_behind = [api, random.pick(workers)]
   const restart = async (member: Member, env: Record<string, string>) => {
     await member.kill('SIGTERM')
     await member.start({ env })
@@ -103,6 +105,12 @@ async function promoteSecond(system: System, random: Random, load: Load): Promis
         await standby.disconnect()
         await standby.promote()
         moveDatabase(standby.url)
+        // Until they notice the promotion, the processes at the previous primary work as before.
+        const client = clients[apis.indexOf(api)]!
+        await until('the API at the previous primary refuses requests', async () => {
+          const answer = await client.get('/v1/payments?limit=1').catch(() => null)
+          return answer?.status === 503
+        })
       })
     })
     await sleep(TWO_PRIMARIES_MS)
