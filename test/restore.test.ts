@@ -1,15 +1,20 @@
 // Tests restores of the database: what the outside world did since stays done, and is done once.
 import { join } from 'node:path'
 import { expect, test as anyTest } from 'vitest'
+import { recoverCommand } from '#commands/recover.ts'
 import { freshKey, type Answer } from '#test/client.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { runHere } from '#test/commands.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
-import { ASYNC, capturedPayment, createPayment, eventually } from '#test/payments.ts'
+import { ASYNC, capturedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
 import { recipient } from '#test/payouts.ts'
 import { until } from '#test/process.ts'
+import { startProxy, type Proxy } from '#test/proxy.ts'
 import { startRestorablePostgres, type RestorablePostgres } from '#test/restorable.ts'
 
-type Restorable = Deployment & { server: RestorablePostgres }
+/** `wire`: the connections of all processes to the server. */
+type Restorable = Deployment & { server: RestorablePostgres; wire: Proxy }
 
 const test = anyTest
   // oxlint-disable-next-line no-empty-pattern
@@ -20,11 +25,17 @@ const test = anyTest
     cleanup.defer(() => folder.remove())
     const server = await startRestorablePostgres(join(folder.path, 'postgres'), { shared_buffers: '64MB' })
     cleanup.defer(() => server.stop())
-    const server_url = server.postgres.url
-    const deployment = await createDeployment({ queue: 'redis', server_url, webhooks: true })
+    const wire = await startProxy(server.postgres.url)
+    cleanup.defer(() => wire.close())
+    const deployment = await createDeployment({
+      queue: 'redis',
+      server_url: wire.url,
+      webhooks: true,
+      env: { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '1' },
+    })
     cleanup.defer(() => deployment.close())
     await Promise.all([deployment.startApi(), deployment.startWorker()])
-    return { ...deployment, server }
+    return { ...deployment, server, wire }
   })
 
 /** A request with its key, and the answer that its client got first. */
@@ -50,10 +61,20 @@ async function clockOf({ sql }: Deployment): Promise<string> {
   return row!.now
 }
 
-/** The effects in the processor's own record that carry this value in their metadata. */
+/** The effects in the providers' own records that carry this id in their metadata. */
 async function effectsWith({ provider }: Deployment, id: string): Promise<string[]> {
-  const all: { effect: string; metadata: Record<string, string> }[] = await provider('stripe').effects()
-  return all.filter(({ metadata }) => Object.values(metadata).includes(id)).map(({ effect }) => effect)
+  const records = {
+    stripe: (effect: { effect: string }) => effect.effect,
+    smtp: () => 'email',
+    twilio: () => 'sms',
+  }
+  const found = await Promise.all(
+    Object.entries(records).map(async ([name, nameOf]) => {
+      const all: any[] = await provider(name as keyof typeof records).effects()
+      return all.filter(({ metadata }) => Object.values(metadata).includes(id)).map(nameOf)
+    }),
+  )
+  return found.flat()
 }
 
 /** What has money to move: a balance, recipients and payments. */
@@ -71,6 +92,11 @@ test.for(['run on', 'are restarted'] as const)(
   async (processes, { deployment }) => {
     const { authorized, captured, bank, account } = await prepare(deployment)
     await deployment.server.backUp()
+    const countSwitches = async () => {
+      const [row] = await deployment.sql<{ count: number }[]>`select count(*) from database_switches`
+      return row!.count
+    }
+    const switches_before = await countSwitches()
     const time = await clockOf(deployment)
     const payout = { amount_minor: 700, currency: 'usd' }
     const sent = [
@@ -108,38 +134,108 @@ test.for(['run on', 'are restarted'] as const)(
       ])
     }
     expect(await countKept()).toBe(sent.length)
+    expect(await countSwitches()).toBe(switches_before + 1)
     expect(await effectsOfAll()).toEqual(done)
   },
 )
 
-test('work that was open at the time of a restore and is done is not done twice', async ({ deployment }) => {
-  const { client, server } = deployment
+/** Accepts work of each kind while no worker runs. Returns the ids of the resources, and the effects of the work. */
+async function acceptWork(deployment: Restorable) {
+  const { client } = deployment
   const { authorized, captured, bank } = await prepare(deployment)
   await deployment.killWorkers()
-  const paths: [path: string, body: object][] = [
-    [`/v1/payments/${authorized.id}/capture`, {}],
-    [`/v1/payments/${captured.id}/refunds`, { amount_minor: 300 }],
-    ['/v1/payouts', { amount_minor: 700, currency: 'usd', recipient_id: bank }],
-    ['/v1/wallet/top_ups', { amount_minor: 900, currency: 'usd' }],
+  const requests: [path: string, body: object, effects: string[]][] = [
+    [`/v1/payments/${authorized.id}/capture`, {}, ['authorize', 'capture']],
+    [`/v1/payments/${captured.id}/refunds`, { amount_minor: 300 }, ['refund']],
+    ['/v1/payouts', { amount_minor: 700, currency: 'usd', recipient_id: bank }, ['payout']],
+    ['/v1/wallet/top_ups', { amount_minor: 900, currency: 'usd' }, ['top_up']],
+    ['/v1/messages/email', { to: ['ada@example.com'], subject: 'Shipped', text: 'Soon.' }, ['email']],
+    ['/v1/messages/sms', { to: '+14155552671', body: 'Shipped' }, ['sms']],
   ]
   const ids: string[] = []
-  for (const [path, body] of paths) {
+  for (const [path, body] of requests) {
     const answer = await client.post(path, { ...body, idempotency_key: freshKey() }, ASYNC)
-    expect(answer.status).toBe(202)
+    expect([path, answer.status]).toEqual([path, 202])
     ids.push(answer.body.id as string)
   }
-  await server.backUp()
+  const effectsOfAll = async () => await Promise.all(ids.map((id) => effectsWith(deployment, id)))
+  const untilFinished = () =>
+    eventually(async () => {
+      const open = await deployment.sql`
+        select name, state, run_at from jobs
+        where resource_id = any(${[...ids, captured.id]}) and finished_at is null
+          and not (name = 'message.send_email' and state = 'unknown')`
+      expect(open).toEqual([])
+    })
+  return { ids, done: requests.map(([, , effects]) => effects), effectsOfAll, untilFinished }
+}
+
+test('work that was open at the time of a restore and is done is not done twice', async ({ deployment }) => {
+  const { done, effectsOfAll, untilFinished } = await acceptWork(deployment)
+  await deployment.server.backUp()
   const time = await clockOf(deployment)
   await deployment.startWorker()
-  const effectsOfAll = async () => await Promise.all(ids.map((id) => effectsWith(deployment, id)))
-  const done = [['authorize', 'capture'], ['refund'], ['payout'], ['top_up']]
   await eventually(async () => expect(await effectsOfAll()).toEqual(done))
 
-  await server.restoreTo(time)
-  await eventually(async () => {
-    const open = await deployment.sql`
-      select name from jobs where resource_id = any(${[...ids, captured.id]}) and finished_at is null`
-    expect(open).toEqual([])
-  })
+  await deployment.server.restoreTo(time)
+  await untilFinished()
   expect(await effectsOfAll()).toEqual(done)
 })
+
+test('after a day, work waits for an operator, and is not done twice although its provider has forgotten the keys', async ({
+  deployment,
+}) => {
+  const { client, sql, env, provider, server, wire } = deployment
+  const { ids, done, effectsOfAll, untilFinished } = await acceptWork(deployment)
+  await deployment.server.backUp()
+  const time = await clockOf(deployment)
+  await deployment.startWorker()
+  await eventually(async () => expect(await effectsOfAll()).toEqual(done))
+
+  await deployment.killAll()
+  wire.refuse(true)
+  await server.restoreTo(time)
+  await makeOlder(server, new URL(env['DATABASE_URL']!).pathname, '25 hours')
+  wire.refuse(false)
+  const { control } = provider('stripe')
+  await control('POST', '/clock', { advance_ms: 25 * 3_600_000 })
+  try {
+    await Promise.all([deployment.startApi(), deployment.startWorker()])
+    const [last] = await sql`select kind, released_at from database_switches order by number desc limit 1`
+    expect(last).toEqual({ kind: 'restore', released_at: null })
+    const payment = await createPayment(client, {}, { prefer: 'wait=1' })
+    expect([payment.status, await effectsWith(deployment, payment.body.id)]).toEqual([202, []])
+    const args = ['release', '--messages', 'send', '--reason', 'tested']
+    expect((await runHere(recoverCommand, args, env)).stdout).toContain('Released: switch')
+    await untilFinished()
+    await paymentIn(client, payment.body.id, 'authorized')
+  } finally {
+    await control('POST', '/clock', { advance_ms: -25 * 3_600_000 })
+  }
+  expect(await effectsOfAll()).toEqual(done)
+  const [email, sms] = await Promise.all(
+    ids.slice(-2).map(async (id) => (await client.get(`/v1/messages/${id}`)).body.status),
+  )
+  // Nobody can tell whether the email was sent.
+  expect([email, sms]).toEqual(['unknown', expect.stringMatching(/^(sent|delivered)$/)])
+})
+
+/** Changes the times of work in the database at this path of the server, as if they were this long ago. */
+async function makeOlder(
+  { postgres: { url } }: RestorablePostgres,
+  path: string,
+  age: string,
+): Promise<void> {
+  const sql = connectDatabase(new URL(path, url).href, { max: 1, application_name: 'test' })
+  try {
+    await sql`
+      update jobs set created_at = created_at - ${age}::interval, run_at = run_at - ${age}::interval
+      where finished_at is null`
+    await sql`update jobs set finished_at = finished_at - ${age}::interval`
+    await sql`update job_history set finished_at = finished_at - ${age}::interval`
+    await sql`
+      update processes set seen_at = seen_at - ${age}::interval, ended_at = ended_at - ${age}::interval`
+  } finally {
+    await sql.end()
+  }
+}
