@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { expect, test as anyTest } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey, type Answer } from '#test/client.ts'
-import { connectDatabase } from '#core/pool.ts'
 import { runHere } from '#test/commands.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
@@ -11,7 +10,9 @@ import { ASYNC, capturedPayment, createPayment, eventually, paymentIn } from '#t
 import { recipient } from '#test/payouts.ts'
 import { until } from '#test/process.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
-import { startRestorablePostgres, type RestorablePostgres } from '#test/restorable.ts'
+import { makeWorkOlder, startRestorablePostgres, type RestorablePostgres } from '#test/restorable.ts'
+
+const HOUR_MS = 3_600_000
 
 /** `wire`: the connections of all processes to the server. */
 type Restorable = Deployment & { server: RestorablePostgres; wire: Proxy }
@@ -90,6 +91,7 @@ async function prepare(deployment: Deployment) {
 test.for(['run on', 'are restarted'] as const)(
   'requests that were done after the time of a restore have one effect when repeated, if processes %s',
   async (processes, { deployment }) => {
+    const { client, sql, tenant_id } = deployment
     const { authorized, captured, bank, account } = await prepare(deployment)
     await deployment.server.backUp()
     const countSwitches = async () => {
@@ -116,6 +118,8 @@ test.for(['run on', 'are restarted'] as const)(
       await Promise.all(sent.map(async ({ answer }) => await effectsWith(deployment, answer.body.id)))
     const done = [['authorize'], ['authorize', 'capture'], ['refund'], ['payout'], ['transfer'], ['top_up']]
     await eventually(async () => expect(await effectsOfAll()).toEqual(done))
+    const [read] = await sql<{ last_sequence: number }[]>`
+      select last_sequence from event_sequences where tenant_id = ${tenant_id}`
 
     if (processes === 'are restarted') await deployment.killAll()
     await deployment.server.restoreTo(time)
@@ -135,6 +139,8 @@ test.for(['run on', 'are restarted'] as const)(
     }
     expect(await countKept()).toBe(sent.length)
     expect(await countSwitches()).toBe(switches_before + 1)
+    const lost = await client.get(`/v1/events?after=${read!.last_sequence}`)
+    expect(lost).toMatchObject({ status: 409, body: { error: { code: 'feed_restarted' } } })
     expect(await effectsOfAll()).toEqual(done)
   },
 )
@@ -195,10 +201,10 @@ test('after a day, work waits for an operator, and is not done twice although it
   await deployment.killAll()
   wire.refuse(true)
   await server.restoreTo(time)
-  await makeOlder(server, new URL(env['DATABASE_URL']!).pathname, '25 hours')
+  await makeWorkOlder(new URL(new URL(env['DATABASE_URL']!).pathname, server.postgres.url).href, 25 * HOUR_MS)
   wire.refuse(false)
   const { control } = provider('stripe')
-  await control('POST', '/clock', { advance_ms: 25 * 3_600_000 })
+  await control('POST', '/clock', { advance_ms: 25 * HOUR_MS })
   try {
     await Promise.all([deployment.startApi(), deployment.startWorker()])
     const [last] = await sql`select kind, released_at from database_switches order by number desc limit 1`
@@ -210,7 +216,7 @@ test('after a day, work waits for an operator, and is not done twice although it
     await untilFinished()
     await paymentIn(client, payment.body.id, 'authorized')
   } finally {
-    await control('POST', '/clock', { advance_ms: -25 * 3_600_000 })
+    await control('POST', '/clock', { advance_ms: -25 * HOUR_MS })
   }
   expect(await effectsOfAll()).toEqual(done)
   const [email, sms] = await Promise.all(
@@ -219,23 +225,3 @@ test('after a day, work waits for an operator, and is not done twice although it
   // Nobody can tell whether the email was sent.
   expect([email, sms]).toEqual(['unknown', expect.stringMatching(/^(sent|delivered)$/)])
 })
-
-/** Changes the times of work in the database at this path of the server, as if they were this long ago. */
-async function makeOlder(
-  { postgres: { url } }: RestorablePostgres,
-  path: string,
-  age: string,
-): Promise<void> {
-  const sql = connectDatabase(new URL(path, url).href, { max: 1, application_name: 'test' })
-  try {
-    await sql`
-      update jobs set created_at = created_at - ${age}::interval, run_at = run_at - ${age}::interval
-      where finished_at is null`
-    await sql`update jobs set finished_at = finished_at - ${age}::interval`
-    await sql`update job_history set finished_at = finished_at - ${age}::interval`
-    await sql`
-      update processes set seen_at = seen_at - ${age}::interval, ended_at = ended_at - ${age}::interval`
-  } finally {
-    await sql.end()
-  }
-}

@@ -12,6 +12,7 @@ import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
 import { planFaults } from '../torture/schedule.ts'
 import { checkObservations, observe, type ResourceName, type Observations } from '../torture/observations.ts'
+import type { FollowedEvent } from '../torture/events/follower.ts'
 import type { Arrival } from '../torture/events/receivers.ts'
 import { judgeDeliveries } from '../torture/verdict/deliveries.ts'
 import { judgeFeeds, type FeedEvent } from '../torture/verdict/feeds.ts'
@@ -187,9 +188,9 @@ const feedOf = (...types: string[]): FeedEvent[] =>
 const PAYMENT_EVENTS = feedOf('payment.created', 'payment.authorized', 'payment.captured')
 
 /** The problems of a follower of the feed that sees these events. */
-function problemsOfFollower(feed: FeedEvent[], sequences: number[]): string[] {
+function problemsOfFollower(feed: FeedEvent[], sequences: number[], lost: FollowedEvent[] = []): string[] {
   const seen = sequences.map((sequence) => ({ id: `event-${sequence}`, sequence }))
-  const follower = { tenant_id: 'acme', seen, after: () => Math.max(...sequences) }
+  const follower = { tenant_id: 'acme', seen, lost, after: () => Math.max(...sequences) }
   return judgeFeeds(feed, [follower]).map(({ problem }) => problem)
 }
 
@@ -216,6 +217,14 @@ test('a gap in the feed, a wrong order, and a missed or repeated event are probl
   expect(problemsOfFollower(feedOf('message.sent', 'message.created'), [1, 2])).toEqual([wrong_order])
   const late = PAYMENT_EVENTS.map((event, index) => (index === 1 ? { ...event, created_at: '2025' } : event))
   expect(problemsOfFollower(late, complete)).toEqual([wrong_order])
+})
+
+test('a sequence that names another event than before the database went back is a problem', () => {
+  const read = [1, 2, 3]
+  expect(problemsOfFollower(PAYMENT_EVENTS, read, [{ id: 'lost', sequence: 4 }])).toEqual([])
+  expect(problemsOfFollower(PAYMENT_EVENTS, read, [{ id: 'lost', sequence: 3 }])).toEqual([
+    'a sequence names two events',
+  ])
 })
 
 /**

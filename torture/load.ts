@@ -36,9 +36,10 @@ export type Load = {
   withoutNewTenants(work: () => Promise<void>): Promise<void>
   /**
    * Interrupts the scenarios that ran at or after `since`, and starts no others while `work` makes the database go back
-   * to that time. Then clients repeat a part of what was accepted meanwhile. `since`: clock `performance.now()`.
+   * to that time. Then clients repeat a part of what was accepted meanwhile, while `release` makes the system usable
+   * again. `since`: clock `performance.now()`.
    */
-  whileSwitching(since: number, work: () => Promise<void>): Promise<void>
+  whileSwitching(since: number, work: () => Promise<void>, release?: () => Promise<void>): Promise<void>
 }
 
 /** Starts `scenarios_per_s` scenarios a second until it is stopped. */
@@ -129,7 +130,7 @@ export function startLoad(
         creates_tenants = true
       }
     },
-    async whileSwitching(since, work) {
+    async whileSwitching(since, work, release = () => Promise.resolve()) {
       switching = true
       const lost = [...ended].filter(([, at]) => at >= since).map(([key]) => key)
       for (const key of [...lost, ...open.keys()]) record.interrupted.add(key)
@@ -137,13 +138,13 @@ export function startLoad(
       const at = performance.now()
       try {
         await work()
+        record.switches.push({ since, until: performance.now() })
+        const random = seeded(seed, REPEATS_STREAM - record.switches.length)
+        repeating.push(repeatSent(record, { since, until: at }, random))
+        await release()
       } finally {
         switching = false
-        record.switches.push({ since, until: performance.now() })
       }
-      repeating.push(
-        repeatSent(record, { since, until: at }, seeded(seed, REPEATS_STREAM - record.switches.length)),
-      )
     },
     async probe(client, limit_ms) {
       const scenario = {

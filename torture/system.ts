@@ -250,6 +250,7 @@ function systemVariables({
     AUDIT_EVERY_S: '20',
     RECONCILE_EVERY_S: '5',
     RECONCILE_AFTER_S: '10',
+    COMPLETENESS_EVERY_S: '10',
     // Many connections, because a silent SMTP server blocks each connection for a minute.
     SMTP_CONNECTIONS: '50',
     WEBHOOKS_URL: webhooks_url,

@@ -139,6 +139,21 @@ export async function startRestorablePostgres(
   }
 }
 
+/**
+ * Changes the times of jobs and processes in the restored database of this URL, as if the backup were that much older.
+ * No process may be connected yet.
+ */
+export async function makeWorkOlder(url: string, age_ms: number): Promise<void> {
+  await withSession({ postgres: { url } }, async (sql) => {
+    const age = sql`${age_ms} * interval '1 millisecond'`
+    await sql`
+      update jobs set created_at = created_at - ${age}, run_at = run_at - ${age} where finished_at is null`
+    await sql`update jobs set finished_at = finished_at - ${age} where finished_at is not null`
+    await sql`update job_history set finished_at = finished_at - ${age}`
+    await sql`update processes set seen_at = seen_at - ${age}, ended_at = ended_at - ${age}`
+  })
+}
+
 /** Copies the files of a running server, except its WAL, to a new folder. */
 async function backUpTo(target: string, { home, postgres }: Server): Promise<void> {
   await createPrivateFolder(target, home.account)
@@ -239,7 +254,7 @@ async function whileFrozen({ postgres }: Server, work: () => Promise<void>): Pro
 }
 
 async function withSession<T>(
-  { postgres: { url } }: Pick<Server, 'postgres'>,
+  { postgres: { url } }: { postgres: { url: string } },
   work: (sql: postgres.Sql) => Promise<T>,
 ): Promise<T> {
   const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} })

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 
-type ReceivedEvent = { id: string; sequence: number }
+export type FollowedEvent = { id: string; sequence: number }
 
 /** The problem that is found if an event gets its sequence number before all earlier events are readable. */
 export const FEED_GAP = 'the feed has a gap'
@@ -11,7 +11,9 @@ export const FEED_GAP = 'the feed has a gap'
 export type Follower = {
   tenant_id: string
   /** The events that were read, in the order of arrival. */
-  seen: ReceivedEvent[]
+  seen: FollowedEvent[]
+  /** The events that the database has lost since they were read. */
+  lost: FollowedEvent[]
   /** The last sequence number that was read. */
   after(): number
   problems: Problem[]
@@ -24,7 +26,8 @@ const RETRY_DELAY_MS = 250
 
 /** Reads the feed from each API in turn. If a read fails, the next API is read from the same position. */
 export function followFeed(clients: Client[], tenant_id: string): Follower {
-  const seen: ReceivedEvent[] = []
+  const seen: FollowedEvent[] = []
+  const lost: FollowedEvent[] = []
   const problems: Problem[] = []
   let after = 0
   const stopping = new AbortController()
@@ -33,12 +36,18 @@ export function followFeed(clients: Client[], tenant_id: string): Follower {
     const path = `/v1/events?after=${after}&limit=${PAGE}`
     const answer = await client.get(path, { prefer: `wait=${WAIT_S}` }).catch(() => null)
     if (answer === null || answer.status === 503 || answer.status === 429) return false
+    if (answer.status === 409 && answer.body.error.code === 'feed_restarted') {
+      after = answer.body.error.context.last_sequence_before as number
+      const first_lost = seen.findIndex(({ sequence }) => sequence > after)
+      if (first_lost >= 0) lost.push(...seen.splice(first_lost))
+      return true
+    }
     if (answer.status !== 200) {
       const { status, text } = answer
       problems.push({ problem: 'an unexpected answer', path, status, answer: text })
       return false
     }
-    for (const { id, type, sequence } of answer.body as (ReceivedEvent & { type: string })[]) {
+    for (const { id, type, sequence } of answer.body as (FollowedEvent & { type: string })[]) {
       if (sequence !== after + 1 && type !== 'feed.restarted')
         problems.push({ problem: FEED_GAP, tenant_id, after, sequence })
       after = sequence
@@ -55,6 +64,7 @@ export function followFeed(clients: Client[], tenant_id: string): Follower {
   return {
     tenant_id,
     seen,
+    lost,
     after: () => after,
     problems,
     stop: () => stopping.abort(),

@@ -1,11 +1,13 @@
 // Faults after which the processes work with another database than before: restores, rolled back volumes, and standbys
 // that are promoted.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { RestorablePostgres } from '#test/restorable.ts'
+import { runCommand } from '#test/commands.ts'
+import { makeWorkOlder, type RestorablePostgres } from '#test/restorable.ts'
 import { until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import type { Load } from '../load.ts'
 import type { Member } from '../member.ts'
+import { withPromptNotifications } from '../notifications.ts'
 import type { Random } from '../random.ts'
 import type { System } from '../system.ts'
 import type { Fault } from './fault.ts'
@@ -14,6 +16,9 @@ import type { Fault } from './fault.ts'
 const RECEIVER_HELD_MS = 5000
 /** How long some processes work with the previous primary. */
 const TWO_PRIMARIES_MS = 30_000
+
+/** Longer than the processor keeps idempotency keys. */
+const DAY_MS = 25 * 3_600_000
 
 const usual = { switches: true, duration_ms: 15_000, recovery_limit_ms: 10_000 } as const
 
@@ -126,17 +131,48 @@ async function promoteSecond(system: System, random: Random, load: Load): Promis
  * goes back to this time.
  */
 async function rewind(
-  { restorable }: System,
+  system: System,
   random: Random,
   load: Load,
   prepare: (restorable: RestorablePostgres) => Promise<() => Promise<() => Promise<void>>>,
 ): Promise<void> {
+  const restorable = system.restorable!
   await load.withoutNewTenants(async () => {
-    const mark = await prepare(restorable!)
+    const mark = await prepare(restorable)
     await sleep(random.between(0, 3000))
     const since = performance.now()
     const goBack = await mark()
     await sleep(random.between(1000, 25_000))
-    await load.whileSwitching(since, goBack)
+    if (random.next() < 0.5) return await load.whileSwitching(since, goBack)
+    await withPromptNotifications(system, async () => {
+      await load.whileSwitching(
+        since,
+        () => goBackByDay(system, goBack),
+        () => releaseAfterDay(system),
+      )
+    })
   })
+}
+
+/** Goes back to a time which is then a day ago: the processor has forgotten the keys of what happened since. */
+async function goBackByDay(
+  { wires, postgres, provider }: System,
+  goBack: () => Promise<void>,
+): Promise<void> {
+  wires.postgres.refuse(true)
+  await goBack()
+  await makeWorkOlder(postgres.url, DAY_MS)
+  await provider('stripe').control('POST', '/clock', { advance_ms: DAY_MS })
+  wires.postgres.refuse(false)
+}
+
+async function releaseAfterDay({ sql, postgres, provider }: System): Promise<void> {
+  const countOf = async (column: 'released_at' | 'lists_read_at') =>
+    (await sql`select from database_switches where recorded_at is not null and ${sql(column)} is null`).length
+  await until('the switch is recorded', async () => (await countOf('released_at')) > 0)
+  const args = ['release', '--messages', 'send', '--reason', 'the torture goes on']
+  const { code, stderr } = await runCommand('src/commands/recover.ts', args, { DATABASE_URL: postgres.url })
+  if (code !== 0) throw new Error(`npm run recover failed: ${stderr}`)
+  await until('the lists are read', async () => (await countOf('lists_read_at')) === 0)
+  await provider('stripe').control('POST', '/clock', { advance_ms: -DAY_MS })
 }

@@ -17,12 +17,12 @@ export type Delivery = {
   last_error: string | null
 }
 
-/** Events of the endpoints themselves. Each is sent only to endpoints that existed at that time. */
-const ENDPOINT_EVENTS = 'webhook_endpoint.'
+/** Events that happen before a tenant has all its endpoints. Each is sent only to endpoints that existed at that time. */
+const EARLY_EVENTS = /^webhook_endpoint\.|^feed\./
 
 /**
  * Compares the arrivals with the events. All endpoints of a tenant are created before its first event that is not about
- * an endpoint.
+ * an endpoint or a restart of the feed.
  */
 export function judgeDeliveries({
   events,
@@ -48,7 +48,7 @@ export function judgeDeliveries({
     ...endpoints.flatMap((endpoint) => {
       const sent = new Set((of.get(endpoint.id) ?? []).map(({ event_id }) => event_id))
       const expected = (feeds.get(endpoint.tenant_id) ?? []).filter(
-        ({ id, type }) => subscribesTo(endpoint, type) && (!type.startsWith(ENDPOINT_EVENTS) || sent.has(id)),
+        ({ id, type }) => subscribesTo(endpoint, type) && (!EARLY_EVENTS.test(type) || sent.has(id)),
       )
       const received = at.get(endpoint.name) ?? []
       return [

@@ -34,7 +34,7 @@ const CREATED_TYPES = new Set(
 /** `events`: all events, ordered by sequence within each tenant. */
 export function judgeFeeds(
   events: FeedEvent[],
-  followers: Pick<Follower, 'tenant_id' | 'seen' | 'after'>[],
+  followers: Pick<Follower, 'tenant_id' | 'seen' | 'lost' | 'after'>[],
 ): Problem[] {
   const problems: Problem[] = []
   const unsequenced = events.filter(({ sequence }) => sequence === null)
@@ -58,6 +58,18 @@ export function judgeFeeds(
           subject_id,
         })
     })
+  for (const { tenant_id, lost } of followers) {
+    const ids = new Map(feeds.get(tenant_id)?.map(({ id, sequence }) => [sequence, id]))
+    for (const { id, sequence } of lost)
+      if ((ids.get(sequence) ?? id) !== id)
+        problems.push({
+          problem: 'a sequence names two events',
+          tenant_id,
+          sequence,
+          id,
+          other: ids.get(sequence),
+        })
+  }
   for (const follower of followers)
     problems.push(...judgeFollower(feeds.get(follower.tenant_id) ?? [], follower))
   return [...problems, ...[...feeds.values()].flatMap(outOfOrder)]

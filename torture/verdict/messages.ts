@@ -5,6 +5,7 @@ import { sendSms } from '#jobs/messages.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
 import { departuresOf, type Departure } from './departures.ts'
+import { namedAsLost } from './lost.ts'
 
 export const SENT_TWICE = 'a message was sent twice'
 
@@ -137,5 +138,11 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
     from messages m
     left join jobs j on j.tenant_id = m.tenant_id and j.resource_id = m.id and j.queue = 'messages'`
-  return judgeMessages(messages, await departuresOf(system))
+  const lost = new Set((await namedAsLost(sql)).map(({ id }) => id))
+  const departures = await departuresOf(system)
+  const stored = new Set(messages.map(({ id }) => id))
+  return judgeMessages(
+    messages,
+    departures.filter(({ id }) => id === null || stored.has(id) || !lost.has(id)),
+  )
 }

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import type { Sql } from '#core/db.ts'
 import { findRemainingProblems, type Problem } from '#test/invariants.ts'
 import { hasOpenWork } from '#test/open-work.ts'
 import { checkHistories, type Checked } from '../history/check.ts'
@@ -15,6 +14,7 @@ import type { System } from '../system.ts'
 import { statusDifferences } from './processor-status.ts'
 import { eventsBackwards, endsOf, type Ends } from './ends.ts'
 import { hasOpenEvents, judgeAllEvents, type EventCounts } from './events.ts'
+import { namedAsLost } from './lost.ts'
 import { lookUpUnknownSms, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 import { overruledOptOuts } from './opt-outs.ts'
@@ -245,7 +245,7 @@ async function acceptedRequests(
     union all select id, status, null from verifications
     union all select id, status, null from messages`
   const resources = new Map(rows.map((row) => [row.id, row]))
-  const named = await namedAsLost(sql)
+  const named = new Set((await namedAsLost(sql)).map(({ key }) => key))
   const problems: Problem[] = []
   const finished = new Set<string>()
   for (const request of record.accepted.values()) {
@@ -267,13 +267,6 @@ async function acceptedRequests(
     if (row?.finished) finished.add(request.key)
   }
   return { problems, finished }
-}
-
-/** The keys of requests that events name as lost. */
-async function namedAsLost(sql: Sql): Promise<Set<string>> {
-  const rows = await sql<{ key: string }[]>`
-    select data ->> 'idempotency_key' as key from events where type = 'request.lost'`
-  return new Set(rows.map(({ key }) => key))
 }
 
 /** A final status and its amount never change. */
