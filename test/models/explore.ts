@@ -43,7 +43,7 @@ class Integers {
  * Returns a function that gives equal states the same short text. Each distinct part of a state has a number, and the
  * text consists of the numbers as characters.
  */
-function createEncoder<State extends object>(): (state: State) => string {
+function createEncoder(): (state: object) => string {
   const numbers = new Map<string, number>()
   const known = new WeakMap<object, number>()
   const numberOf = (part: unknown): number => {
@@ -57,8 +57,8 @@ function createEncoder<State extends object>(): (state: State) => string {
   }
   return (state) => {
     let text = ''
-    for (const key in state) {
-      const number = numberOf(state[key])
+    for (const part of Object.values(state)) {
+      const number = numberOf(part)
       text += String.fromCharCode(number & 0xffff, number >>> 16)
     }
     return text
@@ -72,7 +72,7 @@ export function explore<State extends object>(
   model: Model<State>,
   { max_states = 5_000_000 }: { max_states?: number } = {},
 ): Exploration {
-  const encode = createEncoder<State>()
+  const encode = createEncoder()
   const indexes = new Map<string, number>()
   const queue: (State | undefined)[] = []
   const parents = new Integers()
@@ -112,10 +112,13 @@ export function explore<State extends object>(
     queue[i] = undefined
     if (model.isSettled(state)) settled.push(i)
     starts.push(successors.length)
-    for (const { label, next, problem: step_problem } of model.steps(state)) {
-      const problem = step_problem ?? model.problem(next)
+    for (const { label, next, problem } of model.steps(state)) {
       if (problem !== undefined) return found(problem, [...traceTo(i), label])
-      successors.push(add(next, i, label))
+      const known = queue.length
+      const index = add(next, i, label)
+      const problem_there = index === known ? model.problem(next) : undefined
+      if (problem_there !== undefined) return found(problem_there, traceTo(index))
+      successors.push(index)
     }
   }
   starts.push(successors.length)

@@ -1,4 +1,4 @@
-// The state of the model of switches: the database and its backup, two workers, the provider, and what clients were told.
+// The state of the model of switches: the database and its backup, two workers, the provider, and what clients know.
 
 /**
  * How long ago something was. `MOMENTS`: so recently that a call may still be under way. `MINUTES`: long enough for an

@@ -79,7 +79,7 @@ function clientSteps(scenario: Scenario, state: State): Step<State>[] {
         ? ['asks to cancel', { ...row, cancel_requested: true }]
         : ['cancels', finished('canceled')]
       const withdrawn = kind === 'email' ? replace(state.withdrawn, request, true) : state.withdrawn
-      const next = { ...state, withdrawn, [server]: withRow(db, request, canceled as Row) }
+      const next = { ...state, withdrawn, [server]: withRow(db, request, canceled) }
       return [{ label: `a client ${label} ${name}${on}`, next }]
     })
   })
