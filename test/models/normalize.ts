@@ -10,7 +10,7 @@ export function keepNewest(scenario: Scenario, { db }: State, next: State): Stat
   return { ...next, db: { ...next.db, newest: db.newest } }
 }
 
-/** Clients know each status as soon as it is written, and what they know changes back only when a switch is recorded. */
+/** Clients know each status once it is written. What they know changes back only when a switch is recorded. */
 export function tell(state: State, next: State): State {
   const { db } = next
   const is_switch = db.switch !== state.db.switch && next.rewinds === state.rewinds
