@@ -19,3 +19,39 @@ alter table drifts alter column ours drop not null;
 alter table drifts drop constraint drifts_state_check;
 alter table drifts add constraint drifts_state check (state in ('unknown', 'stale', 'differs', 'orphan')) not valid;
 alter table drifts add constraint drifts_ours check ((state = 'orphan') = (ours is null)) not valid;
+
+-- Fills in a customer, merchant or recipient of which only the id was known. Runs with the owner's rights: no process
+-- may otherwise change the key of a row, or the destination of a recipient.
+create function fill_party(party text, of_tenant uuid, party_id uuid, fields jsonb) returns boolean
+language plpgsql security definer as $$
+declare
+  placeholder constant text := 'recovered:' || party_id;
+begin
+  if party = 'customer' then
+    update customers c set idempotency_key = f.idempotency_key, name = f.name, email = f.email, phone = f.phone,
+      external_id = f.external_id, metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
+    from jsonb_populate_record(null::customers, fields) f
+    where c.tenant_id = of_tenant and c.id = party_id and c.idempotency_key = placeholder and c.recovered_at is not null
+      and c.deleted_at is null;
+  elsif party = 'merchant' then
+    update merchants m set idempotency_key = f.idempotency_key, legal_name = f.legal_name,
+      display_name = f.display_name, country = f.country, support_email = f.support_email, url = f.url,
+      metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
+    from jsonb_populate_record(null::merchants, fields) f
+    where m.tenant_id = of_tenant and m.id = party_id and m.idempotency_key = placeholder and m.recovered_at is not null;
+  else
+    update recipients r set idempotency_key = f.idempotency_key, name = f.name, email = f.email, type = f.type,
+      currency = f.currency, country = f.country, destination = f.destination,
+      metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
+    from jsonb_populate_record(null::recipients, fields) f
+    where r.tenant_id = of_tenant and r.id = party_id and r.idempotency_key = placeholder and r.recovered_at is not null;
+  end if;
+  return found;
+end $$;
+
+-- A function with the owner's rights must not find a table of another schema. The rights are those of roles.sql.
+revoke execute on function fill_party(text, uuid, uuid, jsonb) from public;
+do $$
+begin
+  execute format('alter function fill_party(text, uuid, uuid, jsonb) set search_path = %I, pg_temp', current_schema());
+end $$;

@@ -124,20 +124,21 @@ begin
     ('sluice_api', 'payments', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
       metadata, processor),
-      update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at)'),
-    ('sluice_api', 'refunds', 'select,
+      update (status, failure, cancellation_reason, cancel_requested_at, amount_refund_reserved_minor, updated_at, metadata, return_url)'),
+    -- The API fills in rows that were made again.
+    ('sluice_api', 'refunds', 'select, update (metadata),
       insert (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, reason, processor, metadata)'),
     ('sluice_api', 'disputes', 'select'),
     ('sluice_api', 'payouts', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
-      update (status, failure, cancel_requested_at, canceled_at, fail_requested_at, failed_at, updated_at)'),
-    ('sluice_api', 'top_ups', 'select,
+      update (status, failure, cancel_requested_at, canceled_at, fail_requested_at, failed_at, updated_at, metadata)'),
+    ('sluice_api', 'top_ups', 'select, update (metadata),
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
     -- The API writes manual decisions; the worker writes the provider's decisions.
     ('sluice_api', 'verifications', 'select,
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
-      cancel_requested_at, cancellation_reason, updated_at)'),
+      cancel_requested_at, cancellation_reason, updated_at, metadata, return_url)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
     -- The API seals the text of a message; the worker writes the outcome of sending the message.
@@ -325,6 +326,7 @@ begin
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
+  grant execute on function fill_party(text, uuid, uuid, jsonb) to sluice_api;
   -- Only this function writes audit entries.
   grant execute on function append_audit_entry(jsonb), unique_now() to sluice_dashboard;
   grant usage on sequence created_at_microseconds to sluice_dashboard;

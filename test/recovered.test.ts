@@ -8,9 +8,9 @@ import { findAllDrifts } from '#domain/operations/unresolved.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from '#test/books.ts'
-import { freshKey, type Client } from '#test/client.ts'
+import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
-import { MERCHANT } from '#test/parties.ts'
+import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import {
   authorizedPayment,
   capturedPayment,
@@ -30,12 +30,12 @@ const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
 const WAIT = { prefer: 'wait=20' }
 
 /** Waits until everything that the processor lists has been taken up. */
-async function untilListsRead({ sql, drain }: World): Promise<void> {
+async function untilListsRead(world: World): Promise<void> {
   await eventually(async () => {
-    const unread = await sql`select from database_switches where lists_read_at is null`
+    const unread = await world.sql`select from database_switches where lists_read_at is null`
     expect(unread.count).toBe(0)
   })
-  await drain()
+  await world.drain()
 }
 
 /** The fields that the processor holds, or that follow from what it holds. */
@@ -104,9 +104,7 @@ async function createAll(world: World): Promise<{ customer_id: string; paths: st
     ['ba_noAccount', 'failed'],
   ] as const) {
     const { body } = await payOut(client, await recipient(client, destination), { description: 'May' }, WAIT)
-    payouts.push(
-      await payoutIn(client, body.id, status).catch(() => expect.fail(`${destination} is not ${status}`)),
-    )
+    payouts.push(await payoutIn(client, body.id, status))
   }
   const party = { subject_type: 'customer', subject_id: customer_id }
   const verification = (await startVerification(client, party, WAIT)).body
@@ -300,4 +298,85 @@ test('a reader that is killed halfway is continued by others, and nothing is mad
   await untilListsRead(world)
   await eventually(async () => expect(await read(client, paths)).toEqual(before))
   await checkInvariants(world)
+})
+
+describeIn('a request that is repeated after its row was lost and made again', { env: EAGER }, (test) => {
+  test('is a replay, and fills in what the processor does not hold; with other content it is refused', async ({
+    world,
+  }) => {
+    const { client, tenant_id, provider } = world
+    const sent: { path: string; body: Record<string, unknown>; resource: any }[] = []
+    const send = async (path: string, fields: object) => {
+      const body = { ...fields, metadata: { order: '17' }, idempotency_key: freshKey() }
+      const answer = await client.post(path, body, WAIT)
+      expect([path, answer.status], answer.text).toEqual([path, 201])
+      sent.push({ path, body, resource: answer.body })
+      return answer.body
+    }
+    const customer = await send('/v1/customers', { name: 'Ada', email: 'ada@example.com' })
+    const merchant = await send('/v1/merchants', MERCHANT)
+    const to = await send('/v1/recipients', RECIPIENT)
+    const parties = { customer_id: customer.id, merchant_id: merchant.id }
+    const payment = await send('/v1/payments', { ...BY_CARD, amount_minor: 5000, ...parties })
+    await client.post(`/v1/payments/${payment.id}/capture`)
+    await send(`/v1/payments/${payment.id}/refunds`, { amount_minor: 300 })
+    await send('/v1/payouts', { amount_minor: 700, currency: 'usd', recipient_id: to.id })
+    await send('/v1/wallet/top_ups', { amount_minor: 500, currency: 'usd' })
+    await send('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer.id })
+    await world.drain()
+    await loseEverythingOf(world, tenant_id)
+    await untilListsRead(world)
+    expect((await client.get(`/v1/recipients/${to.id}`)).body).toMatchObject({
+      name: 'Not known',
+      destination: RECIPIENT.destination,
+    })
+    const before = await provider('stripe').effects({})
+
+    const parties_first = 3
+    for (const { path, body, resource } of sent.slice(parties_first)) {
+      const other = await client.post(path, { ...body, metadata: { order: '18' } })
+      expect([path, other.status, other.body.error]).toMatchObject([
+        path,
+        422,
+        { code: 'idempotency_key_reused', context: { resource_id: resource.id } },
+      ])
+      const again = await client.post(path, body, WAIT)
+      expect([path, again.status, again.headers.get('idempotent-replayed')]).toEqual([path, 201, 'true'])
+      const { id, idempotency_key, metadata, amount_minor, currency } = resource
+      expect(again.body).toMatchObject({ id, idempotency_key, metadata })
+      expect([again.body.amount_minor, again.body.currency]).toEqual([amount_minor, currency])
+    }
+    expect(await provider('stripe').effects({})).toEqual(before)
+    await checkInvariants(world)
+  })
+
+  test('fills in a customer, merchant or recipient of which only the id was known', async ({ world }) => {
+    const client = await world.clientOf()
+    const create = async (path: string, fields: object) => {
+      const body = { ...fields, metadata: { order: '17' }, idempotency_key: freshKey() }
+      return { path, body, resource: (await client.post(path, body)).body }
+    }
+    const customer = await create('/v1/customers', { name: 'Ada', email: 'ada@example.com' })
+    const merchant = await create('/v1/merchants', MERCHANT)
+    const to = await create('/v1/recipients', RECIPIENT)
+    await capturedPayment(client, { customer_id: customer.resource.id, merchant_id: merchant.resource.id })
+    await payOut(client, to.resource.id, {}, WAIT)
+    await world.drain()
+    await loseEverythingOf(world, client.tenant_id)
+    await untilListsRead(world)
+    for (const { path, body, resource } of [customer, merchant, to]) {
+      const again = await client.post(path, body)
+      expect([path, again.status, again.headers.get('idempotent-replayed')]).toEqual([path, 201, 'true'])
+      const { created_at: _created, updated_at: _updated, ...fields } = resource
+      expect(again.body).toMatchObject(fields)
+      const other = await client.post(path, { ...body, metadata: {} })
+      expect([path, other.status, other.body.error.context]).toEqual([
+        path,
+        422,
+        { resource_id: resource.id },
+      ])
+      expect((await client.post(path, body)).body).toEqual(again.body)
+    }
+    await checkInvariants(world)
+  })
 })

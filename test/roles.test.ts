@@ -388,6 +388,7 @@ describe('no role has more rights than its process needs', () => {
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
+      'fill_party(text,uuid,uuid,jsonb)',
       'follow_verification()',
       'hold_jobs()',
       'limit_processes()',

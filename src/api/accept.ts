@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
-import type { RequestIds } from '#core/ids.ts'
-import type { JobRequest, KeyedResource, KeyOnRoute, IdempotentRequest } from '#domain/idempotency.ts'
+import type { JobRequest } from '#domain/idempotency.ts'
 import type { RequestedRow, ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'
+import { fillRecoveredRow } from '#domain/recovered/fill.ts'
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { requestKey, acceptOnce, type RequestKey } from './idempotent.ts'
@@ -45,7 +45,7 @@ export function batchedFind<T>(
 
 type AcceptedStep<T> = 'accepted' | { created: T }
 
-type ExplainRefusal = () => AppError | Promise<AppError>
+export type ExplainRefusal = () => AppError | Promise<AppError>
 
 export type WorkRequest<T> = {
   job: Pick<JobDefinition, 'queue'>
@@ -198,6 +198,9 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   )
   if (outcome.kind === 'refused') throw await refusalError(explainRefusal)
   const replayed = outcome.kind === 'replayed'
+  // The row was lost and made again: what its provider does not hold is in this request.
+  if (replayed && outcome.stored.job_id === null && outcome.stored.resource_id === id)
+    await fillRecoveredRow(context.sql, outcome.stored.resource, { tenant_id, id }, content)
   const value = outcome.kind === 'accepted' ? outcome.value : undefined
   const joined = typeof value === 'object' && 'joined' in value ? value : undefined
   // This process wakes a new job only after `listen`, so the first read can wait for a hint.
@@ -230,41 +233,18 @@ function hasFinished<T extends { status: string }>(
   throw refusalOfJob(job, resource.status, reader.idsOf(resource), failure_code)
 }
 
-/**
- * Accepts a request that needs no job. Returns the resource that `step` created or changed. For a repeated request,
- * returns the resource of the earlier request with the same key, which `find` reads. Throws the error of
- * `explainRefusal`, `idempotency_key_reused`, and the errors of `step` and `find`.
- */
-export async function acceptWithoutJob<T extends object>(
-  context: ApiContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  work: {
-    body: { idempotency_key?: string | undefined }
-    step: (requested: IdempotentRequest, ids: RequestIds) => Promise<T | 'key_used' | undefined>
-    find: (sent: KeyOnRoute) => Promise<KeyedResource<T> | undefined>
-    /** The error for a refusal by the guard of `step`. */
-    explainRefusal?: ExplainRefusal
-  },
-): Promise<T> {
-  const content = contentOf(work.body)
-  const key = requestKey(request, work.body)
-  const step = (requested: IdempotentRequest) => work.step(requested, key.ids)
-  const outcome = await acceptOnce(context, key, content, step, work.find)
-  if (outcome.kind === 'refused') throw await refusalError(work.explainRefusal)
-  reply.code(successStatus(request))
-  if (outcome.kind === 'accepted') return outcome.value
-  reply.header('idempotent-replayed', 'true')
-  return outcome.stored.resource
-}
-
 /** The body without its idempotency key. */
-function contentOf({ idempotency_key: _key, ...content }: { idempotency_key?: string | undefined }): object {
+export function contentOf({
+  idempotency_key: _key,
+  ...content
+}: {
+  idempotency_key?: string | undefined
+}): object {
   return content
 }
 
 /** The error of a refusal. `internal_error` if the route has no `explainRefusal`: its step must never refuse. */
-async function refusalError(explainRefusal: ExplainRefusal | undefined): Promise<AppError> {
+export async function refusalError(explainRefusal: ExplainRefusal | undefined): Promise<AppError> {
   return (await explainRefusal?.()) ?? new AppError('internal_error')
 }
 
@@ -293,6 +273,6 @@ async function readUntilFinal<T>(
 }
 
 /** The success status that the route declares. */
-function successStatus({ routeOptions }: FastifyRequest): 200 | 201 {
+export function successStatus({ routeOptions }: FastifyRequest): 200 | 201 {
   return routeOptions.config.definition?.response[201] === undefined ? 200 : 201
 }

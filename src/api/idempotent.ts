@@ -32,14 +32,23 @@ type AcceptOutcome<T, R> =
   | { kind: 'replayed'; stored: R }
   | { kind: 'refused' }
 
+/** What is stored of an earlier request with the key. */
+type StoredRequest = { fingerprint: string } & ({ resource_id: string } | { resource: object })
+
+/** The id of the resource that the earlier request created or changed. */
+function resourceIdOf(stored: StoredRequest): unknown {
+  if ('resource_id' in stored) return stored.resource_id
+  return 'id' in stored.resource ? stored.resource.id : undefined
+}
+
 /**
  * Runs the accepting step of a request once for each key. A key that this process used recently is looked up before the
  * step, because the request is probably a replay. Any other key is looked up after the step, if the step returned
  * `key_used`, returned undefined (its guard refused) or threw a refusal. If an earlier request with the key was
- * accepted, its outcome is the answer, not the refusal. Throws `idempotency_key_reused` if the key was used with other
- * content.
+ * accepted, its outcome is the answer, not the refusal. Throws `idempotency_key_reused`, with the id of the
+ * earlier request's resource, if the key was used with other content.
  */
-export async function acceptOnce<T extends object | string, R extends { fingerprint: string }>(
+export async function acceptOnce<T extends object | string, R extends StoredRequest>(
   { recent_keys, hashOf }: Pick<ApiContext, 'recent_keys' | 'hashOf'>,
   { tenant_id, key, route, request_id }: RequestKey,
   content: object,
@@ -74,6 +83,7 @@ export async function acceptOnce<T extends object | string, R extends { fingerpr
   if (stored === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
     param: 'idempotency_key',
+    ...(stored !== undefined && { context: { resource_id: resourceIdOf(stored) } }),
     ...(stored === undefined && {
       message:
         'The idempotency key was used before: more than 30 days ago, or on another path. Use a new key.',

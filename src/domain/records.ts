@@ -169,7 +169,7 @@ function mutableExceptMetadata(resource: RecordResource): string[] {
 }
 
 /** The columns of a record in answers. */
-function recordColumns(sql: Sql, resource: RecordResource): Fragment {
+export function recordColumns(sql: Sql, resource: RecordResource): Fragment {
   return columnList(sql, Object.keys(resourceOf(resource).view.shape))
 }
 

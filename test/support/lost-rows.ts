@@ -5,8 +5,9 @@ import type { World } from './world.ts'
 const KEPT = ['tenants', 'api_keys', 'members', 'invitations', 'audit_entries']
 
 /**
- * Deletes everything of a tenant except for the tenant and its keys, and all notifications (`tenant`: the tenant too, but not its keys); then records the switch of
- * the database. The worker reads the lists of the providers since then.
+ * Deletes everything of a tenant except for the tenant and its keys, and all notifications (`tenant`: the tenant
+ * too, but not its keys); then records the switch of the database. The worker reads the lists of the providers since
+ * then.
  */
 export async function loseEverythingOf(
   { sql }: Pick<World, 'sql'>,
@@ -23,6 +24,7 @@ export async function loseEverythingOf(
     for (const { name } of tables) await tx`delete from ${tx(name)} where tenant_id = ${tenant_id}`
     if (tenant) await tx`delete from tenants where id = ${tenant_id}`
     await tx`delete from notifications`
+    await tx`delete from job_attempts where job_id in (select id from jobs where queue = 'notifications')`
     await tx`delete from jobs where queue = 'notifications'`
     await recordSwitch(tx)
   })

@@ -5,7 +5,10 @@ import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { driftSchema, driftState, driftSubject } from '../reconciliation/drift.ts'
 
-/** A drift with its tenant, for operators. The tenant of an orphan is the system's if it is not known. Its `detail` is complete; tenants do not see the text of an exception. */
+/**
+ * A drift with its tenant, for operators. The tenant of an orphan is the system's if it is not known. Its `detail` is
+ * complete; tenants do not see the text of an exception.
+ */
 export const tenantsDriftSchema = driftSchema.extend({ tenant: z.string() }).meta({ id: 'TenantsDrift' })
 export type TenantsDrift = z.output<typeof tenantsDriftSchema>
 export type UnresolvedFilters = {

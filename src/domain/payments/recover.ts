@@ -24,7 +24,10 @@ export type RecoveredPayment = ObjectMarks & {
   processor_reference: string
 }
 
-/** Inserts the payment with its key and an event, and its customer and merchant if they are missing. False: the row exists. */
+/**
+ * Inserts the payment with its key and an event, and its customer and merchant if they are missing. False: the row
+ * exists.
+ */
 export async function recoverPayment(sql: Sql, payment: RecoveredPayment): Promise<boolean> {
   const { tenant_id, customer_id, merchant_id } = payment
   return await makeRowAgain(sql, async (tx) => {
@@ -36,7 +39,8 @@ export async function recoverPayment(sql: Sql, payment: RecoveredPayment): Promi
       with lost as (
         select * from jsonb_to_record(${tx.json(payment)}) as r(
           ${markColumns(tx)}, status text, amount_minor bigint, currency text, customer_id uuid, merchant_id uuid,
-          description text, client_secret text, failure jsonb, authorized_at timestamptz, processor text, processor_reference text)
+          description text, client_secret text, failure jsonb, authorized_at timestamptz, processor text,
+          processor_reference text)
       ), p as (
         insert into payments (tenant_id, id, idempotency_key, status, amount_minor, currency, method, customer_id,
           merchant_id, description, client_secret, failure, authorized_at, processor, processor_reference, recovered_at)

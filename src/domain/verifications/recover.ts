@@ -16,8 +16,8 @@ export type RecoveredVerification = ObjectMarks & {
 }
 
 /**
- * Inserts the verification with its key and an event, and its party if it is missing. False: the row exists, or the party
- * has another open verification. The caller settles its status next.
+ * Inserts the verification with its key and an event, and its party if it is missing. The caller settles its status
+ * next. False: the row exists, or the party has another open verification.
  */
 export async function recoverVerification(sql: Sql, verification: RecoveredVerification): Promise<boolean> {
   const { tenant_id, subject_type, subject_id } = verification

@@ -2,9 +2,10 @@
 import { createBatcher } from '#core/batch.ts'
 import { createCustomers, type CreateCustomer } from '#domain/customers/change.ts'
 import { customerSchema, type Customer } from '#domain/customers/customer.ts'
-import { findCustomersByKeys } from '#domain/customers/find.ts'
+import { customerColumns, findCustomersByKeys } from '#domain/customers/find.ts'
 import type { KeyedResource, KeyOnRoute } from '#domain/idempotency.ts'
-import { acceptWithoutJob } from '../../accept.ts'
+import { fillParty } from '#domain/recovered/fill.ts'
+import { acceptWithoutJob } from '../../accept-without-job.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createCustomerBody } from './body.ts'
@@ -57,6 +58,13 @@ export function createCustomerRoute(app: RouteApp, context: RouteContext): void 
         body,
         step: (requested, { id, event_id }) => create({ ...body, ...requested, customer_id: id, event_id }),
         find: replayed,
+        fillIn: (requested, { id, event_id }) =>
+          fillParty<Customer>(
+            sql,
+            'customer',
+            { ...requested, id, event_id },
+            { fields: body, columns: customerColumns(sql) },
+          ),
       })
     },
   )

@@ -1,7 +1,8 @@
 // The route that creates a merchant.
 import { merchantSchema } from '#domain/merchants/merchant.ts'
-import { createRecord, findRecordByKey } from '#domain/records.ts'
-import { acceptWithoutJob } from '../../accept.ts'
+import { fillParty } from '#domain/recovered/fill.ts'
+import { createRecord, findRecordByKey, recordColumns, type RecordOf } from '#domain/records.ts'
+import { acceptWithoutJob } from '../../accept-without-job.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createMerchantBody } from './body.ts'
@@ -44,6 +45,13 @@ export function createMerchantRoute(app: RouteApp, context: RouteContext): void 
         step: (requested, { id, event_id }) =>
           createRecord(sql, 'merchant', { ...requested, id, event_id }, columns),
         find: (sent) => findRecordByKey(sql, 'merchant', sent),
+        fillIn: (requested, { id, event_id }) =>
+          fillParty<RecordOf<'merchant'>>(
+            sql,
+            'merchant',
+            { ...requested, id, event_id },
+            { fields: columns, columns: recordColumns(sql, 'merchant') },
+          ),
       })
     },
   )

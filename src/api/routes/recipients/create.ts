@@ -1,7 +1,8 @@
 // The route that creates a recipient.
 import { recipientSchema } from '#domain/recipients/recipient.ts'
-import { createRecord, findRecordByKey } from '#domain/records.ts'
-import { acceptWithoutJob } from '../../accept.ts'
+import { fillParty } from '#domain/recovered/fill.ts'
+import { createRecord, findRecordByKey, recordColumns, type RecordOf } from '#domain/records.ts'
+import { acceptWithoutJob } from '../../accept-without-job.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import { createRecipientBody } from './body.ts'
@@ -56,6 +57,13 @@ export function createRecipientRoute(app: RouteApp, context: RouteContext): void
         step: (requested, { id, event_id }) =>
           createRecord(sql, 'recipient', { ...requested, id, event_id }, columns),
         find: (sent) => findRecordByKey(sql, 'recipient', sent),
+        fillIn: (requested, { id, event_id }) =>
+          fillParty<RecordOf<'recipient'>>(
+            sql,
+            'recipient',
+            { ...requested, id, event_id },
+            { fields: columns, columns: recordColumns(sql, 'recipient') },
+          ),
       })
     },
   )

@@ -5,7 +5,7 @@ import { idsOfRequest } from '#core/ids.ts'
 import type { Delivery } from '#domain/deliveries/delivery.ts'
 import type { JobRequest } from '#domain/idempotency.ts'
 import { replayDelivery } from '#jobs/deliveries.ts'
-import { acceptWithoutJob } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept-without-job.ts'
 import type { RouteContext } from '../../context.ts'
 
 const { queue: QUEUE } = replayDelivery

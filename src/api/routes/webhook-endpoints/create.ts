@@ -2,7 +2,7 @@
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
 import { createEndpoint } from '#domain/webhook-endpoints/request.ts'
-import { acceptWithoutJob } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept-without-job.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import type { EndpointViews } from './answers.ts'

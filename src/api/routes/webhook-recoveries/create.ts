@@ -2,7 +2,7 @@
 import { AppError } from '#core/errors.ts'
 import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
-import { acceptWithoutJob } from '../../accept.ts'
+import { acceptWithoutJob } from '../../accept-without-job.ts'
 import type { RouteApp, RouteContext } from '../../context.ts'
 import { requireResource } from '../../refusals.ts'
 import { idParams, route } from '../../route.ts'

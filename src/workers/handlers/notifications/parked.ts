@@ -9,7 +9,8 @@ import { done, park, unanswered, type Decision } from '../../decision.ts'
 import { onceWritten, createSettlingStep, type Effects, type SettlementDetails } from '../../settle.ts'
 
 /**
- * The reasons with a lookup schedule. `retryQuery` retries `no_answer`; `poison`, `duplicate` and `orphan` wait for an operator.
+ * The reasons with a lookup schedule. `retryQuery` retries `no_answer`; `poison`, `duplicate` and `orphan` wait for an
+ * operator.
  */
 type ScheduledReason = Exclude<ParkedReason, 'no_answer' | 'poison' | 'duplicate' | 'orphan'>
 

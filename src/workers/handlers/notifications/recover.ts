@@ -1,5 +1,5 @@
-// Makes lost rows again: a record that this installation has created and that has no row, because the database went back
-// in time.
+// Makes lost rows again: a record that this installation has created has no row, because the database went back in
+// time.
 import { metrics } from '#core/metrics.ts'
 import { closeOrphan } from '#domain/reconciliation/orphans.ts'
 import { findOrigin, marksIn, type ObjectMarks } from '#domain/provider-metadata.ts'
