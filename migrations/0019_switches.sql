@@ -78,10 +78,22 @@ create function is_on_lineage() returns boolean language sql stable
 create function newest_change(until timestamptz) returns timestamptz language sql stable as $$
   select greatest(
     (select max(p.seen_at) from processes p where p.seen_at < until),
-    (select max(p.started_at) from processes p where p.started_at < until),
     (select max(h.finished_at) from job_history h where h.finished_at < until),
     (select max(j.finished_at) from jobs j where j.finished_at < until),
     (select max(j.created_at) from jobs j where j.finished_at is null and j.created_at < until))
+$$;
+
+-- The newest change that this server took over. Processes may have written to it already. A server that was promoted
+-- or restored from the archive knows the time of the last commit that it took over, which counts if heartbeats were
+-- written since; another server took over nothing that is newer than its start.
+create function newest_change_taken_over(is_rewound boolean) returns timestamptz language sql stable as $$
+  select coalesce(
+    case when exists (select from processes p where p.seen_at >= until) then replayed_at end,
+    newest_change(until), replayed_at, to_timestamp(0))
+  from (
+    select replayed_at, coalesce(replayed_at, pg_postmaster_start_time()) as until
+    from (select case when not is_rewound then pg_last_xact_replay_timestamp() end as replayed_at) replayed
+  ) taken_over
 $$;
 
 -- Records a switch, one batch of open jobs for each call: returns false while there are more. The caller has locked the
@@ -256,11 +268,8 @@ begin
       and (witness ->> 'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot()) then
       perform record_complete_switch(server, witness, 'failover');
     else
-      -- Processes may have written to this server already. A server that was promoted or restored from the archive
-      -- knows the time of the last commit that it has; another one has nothing that is newer than its start.
       recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
-        coalesce(case when not is_rewound then pg_last_xact_replay_timestamp() end,
-          newest_change(pg_postmaster_start_time()), to_timestamp(0)));
+        newest_change_taken_over(is_rewound));
     end if;
     if recorded then state := 'current'; end if;
   end loop;
@@ -276,7 +285,8 @@ end $$;
 create function declare_switch(newest_at timestamptz) returns boolean language plpgsql as $$
 begin
   perform from lineage for update;
-  return record_switch(server_facts(), null, 'operator', coalesce(newest_at, newest_change('infinity'), to_timestamp(0)));
+  return record_switch(server_facts(), null, 'operator',
+    coalesce(newest_at, newest_change('infinity'), to_timestamp(0)));
 end $$;
 
 -- What waits follows from the switches.
