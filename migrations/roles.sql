@@ -300,6 +300,8 @@ begin
     ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
     ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, actor), delete'),
     ('sluice_dashboard', 'recurring_work', 'select'),
+    -- Operators acknowledge and release switches of the database. Only the owner records them.
+    ('sluice_dashboard', 'database_switches', 'update (acknowledged_at, acknowledged_by, released_at, released_by, messages)'),
 
     ('sluice_worker', 'job_rollups', 'select, insert, update, delete'),
     ('sluice_worker', 'tenant_rollups', 'select, insert, update, delete'),

@@ -553,6 +553,7 @@ test('an entry of the audit log names the resource whose id is in the path', asy
     '/api/ops/jobs': 'job',
     '/api/ops/proposals': 'proposal',
     '/api/ops/queues': 'queue',
+    '/api/ops/switches': 'switch',
     '/api/timelines': 'timeline',
     '/api/webhook_endpoints': 'webhook_endpoint',
   })

@@ -51,6 +51,9 @@ const READS = [
   'jobs/count',
   'acts',
   'pauses',
+  'recovery',
+  'recovery/held',
+  'switches',
   'audit',
 ]
 

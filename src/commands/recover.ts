@@ -8,10 +8,13 @@ import { findAuditHead } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import {
   countRunningJobs,
+  findHeldJobs,
+  findNewestChange,
   findSwitches,
   findSwitchState,
-  type DatabaseSwitch,
+  type ListedSwitch,
 } from '#domain/switches/find.ts'
+import { protectionsOff } from '#domain/switches/protections.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
 import { withDatabase } from './database.ts'
@@ -71,18 +74,21 @@ export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Pr
 
 async function status({ sql, config, values }: Recover): Promise<void> {
   const state = await findSwitchState(sql)
-  const switches = await findSwitches(sql, SWITCHES_SHOWN)
+  const held = await findHeldJobs(sql)
+  const newest_at = await findNewestChange(sql)
+  const switches = await findSwitches(sql, { limit: SWITCHES_SHOWN })
   const audit = await findAuditHead(sql)
   const protections_off = protectionsOff(config)
-  if (values.json) return print(JSON.stringify({ ...state, switches, audit, protections_off }, null, 2))
-  const { server, is_on_lineage, is_sealed, hold, held } = state
+  if (values.json)
+    return print(JSON.stringify({ ...state, held, newest_at, switches, audit, protections_off }, null, 2))
+  const { server, is_on_lineage, is_sealed, hold } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
     print('            The server that runs now is another one, or was not checked yet: start a process.')
   if (is_sealed) print('SEALED      Requests are refused, and no job starts: npm run recover -- seal --undo')
-  print(`newest      ${state.newest_at}`)
+  print(`newest      ${newest_at}`)
   if (audit !== null) print(`audit log   entry ${audit.seq}, hash ${audit.hash}`)
-  for (const each of switches) for (const line of describe(each, audit?.seq ?? 0)) print(line)
+  for (const each of switches) for (const line of describe(each)) print(line)
   if (switches.length === 0) print('switches    none')
   print(`waiting     ${HOLDS[hold ?? 'none']}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
@@ -97,16 +103,17 @@ const HOLDS = {
   all: 'all jobs, until an operator runs: npm run recover -- release',
 }
 
-function describe(each: DatabaseSwitch, audit_seq: number): string[] {
-  const { number, kind, sign, switched_at, newest_at, witnessed_at, jobs_in_doubt, audit } = each
-  const lost_entries = (audit?.seq ?? 0) - audit_seq
+function describe(each: ListedSwitch): string[] {
+  const { number, kind, sign, switched_at, newest_at, witnessed_at, jobs_in_doubt, lost_audit_entries } = each
   return [
     `switch ${number}    ${kind}, noticed at ${switched_at} by ${SIGNS[sign]}`,
     `            newest change before it: ${newest_at}${witnessed_at === null ? '' : `; the witness last saw the database at ${witnessed_at}`}`,
     `            ${quantity(jobs_in_doubt, 'open job')} may have been done without this database`,
-    ...(lost_entries > 0
-      ? [`            of the audit log, the entries up to ${audit!.seq} are missing`]
-      : []),
+    ...(lost_audit_entries === null
+      ? []
+      : [
+          `            of the audit log, the entries ${lost_audit_entries.first} to ${lost_audit_entries.last} were lost`,
+        ]),
     `            lists of the providers: ${each.lists_read_at === null ? 'being read' : `read at ${each.lists_read_at}`}`,
     `            ${each.released_at === null ? 'not released' : `released at ${each.released_at} by ${each.released_by}, messages: ${each.messages}`}`,
   ]
@@ -118,25 +125,11 @@ const SIGNS = {
   operator: 'an operator',
 }
 
-function protectionsOff({ REDIS_URL, WITNESS_URL, SYNCHRONOUS_STANDBY }: Config): string[] {
-  return [
-    ...(REDIS_URL === undefined && WITNESS_URL === undefined
-      ? ['without REDIS_URL or WITNESS_URL, only running processes notice that a copy of the files is older']
-      : []),
-    ...(REDIS_URL !== undefined && WITNESS_URL === undefined
-      ? ['without WITNESS_URL, a loss of Redis together with the database hides that the database is older']
-      : []),
-    ...(SYNCHRONOUS_STANDBY
-      ? []
-      : ['without SYNCHRONOUS_STANDBY, a promoted standby may lack what was committed last']),
-  ]
-}
-
 async function release({ sql, values }: Recover): Promise<void> {
   const messages = requireOption(values, 'messages')
   if (!isHeldMessages(messages)) throw new ConfigError('--messages must be send or discard. See --help.')
   const reason = requireReason(values)
-  const released = await releaseSwitches(sql, { messages, reason }, BY)
+  const { released } = await releaseSwitches(sql, { messages, reason }, BY)
   if (values.json) return print(JSON.stringify({ released }))
   print(released.length === 0 ? 'There is no switch to release.' : `Released: switch ${released.join(', ')}.`)
 }

@@ -192,6 +192,7 @@ const PAGES = [
   operatorPage('/ops/schedules', () => import('./pages/ops/schedules.tsx'), 'SchedulesPage'),
   operatorPage('/ops/drifts', () => import('./pages/ops/drifts.tsx'), 'DriftsPage'),
   operatorPage('/ops/proposals', () => import('./pages/ops/proposals.tsx'), 'ProposalsPage'),
+  operatorPage('/ops/recovery', () => import('./pages/ops/recovery.tsx'), 'RecoveryPage'),
   operatorPage('/ops/audit', () => import('./pages/ops/audit.tsx'), 'OperatorAuditPage'),
   operatorPage('/ops/processes', () => import('./pages/ops/processes.tsx'), 'ProcessesPage'),
   operatorPage('/ops/providers', () => import('./pages/ops/providers.tsx'), 'ProvidersPage'),

@@ -1,8 +1,8 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
 import { z } from 'zod'
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
-import { appending, type Actor, type AuditAct } from '../people/audit-log.ts'
+import { actorName, appending, type Actor, type AuditAct } from '../people/audit-log.ts'
 
 /** The target of a pause: a queue, a tenant, or both. */
 type PauseTarget = { queue?: string | undefined; tenant_id?: string | undefined }
@@ -24,11 +24,6 @@ export async function pauseJobs(
     )
     select ${appending(sql, by, entryOf('jobs.pause', what))} as seq from paused`
   return paused?.seq
-}
-
-/** The name of the actor: the email address of a user, or the name of the account that ran a command. */
-function actorName(sql: Sql | Tx, { actor_id, actor }: Actor): Fragment {
-  return actor_id === undefined ? sql`${actor}` : sql`(select email from users where id = ${actor_id})`
 }
 
 /** Lifts a pause and returns the audit entry; undefined if there is none. */

@@ -21,6 +21,11 @@ export type Actor = {
     }
 )
 
+/** The name of the actor: the email address of a user, or the name of the account that ran a command. */
+export function actorName(sql: Sql | Tx, { actor_id, actor }: Actor): Fragment {
+  return actor_id === undefined ? sql`${actor}` : sql`(select email from users where id = ${actor_id})`
+}
+
 /** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: no secrets and no addresses. */
 export type AuditAct = {
   action: string

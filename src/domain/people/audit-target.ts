@@ -13,6 +13,7 @@ export const AUDIT_SUBJECTS = [
   'member',
   'proposal',
   'queue',
+  'switch',
   'tenant',
   'timeline',
   'user',

@@ -1,74 +1,132 @@
 // Reads switches of the database, and what waits since them.
+import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
 import { isHeld } from './holds.ts'
-import type { CheckedServer } from './server.ts'
 
+const databaseSwitchSchema = z.object({
+  number: z.int(),
+  kind: z.enum(['failover', 'restore', 'planned']),
+  sign: z.enum(['lineage', 'witness', 'operator']),
+  newest_at: timestamp.meta({ description: 'The newest change in the database before the switch.' }),
+  witnessed_at: timestamp.nullable().meta({
+    description: "When the witness last read the database's clock; null without a witness.",
+  }),
+  switched_at: timestamp,
+  jobs_in_doubt: z.int(),
+  lists_read_at: timestamp.nullable().meta({
+    description: 'When everything that the providers list had been taken up.',
+  }),
+  released_at: timestamp.nullable(),
+  released_by: z.string().nullable(),
+  messages: z.enum(['send', 'discard']).nullable(),
+  acknowledged_at: timestamp.nullable(),
+  acknowledged_by: z.string().nullable(),
+  audit: z
+    .object({ seq: z.int(), hash: z.string() })
+    .nullable()
+    .meta({ description: 'The last entry of the audit log that the witness had seen.' }),
+})
 /** A recorded switch of the database. */
-export type DatabaseSwitch = {
-  number: number
-  kind: 'failover' | 'restore' | 'planned'
-  sign: 'lineage' | 'witness' | 'operator'
-  /** The newest change in the database before the switch. */
-  newest_at: string
-  /** When the witness last read the database's clock; null without a witness. */
-  witnessed_at: string | null
-  switched_at: string
-  jobs_in_doubt: number
-  /** When everything that the providers list had been taken up. */
-  lists_read_at: string | null
-  released_at: string | null
-  released_by: string | null
-  messages: 'send' | 'discard' | null
-  acknowledged_at: string | null
-  acknowledged_by: string | null
-  /** The last entry of the audit log that the witness had seen. */
-  audit: { seq: number; hash: string } | null
-}
+export type DatabaseSwitch = z.output<typeof databaseSwitchSchema>
 
 /** The switch with this number; undefined if there is none. */
 export async function findSwitch(sql: Sql, number: number): Promise<DatabaseSwitch | undefined> {
   const [row] = await sql<DatabaseSwitch[]>`
-    select ${switchColumns(sql)} from database_switches where recorded_at is not null and number = ${number}`
+    select ${switchColumns(sql)} from database_switches s where s.recorded_at is not null and s.number = ${number}`
   return row
 }
 
-/** The last switches, newest first. */
-export async function findSwitches(sql: Sql, limit: number): Promise<DatabaseSwitch[]> {
-  return await sql<DatabaseSwitch[]>`
-    select ${switchColumns(sql)} from database_switches where recorded_at is not null
-    order by number desc limit ${limit}`
+/** A switch, and what the audit log lacks since then. */
+export const listedSwitchSchema = databaseSwitchSchema
+  .extend({
+    lost_audit_entries: z.object({ first: z.int(), last: z.int() }).nullable().meta({
+      description:
+        'The numbers of the entries that a witness had seen and that are lost; null if none is known to be lost.',
+    }),
+  })
+  .meta({ id: 'DatabaseSwitch' })
+export type ListedSwitch = z.output<typeof listedSwitchSchema>
+
+/**
+ * Switches, newest first. `before`: the number of a switch; returns only earlier ones. `unacknowledged`: returns only
+ * those that no operator has acknowledged.
+ */
+export async function findSwitches(
+  sql: Sql,
+  { before, unacknowledged = false, limit }: { before?: number; unacknowledged?: boolean; limit: number },
+): Promise<ListedSwitch[]> {
+  return await sql<ListedSwitch[]>`
+    select ${switchColumns(sql)},
+      case when (s.witness -> 'audit' ->> 'seq')::bigint > kept.seq
+        then jsonb_build_object('first', kept.seq + 1, 'last', s.witness -> 'audit' -> 'seq') end as lost_audit_entries
+    from database_switches s cross join lateral (
+      select coalesce((
+        select e.seq from audit_entries e where e.at < s.switched_at order by e.at desc limit 1), 0) as seq) kept
+    where s.recorded_at is not null
+      ${before === undefined ? sql`` : sql`and s.number < ${before}`}
+      ${unacknowledged ? sql`and s.acknowledged_at is null` : sql``}
+    order by s.number desc limit ${limit}`
 }
 
 function switchColumns(sql: Sql): Fragment {
   return sql`
-    number, kind, sign, newest_at, witnessed_at, switched_at, jobs_in_doubt, lists_read_at, released_at, released_by,
-    messages, acknowledged_at, acknowledged_by, witness -> 'audit' as audit`
+    s.number, s.kind, s.sign, s.newest_at, s.witnessed_at, s.switched_at, s.jobs_in_doubt, s.lists_read_at,
+    s.released_at, s.released_by, s.messages, s.acknowledged_at, s.acknowledged_by, s.witness -> 'audit' as audit`
 }
 
-/** The server on record, and the open jobs that wait. */
-export type SwitchState = {
-  server: { system_identifier: string; timeline: number; server_started_at: string; last_switch: number }
-  /** Whether the database runs on the server on record. */
-  is_on_lineage: boolean
-  is_sealed: boolean
-  hold: CheckedServer['hold']
-  held: { queue: string; jobs: number }[]
-  newest_at: string
-}
+export const switchStateSchema = z.object({
+  server: z
+    .object({ system_identifier: z.string(), timeline: z.int() })
+    .meta({ description: 'The server on record.' }),
+  is_on_lineage: z.boolean().meta({ description: 'Whether the database runs on the server on record.' }),
+  is_sealed: z.boolean(),
+  hold: z.enum(['payouts', 'creations', 'all']).nullable().meta({
+    description:
+      '`payouts`: payouts and refunds wait. `creations`: all jobs that create something at a provider wait. `all`: all jobs wait, except for notifications.',
+  }),
+  holds_messages: z.boolean().meta({ description: 'Messages that were accepted before the switch wait.' }),
+  unreleased: z.array(z.int()).meta({ description: 'The numbers of the switches that are not released.' }),
+  lost_since: timestamp.nullable().meta({
+    description:
+      'Changes from this time until `lost_until` may be lost: the newest change before the last switch that can have lost any. Null without one.',
+  }),
+  lost_until: timestamp.nullable(),
+})
+/** The server on record, and what waits. */
+export type SwitchState = z.output<typeof switchStateSchema>
 
 export async function findSwitchState(sql: Sql): Promise<SwitchState> {
   const [row] = await sql<SwitchState[]>`
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
         'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
-      l.seal is not null as is_sealed, l.hold, newest_change('infinity') as newest_at,
+      l.seal is not null as is_sealed, l.hold, l.holds_messages_before is not null as holds_messages,
       coalesce((
-        select jsonb_agg(h order by h.queue) from (
-          select j.queue, count(*)::integer as jobs from jobs j where j.finished_at is null and ${isHeld(sql)}
-          group by j.queue
-        ) h), '[]') as held
-    from lineage l`
+        select jsonb_agg(number order by number) from database_switches
+        where recorded_at is not null and released_at is null), '[]') as unreleased,
+      s.newest_at as lost_since, s.switched_at as lost_until
+    from lineage l left join lateral (
+      select newest_at, switched_at from database_switches
+      where recorded_at is not null and newest_at < switched_at
+      order by number desc limit 1) s on true`
   return row!
+}
+
+export const heldJobsSchema = z.object({ queue: z.string(), jobs: z.int() })
+type HeldJobs = z.output<typeof heldJobsSchema>
+
+/** The number of open jobs that wait since a switch, by queue. */
+export async function findHeldJobs(sql: Sql): Promise<HeldJobs[]> {
+  return await sql<HeldJobs[]>`
+    select j.queue, count(*)::integer as jobs from jobs j where j.finished_at is null and ${isHeld(sql)}
+    group by j.queue order by j.queue`
+}
+
+/** The time of the newest change in the database. */
+export async function findNewestChange(sql: Sql): Promise<string> {
+  const [row] = await sql<{ newest_at: string }[]>`select newest_change('infinity') as newest_at`
+  return row!.newest_at
 }
 
 /** The number of jobs that run now. */

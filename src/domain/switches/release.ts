@@ -1,30 +1,48 @@
 // What operators decide about a switch of the database.
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
-import { appending, type Actor } from '../people/audit-log.ts'
+import { actorName, appendAuditEntry, appending, type Actor } from '../people/audit-log.ts'
 
 /** What happens to messages that were accepted before the switch. */
 export type HeldMessages = 'send' | 'discard'
 
 /**
- * Releases what waits since the switches that are not released yet. Payouts and refunds still wait until the providers'
- * lists have been read. Returns the numbers of the switches.
+ * Releases what waits since the switches that are not released yet; with `up_to`, only up to the one with this number.
+ * Payouts and refunds still wait until the providers' lists have been read. Returns the numbers of the switches, and the audit entry; it is undefined if there was none.
  */
 export async function releaseSwitches(
-  sql: Sql | Tx,
-  { messages, reason }: { messages: HeldMessages; reason: string },
+  sql: Sql,
+  { messages, reason, up_to }: { messages: HeldMessages; reason: string; up_to?: number },
   by: Actor,
-): Promise<number[]> {
-  const released = await sql<{ number: number }[]>`
-    with released as (
-      update database_switches set released_at = clock_timestamp(), released_by = ${by.actor ?? by.actor_id},
+): Promise<{ released: number[]; audit_seq?: number }> {
+  return await sql.begin(async (tx) => {
+    const rows = await tx<{ number: number }[]>`
+      update database_switches set released_at = clock_timestamp(), released_by = ${actorName(tx, by)},
         messages = ${messages}
       where recorded_at is not null and released_at is null
+        ${up_to === undefined ? tx`` : tx`and number <= ${up_to}`}
+      returning number`
+    const released = rows.map(({ number }) => number).toSorted((one, other) => one - other)
+    if (released.length === 0) return { released }
+    const details = { messages, reason, switches: released }
+    return { released, audit_seq: await appendAuditEntry(tx, by, { action: 'switches.release', details }) }
+  })
+}
+
+/**
+ * Records that an operator has read about the switch: its banner disappears, and nothing else changes. Returns the audit
+ * entry; undefined if there is no such switch, or it was acknowledged before.
+ */
+export async function acknowledgeSwitch(sql: Sql, number: number, by: Actor): Promise<number | undefined> {
+  const [acknowledged] = await sql<{ seq: number }[]>`
+    with acknowledged as (
+      update database_switches set acknowledged_at = clock_timestamp(), acknowledged_by = ${actorName(sql, by)}
+      where number = ${number} and recorded_at is not null and acknowledged_at is null
       returning number
     )
-    select number, ${appending(sql, by, { action: 'switches.release', details: { messages, reason } })} from released
-    order by number`
-  return released.map(({ number }) => number)
+    select ${appending(sql, by, { action: 'switches.acknowledge', subject: 'switch', subject_id: String(number) })} as seq
+    from acknowledged`
+  return acknowledged?.seq
 }
 
 /**

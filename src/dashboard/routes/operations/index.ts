@@ -10,6 +10,7 @@ import { figureRoutes } from './figures.ts'
 import { jobRoutes } from './jobs.ts'
 import { pauseRoutes } from './pauses.ts'
 import { proposalRoutes } from './proposals.ts'
+import { recoveryRoutes } from './recovery.ts'
 import { streamRoutes } from './stream.ts'
 
 type Routes = (app: FastifyInstance, context: DashboardContext) => void
@@ -19,6 +20,7 @@ const OPERATIONS_ROUTES: Routes[] = [
   actRoutes,
   pauseRoutes,
   proposalRoutes,
+  recoveryRoutes,
   installationAuditRoutes,
 ]
 /** Routes without read limits: the stream stays open, and bull-board does not read the database. */

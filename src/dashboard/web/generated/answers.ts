@@ -559,6 +559,39 @@ interface TenantsDriftShape {
   tenant: string
 }
 
+interface DatabaseSwitchShape {
+  number: number
+  kind: 'failover' | 'restore' | 'planned'
+  sign: 'lineage' | 'witness' | 'operator'
+  /** The newest change in the database before the switch. */
+  newest_at: string
+  /** When the witness last read the database's clock; null without a witness. */
+  witnessed_at: string | null
+  /** ISO 8601 in UTC, with microseconds. */
+  switched_at: string
+  jobs_in_doubt: number
+  /** When everything that the providers list had been taken up. */
+  lists_read_at: string | null
+  released_at: string | null
+  released_by: string | null
+  messages: 'send' | 'discard' | null
+  acknowledged_at: string | null
+  acknowledged_by: string | null
+  /** The last entry of the audit log that the witness had seen. */
+  audit: {
+    seq: number
+    hash: string
+  } | null
+  /**
+   * The numbers of the entries that a witness had seen and that are lost; null if none is known to be
+   * lost.
+   */
+  lost_audit_entries: {
+    first: number
+    last: number
+  } | null
+}
+
 /** Responses by method and path. Paths are relative to `/api`. */
 export interface Answers {
   'GET /v1/ai/tasks': AiTask[]
@@ -1298,6 +1331,42 @@ export interface Answers {
     created_at: string
     /** ISO 8601 in UTC, with microseconds. */
     expires_at: string
+  }
+  'GET /ops/recovery': {
+    /** The server on record. */
+    server: {
+      system_identifier: string
+      timeline: number
+    }
+    /** Whether the database runs on the server on record. */
+    is_on_lineage: boolean
+    is_sealed: boolean
+    /**
+     * `payouts`: payouts and refunds wait. `creations`: all jobs that create something at a provider wait.
+     * `all`: all jobs wait, except for notifications.
+     */
+    hold: 'payouts' | 'creations' | 'all' | null
+    /** Messages that were accepted before the switch wait. */
+    holds_messages: boolean
+    /** The numbers of the switches that are not released. */
+    unreleased: number[]
+    /**
+     * Changes from this time until `lost_until` may be lost: the newest change before the last switch that
+     * can have lost any. Null without one.
+     */
+    lost_since: string | null
+    lost_until: string | null
+    /** The switches that no operator has acknowledged, newest first; at most 10. */
+    unacknowledged: DatabaseSwitchShape[]
+    protections_off: string[]
+  }
+  'GET /ops/recovery/held': {
+    queue: string
+    jobs: number
+  }[]
+  'GET /ops/switches': DatabaseSwitchShape[]
+  'POST /ops/switches/release': {
+    released: number[]
   }
   'GET /ops/audit': {
     seq: number

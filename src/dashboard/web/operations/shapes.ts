@@ -28,6 +28,10 @@ export type DriftRow = Answers['GET /ops/drifts'][number]
 export type ProposalRow = Answers['GET /ops/proposals'][number]
 export type ParkedRow = Answers['GET /ops/parked'][number]
 
+export type RecoveryAnswer = Answers['GET /ops/recovery']
+export type SwitchRow = Answers['GET /ops/switches'][number]
+export type HeldRow = Answers['GET /ops/recovery/held'][number]
+
 type ActState = NonNullable<JobCount['filter']>['state']
 const ACTIONABLE: Record<ActState, true> = {
   open: true,

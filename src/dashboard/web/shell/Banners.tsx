@@ -1,9 +1,10 @@
-// Banners on every page: operator access, emulators and pauses.
+// Banners on every page: operator access, switches of the database, pauses and emulators.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { CirclePause, Eye, FlaskConical } from 'lucide-react'
 import { Instant } from '../kit/Instant.tsx'
 import { humanize } from '../kit/statuses.ts'
+import { SwitchBanner } from '../operations/recovery/SwitchBanner.tsx'
 import { usePausedQueues } from '../operations/paused.ts'
 import type { PauseRow } from '../operations/shapes.ts'
 import { useOperationsStream } from '../operations/stream.ts'
@@ -16,6 +17,7 @@ export function Banners() {
   return (
     <aside aria-label="System state">
       {role === 'operator' && <OperatorAccessBanner />}
+      {is_operator && <SwitchBanner />}
       {is_operator ? <PausedBanner /> : <TenantPauseBanner />}
       {emulators.length > 0 && (
         <div className="banner" role="note">

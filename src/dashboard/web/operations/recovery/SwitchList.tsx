@@ -1,0 +1,153 @@
+// The switches of the database, each with what it may have lost and what operators decided.
+import { Button } from '@mantine/core'
+import { useState } from 'react'
+import { AuditLink, sendAct } from '../../kit/ActResult.tsx'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { counted } from '../../kit/counts.ts'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
+import { formatDuration, formatInstant, Instant } from '../../kit/Instant.tsx'
+import { ListView } from '../../kit/ListPage.tsx'
+import { Status, toneClass } from '../../kit/Status.tsx'
+import { invalidate } from '../../queries.ts'
+import type { SwitchRow } from '../shapes.ts'
+import { HELD_MESSAGES, mayHaveLost, SWITCH_KINDS, SWITCH_SIGNS } from './texts.ts'
+
+const COLUMNS: TableColumn<SwitchRow>[] = [
+  {
+    title: 'Switch',
+    cell: ({ number, kind, sign }) => (
+      <div className="name-cell">
+        <strong>
+          {number}: {SWITCH_KINDS[kind]}
+        </strong>
+        <small className="dim">{SWITCH_SIGNS[sign]}</small>
+      </div>
+    ),
+  },
+  { title: 'Noticed', cell: ({ switched_at }) => <Instant at={switched_at} /> },
+  { title: 'Newest change before it', cell: (row) => <NewestChange row={row} /> },
+  { title: 'In doubt', cell: ({ jobs_in_doubt }) => counted(jobs_in_doubt, 'job'), align: 'end' },
+  { title: 'Audit log', cell: (row) => <LostEntries row={row} /> },
+  {
+    title: 'Lists of providers',
+    cell: ({ lists_read_at }) =>
+      lists_read_at === null ? (
+        <Status status="running" label="Being read" />
+      ) : (
+        <>
+          Read <Instant at={lists_read_at} />
+        </>
+      ),
+  },
+  { title: 'Released', cell: (row) => <Released row={row} /> },
+  {
+    title: 'Acknowledged',
+    cell: ({ acknowledged_at, acknowledged_by }) =>
+      acknowledged_at === null ? '–' : <PersonAndTime by={acknowledged_by} at={acknowledged_at} />,
+  },
+]
+
+const SWITCHES = defineList({
+  path: '/ops/switches',
+  label: 'Switches of the database',
+  columns: COLUMNS,
+  key: 'number',
+  cursor: ({ number }) => String(number),
+  interval_ms: 5_000,
+  empty: {
+    title: 'No switches',
+    text: 'Since its installation, the database has neither gone back in time nor moved to another server.',
+  },
+})
+
+export function SwitchList() {
+  const [chosen, setChosen] = useState<SwitchRow>()
+  const [opened, setOpened] = useState(false)
+  return (
+    <>
+      <ListView
+        of={SWITCHES}
+        row_acts={(row) =>
+          row.acknowledged_at === null && (
+            <Button
+              size="compact-xs"
+              aria-label={`Acknowledge switch ${row.number}`}
+              onClick={() => {
+                setChosen(row)
+                setOpened(true)
+              }}
+            >
+              Acknowledge
+            </Button>
+          )
+        }
+      />
+      {chosen && (
+        <ConfirmDialog
+          key={chosen.number}
+          opened={opened}
+          onClose={() => setOpened(false)}
+          title={`Acknowledge switch ${chosen.number}?`}
+          action="Acknowledge"
+          effect="Its banner disappears for all operators. What waits still waits."
+          act={() => sendAct('POST', `/ops/switches/${chosen.number}/acknowledge`)}
+          outcome={({ audit_seq }) => (
+            <>
+              Acknowledged. <AuditLink of="installation" seq={audit_seq} />
+            </>
+          )}
+          onDone={() => invalidate('/ops/switches', '/ops/recovery')}
+        />
+      )}
+    </>
+  )
+}
+
+/** The newest change before the switch, and how much later the witness last saw the database. */
+function NewestChange({ row }: { row: SwitchRow }) {
+  const { newest_at, witnessed_at } = row
+  const lost_ms = witnessed_at === null ? null : Date.parse(witnessed_at) - Date.parse(newest_at)
+  return (
+    <span className="figures">
+      {formatInstant(newest_at)}
+      {mayHaveLost(row) && (
+        <small className="dim comparison">
+          {lost_ms === null
+            ? 'no witness had seen later changes'
+            : `the witness saw the database ${formatDuration(Math.max(0, lost_ms))} later`}
+        </small>
+      )}
+    </span>
+  )
+}
+
+function LostEntries({ row: { lost_audit_entries: lost, audit } }: { row: SwitchRow }) {
+  if (lost !== null)
+    return (
+      <span className={toneClass('bad')}>
+        {lost.first === lost.last
+          ? `Entry ${lost.first} is lost`
+          : `Entries ${lost.first} to ${lost.last} are lost`}
+      </span>
+    )
+  return <span className="dim">{audit === null ? 'No witness' : 'Complete'}</span>
+}
+
+function Released({ row: { released_at, released_by, messages } }: { row: SwitchRow }) {
+  if (released_at === null) return <Status status="waiting" label="Not released" />
+  return (
+    <>
+      <PersonAndTime by={released_by === 'system' ? 'Automatically' : released_by} at={released_at} />
+      {messages !== null && <small className="dim comparison">{HELD_MESSAGES[messages]}</small>}
+    </>
+  )
+}
+
+function PersonAndTime({ by, at }: { by: string | null; at: string }) {
+  return (
+    <>
+      <span title={by ?? undefined}>{by}</span>, <Instant at={at} />
+    </>
+  )
+}

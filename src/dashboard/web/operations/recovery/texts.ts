@@ -1,0 +1,54 @@
+// Texts about switches of the database.
+import { counted } from '../../kit/counts.ts'
+import type { RecoveryAnswer, SwitchRow } from '../shapes.ts'
+
+export const SWITCH_KINDS: Record<SwitchRow['kind'], string> = {
+  failover: 'Failover',
+  restore: 'Restore',
+  planned: 'Planned move',
+}
+
+export const SWITCH_SIGNS: Record<SwitchRow['sign'], string> = {
+  lineage: 'Noticed by another server or timeline',
+  witness: 'Noticed by a witness that had seen later changes',
+  operator: 'Declared by an operator',
+}
+
+export const HELD_MESSAGES: Record<NonNullable<SwitchRow['messages']>, string> = {
+  send: 'messages sent',
+  discard: 'messages discarded',
+}
+
+const HOLDS: Record<NonNullable<RecoveryAnswer['hold']>, string> = {
+  payouts: 'Payouts and refunds wait until the lists of the providers have been read.',
+  creations:
+    'Everything that creates something at a provider waits until the lists of the providers have been read.',
+  all: 'All jobs wait until an operator releases them.',
+}
+
+/** What waits since a switch, in a sentence or two. */
+export function waitingText({ hold, holds_messages }: RecoveryAnswer): string {
+  if (hold === null && !holds_messages) return 'Nothing waits.'
+  const texts = [
+    ...(hold === null ? [] : [HOLDS[hold]]),
+    ...(holds_messages && hold !== 'all' ? ['Messages that were accepted before the switch wait.'] : []),
+  ]
+  return texts.join(' ')
+}
+
+/** Whether changes before the switch may be lost. */
+export function mayHaveLost({ newest_at, switched_at }: SwitchRow): boolean {
+  return newest_at < switched_at
+}
+
+/** `switch 2`, `switches 2 and 3`. */
+export function switchesText(numbers: number[]): string {
+  return `${numbers.length === 1 ? 'switch' : 'switches'} ${LIST.format(numbers.map(String))}`
+}
+
+/** `1 job in payments and 2 jobs in payouts`. */
+export function heldText(held: { queue: string; jobs: number }[]): string {
+  return LIST.format(held.map(({ queue, jobs }) => `${counted(jobs, 'job')} in ${queue}`))
+}
+
+const LIST = new Intl.ListFormat('en')

@@ -1,0 +1,117 @@
+// Recovery: switches of the database, what waits since them, and what is to be done.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { counted } from '../../kit/counts.ts'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { ProviderLists } from '../../operations/recovery/ProviderLists.tsx'
+import { ReleaseDialog } from '../../operations/recovery/ReleaseDialog.tsx'
+import { RepeatByHand } from '../../operations/recovery/RepeatByHand.tsx'
+import { useRecovery } from '../../operations/recovery/SwitchBanner.tsx'
+import { SwitchList } from '../../operations/recovery/SwitchList.tsx'
+import { waitingText } from '../../operations/recovery/texts.ts'
+import type { HeldRow, RecoveryAnswer } from '../../operations/shapes.ts'
+import { useAnswer } from '../../queries.ts'
+
+export function RecoveryPage() {
+  const query = useRecovery()
+  const { data } = query
+  const is_waiting = data !== undefined && (data.hold !== null || data.holds_messages)
+  const { data: held = [] } = useAnswer<HeldRow[]>('/ops/recovery/held', undefined, {
+    interval_ms: 10_000,
+    enabled: is_waiting,
+  })
+  const [releasing, setReleasing] = useState<number[]>()
+  const [opened, setOpened] = useState(false)
+  return (
+    <>
+      <PageHeader
+        title="Recovery"
+        description="After a restore or failover of the database: what was noticed, what waits, and what people must do again."
+        read={query}
+        actions={
+          data !== undefined &&
+          data.unreleased.length > 0 && (
+            <Button
+              variant="filled"
+              onClick={() => {
+                setReleasing(data.unreleased)
+                setOpened(true)
+              }}
+            >
+              Release
+            </Button>
+          )
+        }
+      />
+      {data && <Summary state={data} held={is_waiting ? held : []} />}
+      <section className="section">
+        <h2>Switches of the database</h2>
+        <SwitchList />
+      </section>
+      {data !== undefined && data.lost_since !== null && data.lost_until !== null && (
+        <RepeatByHand since={data.lost_since} until={data.lost_until} />
+      )}
+      <ProviderLists />
+      {data && <Protections off={data.protections_off} />}
+      {releasing && (
+        <ReleaseDialog
+          key={releasing.join()}
+          numbers={releasing}
+          held={held}
+          opened={opened}
+          onClose={() => setOpened(false)}
+        />
+      )}
+    </>
+  )
+}
+
+/** What waits now, and whether the server is in use. */
+function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
+  const { server, is_on_lineage, is_sealed } = state
+  return (
+    <div className="job-summary">
+      {is_sealed && (
+        <p>
+          The database is sealed: requests are refused, and no job starts. Move it now, or end the seal with{' '}
+          <code>npm run recover -- seal --undo</code>.
+        </p>
+      )}
+      {!is_on_lineage && (
+        <p>The server that runs now is another one than that on record, or no process has checked it yet.</p>
+      )}
+      <p>
+        <strong>{waitingText(state)}</strong>{' '}
+        {held.map(({ queue, jobs }, nth) => (
+          <span key={queue}>
+            {nth > 0 && ', '}
+            <Link to="/ops/jobs" search={{ queue }}>
+              {counted(jobs, 'job')} in {queue}
+            </Link>
+          </span>
+        ))}
+      </p>
+      <p className="dim">
+        The server in use: system {server.system_identifier}, timeline {server.timeline}.
+      </p>
+    </div>
+  )
+}
+
+function Protections({ off }: { off: string[] }) {
+  return (
+    <section className="section">
+      <h2>Protections that are off</h2>
+      {off.length === 0 ? (
+        <p className="dim">None: each switch is noticed, and a failover loses nothing.</p>
+      ) : (
+        <ul className="repeat-list" aria-label="Protections that are off">
+          {off.map((text) => (
+            <li key={text}>{text.charAt(0).toUpperCase() + text.slice(1)}.</li>
+          ))}
+        </ul>
+      )}
+    </section>
+  )
+}

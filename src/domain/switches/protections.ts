@@ -1,0 +1,17 @@
+// Which protections against a database that goes back in time are off.
+import type { Config } from '#core/config.ts'
+
+/** A sentence for each protection that the configuration of this process does not turn on. */
+export function protectionsOff({ REDIS_URL, WITNESS_URL, SYNCHRONOUS_STANDBY }: Config): string[] {
+  return [
+    ...(REDIS_URL === undefined && WITNESS_URL === undefined
+      ? ['without REDIS_URL or WITNESS_URL, only running processes notice that a copy of the files is older']
+      : []),
+    ...(REDIS_URL !== undefined && WITNESS_URL === undefined
+      ? ['without WITNESS_URL, a loss of Redis together with the database hides that the database is older']
+      : []),
+    ...(SYNCHRONOUS_STANDBY
+      ? []
+      : ['without SYNCHRONOUS_STANDBY, a promoted standby may lack what was committed last']),
+  ]
+}

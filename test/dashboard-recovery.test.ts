@@ -1,0 +1,108 @@
+// Switches of the database on the dashboard: what operators read, acknowledge and release.
+import { expect } from 'vitest'
+import { recoverCommand } from '#commands/recover.ts'
+import { runHere } from '#test/commands.ts'
+import { ASYNC, createPayment, paymentIn } from '#test/payments.ts'
+import { signedInAs } from '#test/people.ts'
+import { goBackInTime } from '#test/switches.ts'
+import { testIn, type World } from '#test/world.ts'
+
+const test = testIn({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+
+const lastEntry = async ({ sql }: World) => {
+  const [head] = await sql<{ seq: number }[]>`select seq from audit_head`
+  return head!.seq
+}
+
+test('operators read a switch with what it has lost, and acknowledging it changes nothing else', async ({
+  world,
+}) => {
+  const operator = await signedInAs(world, { is_operator: true })
+  const owner = await signedInAs(world, { role: 'owner' })
+  const recovery = async () => (await operator.get('/api/ops/recovery')).body
+  expect(await recovery()).toMatchObject({ hold: null, unreleased: [], unacknowledged: [], lost_since: null })
+
+  const seq = await lastEntry(world)
+  await goBackInTime(world, { lost_audit_entries: 3 })
+  await createPayment(world.client, {}, ASYNC)
+  const lost = { first: seq + 1, last: seq + 3 }
+  const noticed = { number: 1, kind: 'restore', sign: 'witness', lost_audit_entries: lost }
+  const state = await recovery()
+  expect(state).toMatchObject({
+    hold: 'all',
+    is_sealed: false,
+    is_on_lineage: true,
+    unreleased: [1],
+    unacknowledged: [noticed],
+    protections_off: [expect.stringContaining('WITNESS_URL'), expect.stringContaining('SYNCHRONOUS_STANDBY')],
+  })
+  expect([state.lost_since, state.lost_until]).toEqual([
+    state.unacknowledged[0].newest_at,
+    state.unacknowledged[0].switched_at,
+  ])
+  expect((await operator.get('/api/ops/recovery/held')).body).toEqual([{ queue: 'payments', jobs: 1 }])
+
+  const release = { up_to: 1, messages: 'send', reason: 'checked' }
+  expect((await owner.post('/api/ops/switches/release', release)).status).toBe(403)
+  expect((await owner.post('/api/ops/switches/1/acknowledge')).status).toBe(403)
+  const acknowledged = await operator.post('/api/ops/switches/1/acknowledge')
+  expect(acknowledged.status).toBe(204)
+  expect((await operator.post('/api/ops/switches/1/acknowledge')).status).toBe(409)
+  expect((await operator.post('/api/ops/switches/2/acknowledge')).status).toBe(404)
+  const entry = acknowledged.headers.get('x-audit-entry')
+  expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([
+    { actor: operator.email, action: 'switches.acknowledge', subject: 'switch', subject_id: '1' },
+  ])
+  expect(await recovery()).toMatchObject({ hold: 'all', unreleased: [1], unacknowledged: [] })
+  // The entries since the switch do not hide that others were lost.
+  for (let pauses = 0; pauses < 2; pauses++) {
+    await operator.post('/api/ops/pauses', { queue: 'ai', reason: 'to have entries' })
+    await operator.post('/api/ops/pauses/resume', { queue: 'ai' })
+  }
+  expect(await lastEntry(world)).toBeGreaterThan(lost.last)
+  expect((await operator.get('/api/ops/switches')).body).toMatchObject([
+    { ...noticed, acknowledged_by: operator.email },
+  ])
+  const { stdout } = await runHere(recoverCommand, [], world.env)
+  expect(stdout).toContain(`of the audit log, the entries ${lost.first} to ${lost.last} were lost`)
+})
+
+test('an operator releases only the switches that they have seen, with a reason', async ({ world }) => {
+  const operator = await signedInAs(world, { is_operator: true })
+  const { client, sql } = world
+  const { number: seen } = await goBackInTime(world)
+  const { number: unseen } = await goBackInTime(world)
+  const { body: payment } = await createPayment(client, {}, ASYNC)
+  const release = (body: object) => operator.post('/api/ops/switches/release', body)
+  for (const body of [
+    { up_to: seen, messages: 'send' },
+    { up_to: seen, messages: 'keep', reason: 'checked' },
+    { messages: 'send', reason: 'checked' },
+  ])
+    expect((await release(body)).status).toBe(400)
+
+  const released = await release({ up_to: seen, messages: 'send', reason: 'checked' })
+  expect(released).toMatchObject({ status: 200, body: { released: expect.arrayContaining([seen]) } })
+  expect(released.body.released).not.toContain(unseen)
+  expect((await operator.get('/api/ops/recovery')).body).toMatchObject({ hold: 'all', unreleased: [unseen] })
+  const [audited] = (await operator.get(`/api/ops/audit?seq=${released.headers.get('x-audit-entry')}`)).body
+  expect(audited).toMatchObject({
+    actor: operator.email,
+    action: 'switches.release',
+    details: { messages: 'send', reason: 'checked', switches: released.body.released },
+  })
+
+  const last = { up_to: unseen, messages: 'discard', reason: 'checked too' }
+  expect((await release(last)).body).toEqual({ released: [unseen] })
+  expect((await release(last)).status).toBe(409)
+  const listed = async (query: string) => (await operator.get(`/api/ops/switches?${query}`)).body
+  expect(await listed('limit=1')).toMatchObject([
+    { number: unseen, released_by: operator.email, messages: 'discard' },
+  ])
+  expect(await listed(`limit=1&before=${unseen}`)).toMatchObject([
+    { number: seen, released_by: operator.email, messages: 'send' },
+  ])
+  await paymentIn(client, payment.id, 'authorized')
+  const entries = await sql`select from audit_entries where action = 'switches.release'`
+  expect(entries).toHaveLength(2)
+})
