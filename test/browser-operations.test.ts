@@ -27,6 +27,7 @@ import {
 } from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
 import { createPerson } from '#test/people.ts'
+import { goBackInTime } from '#test/switches.ts'
 
 const STRIPE_OPERATIONS = [
   ...new Set(
@@ -784,4 +785,40 @@ test("an operator adds and removes the email domains of a tenant, and the tenant
   await page.getByText("Email of this tenant is sent from the installation's address only.").waitFor()
   await perform(page, page.getByRole('button', { name: 'Use the default' }), 'Use the default')
   await page.getByText('No list of its own').waitFor()
+})
+
+test('after a restore, operators see on every page what waits, release it on one page, and acknowledge it', async () => {
+  const { world } = dashboard
+  const { email } = await dashboard.person('operator')
+  await goBackInTime(world, { lost_audit_entries: 3 })
+  const { body: payment } = await createPayment(world.client, {}, ASYNC)
+  const page = await dashboard.open('/payments', { as: 'operator' })
+  const banner = page.getByRole('alert').filter({ hasText: 'Restore of the database' })
+  await banner.getByText('All jobs wait until an operator releases them.').waitFor()
+  await banner.getByRole('link', { name: 'Go to recovery' }).click()
+  const switches = page.getByRole('table', { name: 'Switches of the database' }).locator('tbody')
+  await switches.getByText(/^audit entries \d+ to \d+ are lost$/).waitFor()
+  await page.getByRole('list', { name: 'What people must do again' }).getByText('Erased customers').waitFor()
+  const member = await dashboard.open('/payments', { as: 'support' })
+  await member.getByRole('heading', { level: 1, name: 'Payments' }).waitFor()
+  expect(await member.getByText('Restore of the database').count()).toBe(0)
+
+  await page.getByRole('main').getByRole('button', { name: 'Release' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('Waiting: 1 job in payments.').waitFor()
+  const release = dialog.getByRole('button', { name: 'Release' })
+  await dialog.getByLabel('Reason').fill('Compared with the processor')
+  expect(await release.isDisabled()).toBe(true)
+  await dialog.getByLabel(/^Discard them/).check()
+  await checkAccessible(page)
+  await release.click()
+  await dialog.getByText('Released: switch 1.').waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await switches.getByText(`by ${email}`).waitFor()
+  await switches.getByText('messages discarded').waitFor()
+  await paymentIn(world.client, payment.id, 'authorized')
+
+  await perform(page, page.getByRole('button', { name: 'Acknowledge switch 1' }), 'Acknowledge')
+  await banner.waitFor({ state: 'detached' })
+  await switches.getByText('Acknowledged').waitFor()
 })

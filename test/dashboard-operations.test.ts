@@ -53,6 +53,7 @@ const READS = [
   'pauses',
   'recovery',
   'recovery/held',
+  'recovery/recovered',
   'switches',
   'audit',
 ]

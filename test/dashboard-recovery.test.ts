@@ -2,12 +2,14 @@
 import { expect } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
 import { runHere } from '#test/commands.ts'
-import { ASYNC, createPayment, paymentIn } from '#test/payments.ts'
+import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
+import { ASYNC, capturedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { goBackInTime } from '#test/switches.ts'
-import { testIn, type World } from '#test/world.ts'
+import { describeIn, testIn, type World } from '#test/world.ts'
 
-const test = testIn({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+const PARTS = ['api', 'webhooks', 'worker', 'dashboard'] as const
+const test = testIn({ parts: [...PARTS] })
 
 const lastEntry = async ({ sql }: World) => {
   const [head] = await sql<{ seq: number }[]>`select seq from audit_head`
@@ -105,4 +107,27 @@ test('an operator releases only the switches that they have seen, with a reason'
   await paymentIn(client, payment.id, 'authorized')
   const entries = await sql`select from audit_entries where action = 'switches.release'`
   expect(entries).toHaveLength(2)
+})
+
+const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
+
+describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
+  test('operators read which rows were made again since the last switch', async ({ world }) => {
+    const operator = await signedInAs(world, { is_operator: true })
+    const client = await world.clientOf({ tenant: 'bakery' })
+    const { id } = await capturedPayment(client)
+    await world.drain()
+    const recovered = async () => (await operator.get('/api/ops/recovery/recovered')).body
+    expect(await recovered()).toEqual({ counts: [], latest: [] })
+    await loseEverythingOf(world, client.tenant_id)
+    await eventually(async () =>
+      expect(await recovered()).toEqual({
+        counts: [{ resource: 'payment', rows: 1 }],
+        latest: [{ resource: 'payment', subject_id: id, tenant: 'bakery', recovered_at: expect.any(String) }],
+      }),
+    )
+    // After another switch, only what is taken up since then.
+    await recordSwitch(world.sql)
+    expect(await recovered()).toEqual({ counts: [], latest: [] })
+  })
 })

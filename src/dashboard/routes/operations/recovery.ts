@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { requireResource } from '#api/refusals.ts'
 import { AppError } from '#core/errors.ts'
 import { reasonText } from '#domain/jobs/reason.ts'
+import { findRecoveredRows, recoveredRowsSchema } from '#domain/recovered/find.ts'
 import {
   findHeldJobs,
   findSwitch,
@@ -54,6 +55,12 @@ export function recoveryRoutes(root: FastifyInstance, { config, sql }: Dashboard
     '/api/ops/recovery/held',
     { schema: { response: { 200: z.array(heldJobsSchema) } } },
     async (request) => findHeldJobs(request.sql),
+  )
+
+  app.get(
+    '/api/ops/recovery/recovered',
+    { schema: { response: { 200: recoveredRowsSchema } } },
+    async (request) => findRecoveredRows(request.sql),
   )
 
   app.get(

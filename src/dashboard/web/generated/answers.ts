@@ -1364,6 +1364,20 @@ export interface Answers {
     queue: string
     jobs: number
   }[]
+  'GET /ops/recovery/recovered': {
+    /** The number of rows by resource; of each tenant at most 10000. */
+    counts: {
+      resource: string
+      rows: number
+    }[]
+    latest: {
+      resource: string
+      subject_id: string
+      tenant: string
+      /** ISO 8601 in UTC, with microseconds. */
+      recovered_at: string
+    }[]
+  }
   'GET /ops/switches': DatabaseSwitchShape[]
   'POST /ops/switches/release': {
     released: number[]

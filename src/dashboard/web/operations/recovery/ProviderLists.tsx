@@ -1,5 +1,4 @@
 // What the last comparison of the providers' lists with our rows has found.
-import { Link } from '@tanstack/react-router'
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -33,11 +32,10 @@ export function ProviderLists() {
   const run = query.data?.find(({ name }) => name.startsWith('objects of '))
   return (
     <section className="section">
-      <h2>What the providers have</h2>
-      <p className="dim">
-        Once a day and after each switch, a worker compares the providers' lists with our rows. What differs
-        or has no row is looked up and taken up; what cannot be taken up stays among the{' '}
-        <Link to="/ops/drifts">drifts</Link>.
+      <h2>Comparison with the providers</h2>
+      <p className="dim recovery-note">
+        Once a day and after each switch, a worker compares the lists of the providers with our rows, and
+        takes up what is missing.
         {run !== undefined && (
           <>
             {' '}

@@ -53,7 +53,7 @@ export function RepeatByHand({ since, until }: { since: string; until: string })
   return (
     <section className="section">
       <h2>What people must do again</h2>
-      <p className="dim">
+      <p className="dim recovery-note">
         No provider and no caller repeats what people did from {formatInstant(since)} until{' '}
         {formatInstant(until)}. Ask the operators and the owners of the tenants.
       </p>

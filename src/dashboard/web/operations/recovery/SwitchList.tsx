@@ -17,18 +17,17 @@ const COLUMNS: TableColumn<SwitchRow>[] = [
   {
     title: 'Switch',
     cell: ({ number, kind, sign }) => (
-      <div className="name-cell">
+      <>
         <strong>
           {number}: {SWITCH_KINDS[kind]}
         </strong>
-        <small className="dim">{SWITCH_SIGNS[sign]}</small>
-      </div>
+        <small className="dim comparison">{SWITCH_SIGNS[sign]}</small>
+      </>
     ),
   },
   { title: 'Noticed', cell: ({ switched_at }) => <Instant at={switched_at} /> },
   { title: 'Newest change before it', cell: (row) => <NewestChange row={row} /> },
   { title: 'In doubt', cell: ({ jobs_in_doubt }) => counted(jobs_in_doubt, 'job'), align: 'end' },
-  { title: 'Audit log', cell: (row) => <LostEntries row={row} /> },
   {
     title: 'Lists of providers',
     cell: ({ lists_read_at }) =>
@@ -40,12 +39,7 @@ const COLUMNS: TableColumn<SwitchRow>[] = [
         </>
       ),
   },
-  { title: 'Released', cell: (row) => <Released row={row} /> },
-  {
-    title: 'Acknowledged',
-    cell: ({ acknowledged_at, acknowledged_by }) =>
-      acknowledged_at === null ? '–' : <PersonAndTime by={acknowledged_by} at={acknowledged_at} />,
-  },
+  { title: 'Released', cell: (row) => <Released row={row} />, clip: true },
 ]
 
 const SWITCHES = defineList({
@@ -69,7 +63,7 @@ export function SwitchList() {
       <ListView
         of={SWITCHES}
         row_acts={(row) =>
-          row.acknowledged_at === null && (
+          row.acknowledged_at === null ? (
             <Button
               size="compact-xs"
               aria-label={`Acknowledge switch ${row.number}`}
@@ -80,6 +74,10 @@ export function SwitchList() {
             >
               Acknowledge
             </Button>
+          ) : (
+            <small className="dim" title={`${row.acknowledged_by}, ${formatInstant(row.acknowledged_at)}`}>
+              Acknowledged
+            </small>
           )
         }
       />
@@ -104,50 +102,38 @@ export function SwitchList() {
   )
 }
 
-/** The newest change before the switch, and how much later the witness last saw the database. */
+/** The newest change before the switch, and what a witness had seen later. */
 function NewestChange({ row }: { row: SwitchRow }) {
-  const { newest_at, witnessed_at } = row
+  const { newest_at, witnessed_at, lost_audit_entries: lost } = row
   const lost_ms = witnessed_at === null ? null : Date.parse(witnessed_at) - Date.parse(newest_at)
   return (
     <span className="figures">
       {formatInstant(newest_at)}
       {mayHaveLost(row) && (
         <small className="dim comparison">
-          {lost_ms === null
-            ? 'no witness had seen later changes'
-            : `the witness saw the database ${formatDuration(Math.max(0, lost_ms))} later`}
+          {lost_ms === null ? 'without a witness' : `witness: ${formatDuration(Math.max(0, lost_ms))} later`}
+        </small>
+      )}
+      {lost !== null && (
+        <small className={toneClass('bad', 'comparison')}>
+          {lost.first === lost.last
+            ? `audit entry ${lost.first} is lost`
+            : `audit entries ${lost.first} to ${lost.last} are lost`}
         </small>
       )}
     </span>
   )
 }
 
-function LostEntries({ row: { lost_audit_entries: lost, audit } }: { row: SwitchRow }) {
-  if (lost !== null)
-    return (
-      <span className={toneClass('bad')}>
-        {lost.first === lost.last
-          ? `Entry ${lost.first} is lost`
-          : `Entries ${lost.first} to ${lost.last} are lost`}
-      </span>
-    )
-  return <span className="dim">{audit === null ? 'No witness' : 'Complete'}</span>
-}
-
 function Released({ row: { released_at, released_by, messages } }: { row: SwitchRow }) {
   if (released_at === null) return <Status status="waiting" label="Not released" />
   return (
     <>
-      <PersonAndTime by={released_by === 'system' ? 'Automatically' : released_by} at={released_at} />
+      <Instant at={released_at} />
       {messages !== null && <small className="dim comparison">{HELD_MESSAGES[messages]}</small>}
-    </>
-  )
-}
-
-function PersonAndTime({ by, at }: { by: string | null; at: string }) {
-  return (
-    <>
-      <span title={by ?? undefined}>{by}</span>, <Instant at={at} />
+      <small className="dim comparison" title={released_by ?? undefined}>
+        {released_by === 'system' ? 'automatically' : `by ${released_by}`}
+      </small>
     </>
   )
 }

@@ -9,8 +9,8 @@ export const SWITCH_KINDS: Record<SwitchRow['kind'], string> = {
 }
 
 export const SWITCH_SIGNS: Record<SwitchRow['sign'], string> = {
-  lineage: 'Noticed by another server or timeline',
-  witness: 'Noticed by a witness that had seen later changes',
+  lineage: 'Another server or timeline',
+  witness: 'A witness had seen later changes',
   operator: 'Declared by an operator',
 }
 

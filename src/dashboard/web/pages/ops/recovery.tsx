@@ -4,7 +4,9 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { counted } from '../../kit/counts.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
+import { Orphans } from '../../operations/recovery/Orphans.tsx'
 import { ProviderLists } from '../../operations/recovery/ProviderLists.tsx'
+import { RecoveredRows } from '../../operations/recovery/RecoveredRows.tsx'
 import { ReleaseDialog } from '../../operations/recovery/ReleaseDialog.tsx'
 import { RepeatByHand } from '../../operations/recovery/RepeatByHand.tsx'
 import { useRecovery } from '../../operations/recovery/SwitchBanner.tsx'
@@ -50,7 +52,11 @@ export function RecoveryPage() {
         <SwitchList />
       </section>
       {data !== undefined && data.lost_since !== null && data.lost_until !== null && (
-        <RepeatByHand since={data.lost_since} until={data.lost_until} />
+        <>
+          <Orphans />
+          <RecoveredRows />
+          <RepeatByHand since={data.lost_since} until={data.lost_until} />
+        </>
       )}
       <ProviderLists />
       {data && <Protections off={data.protections_off} />}

@@ -1,0 +1,53 @@
+// Finds the rows that were made again since the last switch of the database.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
+import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
+
+const LATEST = 10
+/** Of each tenant and resource, at most so many rows are counted. */
+const MAX_COUNTED = 10_000
+
+export const recoveredRowsSchema = z.object({
+  counts: z.array(z.object({ resource: z.string(), rows: z.int() })).meta({
+    description: `The number of rows by resource; of each tenant at most ${MAX_COUNTED}.`,
+  }),
+  latest: z.array(
+    z.object({
+      resource: z.string(),
+      /** Of a refund: its payment. */
+      subject_id: z.uuid(),
+      tenant: z.string(),
+      recovered_at: timestamp,
+    }),
+  ),
+})
+type RecoveredRows = z.output<typeof recoveredRowsSchema>
+type RecoveredRow = RecoveredRows['latest'][number]
+
+/** The rows that were made again since the last switch that can have lost any, by their events. */
+export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
+  const resources = RESOURCE_NAMES.filter((name) => 'recovered' in resourceOf(name).events)
+  const rows = await sql<(RecoveredRow & { rows: number })[]>`
+    with switch as materialized (
+      select switched_at from database_switches where recorded_at is not null and newest_at < switched_at
+      order by number desc limit 1
+    ), found as (
+      select wanted.resource, t.slug as tenant, e.subject_id, e.created_at as recovered_at
+      from switch cross join tenants t cross join unnest(${resources}::text[]) as wanted (resource)
+        cross join lateral (
+          select e.subject_id, e.created_at from events e
+          where e.tenant_id = t.id and e.type = wanted.resource || '.recovered' and e.sequence is not null
+            and e.created_at >= switch.switched_at
+          order by e.sequence desc limit ${MAX_COUNTED}) e
+    )
+    select * from (
+      select *, count(*) over (partition by resource)::integer as rows,
+        row_number() over (partition by resource order by recovered_at desc, subject_id) as nth from found) f
+    where nth <= ${LATEST} order by recovered_at desc, subject_id`
+  const counts = new Map(rows.map(({ resource, rows: counted }) => [resource, counted]))
+  return {
+    counts: Array.from(counts, ([resource, counted]) => ({ resource, rows: counted })),
+    latest: rows.slice(0, LATEST),
+  }
+}
