@@ -40,8 +40,8 @@ create table database_switches (
   switched_at timestamptz not null,
   -- While the switch is recorded: the last job that was visited. `jobs_in_doubt`: the number of open jobs whose calls
   -- count as sent.
-  position_at timestamptz not null default '-infinity',
-  position_id uuid not null default '00000000-0000-0000-0000-000000000000',
+  visited_at timestamptz not null default '-infinity',
+  visited_job uuid not null default '00000000-0000-0000-0000-000000000000',
   jobs_in_doubt integer not null default 0,
   recorded_at timestamptz,
   -- When everything that the providers list since an hour before `newest_at` had been taken up.
@@ -134,7 +134,7 @@ begin
 
   with visit as materialized (
     select * from jobs j where j.finished_at is null and j.created_at < switch.switched_at
-      and (j.created_at, j.id) > (switch.position_at, switch.position_id)
+      and (j.created_at, j.id) > (switch.visited_at, switch.visited_job)
     order by j.created_at, j.id limit 5000
   ), doubted as (
     update jobs j set in_doubt = true, first_sent_at = j.created_at, last_sent_at = switch.switched_at,
@@ -166,7 +166,7 @@ begin
     select created_at, id from visit order by created_at desc, id desc limit 1
   ), progress as (
     update database_switches s set jobs_in_doubt = s.jobs_in_doubt + (select count(*) from doubted),
-      position_at = last.created_at, position_id = last.id
+      visited_at = last.created_at, visited_job = last.id
     from last where s.number = switch.number
   )
   select count(*) into visited from visit;
