@@ -1,12 +1,12 @@
 // The mixed load: scenarios start at a constant rate, run by clients of both APIs.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { until } from '#test/process.ts'
 import { changePayment, createPayment, type Scenario } from './calls.ts'
 import { seeded } from './random.ts'
 import { emptyRecord, type ClientRecord } from './record.ts'
 import { repeatSent } from './repeats.ts'
 import { runScenario } from './scenarios.ts'
 import type { System } from './system.ts'
+import { createTenantGate } from './tenants.ts'
 
 /** The rate causes about 140 requests and 80 delivery attempts a second. */
 export const SCENARIOS_PER_S = 25
@@ -33,7 +33,7 @@ export type Load = {
   /**
    * Runs `work` while no tenant is created: what nobody but an operator can do again must not be lost.
    */
-  withoutNewTenants(work: () => Promise<void>): Promise<void>
+  withoutNewTenants: (work: () => Promise<void>) => Promise<void>
   /**
    * Interrupts the scenarios that ran at or after `since`, and starts no others while `work` makes the database go back
    * to that time. Then clients repeat a part of what was accepted meanwhile, while `release` makes the system usable
@@ -44,25 +44,19 @@ export type Load = {
 
 /** Starts `scenarios_per_s` scenarios a second until it is stopped. */
 export function startLoad(
-  {
-    clients,
-    provider,
-    webhooks_url,
-    email_secret,
-    newTenant,
-  }: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant'>,
+  system: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant'>,
   seed: number,
   scenarios_per_s: number,
 ): Load {
+  const { clients, provider, webhooks_url, email_secret } = system
   const processor = provider('stripe').control
   const record = emptyRecord()
   const open = new Map<string, Promise<void>>()
   /** When each scenario ended. */
   const ended = new Map<string, number>()
   const repeating: Promise<void>[] = []
-  let switching = false
-  let creates_tenants = true
-  let tenants_in_creation = 0
+  const tenants = createTenantGate(() => system.newTenant())
+  const switching = { now: false }
   const started_at = performance.now()
   const stopping = new AbortController()
   let probes = 0
@@ -79,23 +73,18 @@ export function startLoad(
       provider,
       webhooks_url,
       email_secret,
-      newTenant: createTenant,
+      newTenant: () => tenants.newTenant(),
       record,
       limit_ms: TIMEOUT_MS,
       isInterrupted: () => record.interrupted.has(key),
     }
-  }
-  async function createTenant(): ReturnType<typeof newTenant> {
-    while (!creates_tenants) await sleep(50)
-    tenants_in_creation++
-    return await newTenant().finally(() => tenants_in_creation--)
   }
   async function startScenarios(): Promise<void> {
     for (let index = 0; !stopping.signal.aborted; index++) {
       const due = started_at + (index * 1000) / scenarios_per_s
       while (
         !stopping.signal.aborted &&
-        (performance.now() < due || open.size >= MAX_CONCURRENT || switching)
+        (performance.now() < due || open.size >= MAX_CONCURRENT || switching.now)
       )
         await sleep(5)
       if (stopping.signal.aborted) return
@@ -121,17 +110,9 @@ export function startLoad(
       await beginning
       await Promise.all([...open.values(), ...repeating])
     },
-    async withoutNewTenants(work) {
-      creates_tenants = false
-      try {
-        await until('all tenants are created', () => tenants_in_creation === 0)
-        await work()
-      } finally {
-        creates_tenants = true
-      }
-    },
+    withoutNewTenants: (work) => tenants.withoutNewTenants(work),
     async whileSwitching(since, work, release = () => Promise.resolve()) {
-      switching = true
+      switching.now = true
       const lost = [...ended].filter(([, at]) => at >= since).map(([key]) => key)
       for (const key of [...lost, ...open.keys()]) record.interrupted.add(key)
       open.clear()
@@ -143,7 +124,7 @@ export function startLoad(
         repeating.push(repeatSent(record, { since, until: at }, random))
         await release()
       } finally {
-        switching = false
+        switching.now = false
       }
     },
     async probe(client, limit_ms) {

@@ -11,10 +11,10 @@ import { createVault, type Vault } from '#core/secrets.ts'
 import { createKey, HOST, SMALL_SYSTEM, variables } from '#test/environment.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { startProviders, type Provider, type ProviderName, type ProviderAddresses } from '#test/providers.ts'
-import { startPgBouncer, type PgBouncer } from '#test/pgbouncer.ts'
+import type { PgBouncer } from '#test/pgbouncer.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
 import type { RestorablePostgres } from '#test/restorable.ts'
-import { createUsers, passwordsOf, urlAs } from '#test/users.ts'
+import { createUsers, urlAs } from '#test/users.ts'
 import { startDatabase } from './database.ts'
 import { BUSY_TENANT_ENDPOINTS } from './events/endpoints.ts'
 import type { Follower } from './events/follower.ts'
@@ -27,8 +27,6 @@ import { createOtherApplication, createTenants, type ProcessorCall } from './ten
 
 /** Retry delays of a delivery: many, so that no delivery fails, and short, so that ordered endpoints continue soon. */
 const RETRY_SCHEDULE_S = [0, 0.2, 0.5, 1, ...Array.from({ length: 40 }, () => 2)].join(',')
-/** PgBouncer's connections for each user: enough for the load, but fewer than the pools of its processes have. */
-const SERVER_CONNECTIONS = '15'
 
 export type System = {
   queue: QueueServer
@@ -41,7 +39,7 @@ export type System = {
   /** The same server if its data can go back in time: see `SystemOptions`. */
   restorable: RestorablePostgres | null
   /** Moves the address of the database to this server, and ends the connections to the previous one. */
-  moveDatabase(url: string): void
+  moveDatabase: (url: string) => void
   /** PgBouncer between the processes and PostgreSQL; null without `--pooler`. */
   pooler: PgBouncer | null
   /** The servers of the queue; null if the queue is on PostgreSQL. */
@@ -100,25 +98,16 @@ export async function startSystem(options: SystemOptions): Promise<System> {
   }
   const { launch, startMember } = createLauncher(folder, cleanup, () => stopping, options)
   try {
-    const { restorable, primary } = await startDatabase(folder, cleanup, options.restorable === true)
-    const { url: primary_url } = primary()
-    const redis = await startQueueServers(queue, (stop) => cleanup.defer(stop))
     const wired = async (url: string) => {
       const wire = await startProxy(url)
       cleanup.defer(() => wire.close())
       return wire
     }
-    // The connections of PgBouncer and of this process move with the address of the database too.
-    const direct = restorable === null ? null : await wired(primary_url)
-    const database_url = direct?.url ?? primary_url
-    const pooler = options.pooler
-      ? await startPgBouncer(database_url, passwordsOf(database_url), {
-          default_pool_size: SERVER_CONNECTIONS,
-        })
-      : null
-    if (pooler) cleanup.defer(() => pooler.close())
+    const { primary, moveTo, ...database } = await startDatabase(folder, cleanup, wired, options)
+    const { pooler } = database
+    const redis = await startQueueServers(queue, (stop) => cleanup.defer(stop))
     const wires = {
-      postgres: await wired(pooler?.through(database_url) ?? primary_url),
+      postgres: database.wire,
       redis: redis && queue === 'redis' ? await wired(redis.url) : null,
     }
 
@@ -144,10 +133,10 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       webhooks_url,
       email_secret,
     })
-    const sql = connectDatabase(database_url, { max: 4, application_name: 'torture' })
+    const sql = connectDatabase(database.url, { max: 4, application_name: 'torture' })
     cleanup.defer(() => sql.end({ timeout: 1 }))
     // PgBouncer shares sessions, and migrations need one of their own.
-    await prepareDatabase(launch, { ...env, DATABASE_URL: database_url }, pooler && sql)
+    await prepareDatabase(launch, { ...env, DATABASE_URL: database.url }, pooler && sql)
     const { tenant_id, secret } = await createKey(sql, 'acme')
 
     const { start, writeTargets } = onMetricsPorts(startMember)
@@ -164,13 +153,8 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       get postgres() {
         return primary()
       },
-      restorable,
-      moveDatabase(url) {
-        for (const wire of [direct, pooler ? null : wires.postgres]) {
-          wire?.forwardTo(url)
-          wire?.cut()
-        }
-      },
+      restorable: database.restorable,
+      moveDatabase: moveTo,
       pooler,
       redis,
       wires: { ...wires, provider: toProvider },

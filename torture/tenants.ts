@@ -1,5 +1,6 @@
 // Tenants of the system under torture, and another application of the same account at the processor.
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Sql } from '#core/db.ts'
 import type { Client } from '#test/client.ts'
 import { createKey } from '#test/environment.ts'
@@ -33,6 +34,27 @@ export function createTenants(sql: Sql, receivers: Receivers, clientsOf: (key: s
       return nth % TENANTS_PER_SUBSCRIBER === 0
         ? await subscribe(of_tenant, key.tenant_id, ALL_EVENTS_ENDPOINTS)
         : of_tenant
+    },
+  }
+}
+
+/** `withoutNewTenants` runs its work while no tenant is created; `newTenant` waits for its end. */
+export function createTenantGate(newTenant: () => Promise<Client[]>) {
+  const state = { is_open: true, in_creation: 0 }
+  return {
+    async newTenant(): Promise<Client[]> {
+      while (!state.is_open) await sleep(50)
+      state.in_creation++
+      return await newTenant().finally(() => state.in_creation--)
+    },
+    async withoutNewTenants(work: () => Promise<void>): Promise<void> {
+      state.is_open = false
+      try {
+        await until('all tenants are created', () => state.in_creation === 0)
+        await work()
+      } finally {
+        state.is_open = true
+      }
     },
   }
 }

@@ -125,9 +125,7 @@ export async function startProxy(url: string): Promise<Proxy> {
       replaced = text === null ? null : [text, by]
     },
     cut,
-    forwardTo(other_url) {
-      target = new URL(other_url)
-    },
+    forwardTo: (other_url) => void (target = new URL(other_url)),
     refuse(now_refuses) {
       refuses = now_refuses
       if (refuses) cut()

@@ -15,29 +15,29 @@ export type RestorablePostgres = {
   /** The primary server. Another one after the promotion of a standby. */
   readonly postgres: EmbeddedPostgres
   /** Takes a base backup. Later times can be restored. */
-  backUp(): Promise<void>
+  backUp: () => Promise<void>
   /**
    * Restores the base backup and the archived WAL to this time, by the clock of the database, at the same address. The
    * server gets a new timeline.
    */
-  restoreTo(time: string): Promise<void>
+  restoreTo: (time: string) => Promise<void>
   /**
    * Copies all files at one moment, while the server runs. The returned function stops the server, puts the copy in
    * place of its files and starts it: it recovers as after a crash, on the same timeline.
    */
-  copyVolume(): Promise<() => Promise<void>>
+  copyVolume: () => Promise<() => Promise<void>>
   /** Starts a standby that has received everything. With `synchronous`, each commit waits for the standby. */
-  startStandby(options?: { synchronous?: boolean }): Promise<Standby>
+  startStandby: (options?: { synchronous?: boolean }) => Promise<Standby>
   /** Stops all servers. Their folders remain. */
-  stop(): Promise<void>
+  stop: () => Promise<void>
 }
 
-export type Standby = {
+type Standby = {
   url: string
   /** Ends the receiver: what the primary commits from now on is not at the standby. */
-  disconnect(): Promise<void>
+  disconnect: () => Promise<void>
   /** Makes the standby the primary server. The previous one keeps running. */
-  promote(): Promise<void>
+  promote: () => Promise<void>
 }
 
 type Server = { home: ServerFolder; postgres: EmbeddedPostgres }

@@ -17,7 +17,7 @@ export type Delivery = {
   last_error: string | null
 }
 
-/** Events that happen before a tenant has all its endpoints. Each is sent only to those that existed at that time. */
+/** Events that may precede the endpoints of a tenant. Each is sent only to endpoints that existed at that time. */
 const EARLY_EVENTS = /^webhook_endpoint\.|^feed\./
 
 /**
