@@ -165,6 +165,7 @@ begin
     ('sluice_api', 'event_sequences', 'select'),
     -- Only the owner restarts feeds, with `restart_feeds`.
     ('sluice_api', 'feed_restarts', 'select'),
+    ('sluice_api', 'lost_requests', 'select'),
     -- The API seals the secrets and headers of endpoints; the worker writes the health of endpoints.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
       ordered, max_in_flight, rate_per_s, metadata),
@@ -240,6 +241,7 @@ begin
     ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
     ('sluice_worker', 'event_sequences', 'select'),
     ('sluice_worker', 'feed_restarts', 'select'),
+    ('sluice_worker', 'lost_requests', 'select, insert (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)'),
     ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, notified_at, failing_since, stale, updated_at), delete'),
     ('sluice_worker', 'webhook_backlogs', 'select, update (next_send_at), delete'),
     ('sluice_worker', 'webhook_deliveries', 'select, update'),

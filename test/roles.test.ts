@@ -612,11 +612,13 @@ describe('readers', () => {
       }
     }
     // These tables have no rows of the tenants: no drifts and no deliveries to endpoints exist, the erasures of deleted
-    // customers are complete, no feed was restarted, and no notification of a payment has moved to the history.
+    // customers are complete, no feed was restarted, no request is lost, and no notification of a payment has moved to
+    // the history.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
       'feed_restarts',
+      'lost_requests',
       'notification_history',
       'webhook_backlogs',
       'webhook_deliveries',

@@ -2,7 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RequestIds } from '#core/ids.ts'
 import type { IdempotentRequest, KeyedResource, KeyOnRoute } from '#domain/idempotency.ts'
-import { contentOf, refusalError, successStatus, type ExplainRefusal } from './accept.ts'
+import { contentOf } from './body.ts'
+import { refusalError, successStatus, type ExplainRefusal } from './accept.ts'
 import type { ApiContext } from './context.ts'
 import { acceptOnce, requestKey } from './idempotent.ts'
 
@@ -40,7 +41,11 @@ export async function acceptWithoutJob<T extends object>(
   const outcome = await acceptOnce(context, key, content, step, find)
   if (outcome.kind === 'refused') throw await refusalError(work.explainRefusal)
   reply.code(successStatus(request))
-  if (outcome.kind === 'accepted') return outcome.value
+  if (outcome.kind === 'accepted') {
+    const { id: resource_id = key.ids.id } = outcome.value as { id?: string }
+    context.record(key, { resource_id, is_created: resource_id === key.ids.id, job_id: null })
+    return outcome.value
+  }
   reply.header('idempotent-replayed', 'true')
   return outcome.stored.resource
 }

@@ -10,6 +10,7 @@ import { fillRecoveredRow } from '#domain/recovered/fill.ts'
 import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { requestKey, acceptOnce, type RequestKey } from './idempotent.ts'
+import { contentOf } from './body.ts'
 import { createReadAccepted } from './lost-commits.ts'
 import { preferredWait } from './prefer.ts'
 import { requireResource, refusalOfJob } from './refusals.ts'
@@ -208,6 +209,7 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
   const { resource_id, job_id } = replayed
     ? outcome.stored
     : { resource_id: work.id ?? id, job_id: joined === undefined ? ids.job_id : joined.joined }
+  if (!replayed) context.record(key, { resource_id, is_created: work.id === undefined, job_id })
   return {
     replayed,
     is_new_job,
@@ -231,16 +233,6 @@ function hasFinished<T extends { status: string }>(
   if (job?.state !== 'failed' && job?.state !== 'discarded') return job?.state === 'succeeded'
   if (showsFailure?.(resource) === true) return true
   throw refusalOfJob(job, resource.status, reader.idsOf(resource), failure_code)
-}
-
-/** The body without its idempotency key. */
-export function contentOf({
-  idempotency_key: _key,
-  ...content
-}: {
-  idempotency_key?: string | undefined
-}): object {
-  return content
 }
 
 /** The error of a refusal. `internal_error` if the route has no `explainRefusal`: its step must never refuse. */

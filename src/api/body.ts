@@ -216,3 +216,13 @@ export function settlementStepError(code: 'payment_invalid' | 'payout_invalid', 
   const message = `${amounts} in ${currency.toUpperCase()} must end in ${step === 10 ? '0' : '00'}: they are settled in steps of ${moneyText(step, currency)}.`
   return new AppError(code, { param: 'amount_minor', message })
 }
+
+/** The body without its idempotency key. */
+export function contentOf({
+  idempotency_key: _key,
+  ...content
+}: {
+  idempotency_key?: string | undefined
+}): object {
+  return content
+}

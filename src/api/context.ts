@@ -15,6 +15,7 @@ import type { Vault } from '#core/secrets.ts'
 import type { AreaStates } from '#domain/areas.ts'
 import type { DatabaseWatch } from '#domain/switches/watch.ts'
 import type { StoredKey, KeyOnRoute } from '#domain/idempotency.ts'
+import type { AcceptedRequest } from '#queue/accepted.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WakeUps } from '#queue/wakeup.ts'
 import type { CallerLimit } from './limit.ts'
@@ -41,6 +42,11 @@ export type ApiContext = {
   vault: Vault
   hashOf: AddressHash
   queue: Queue
+  /** Records an accepted request outside of the database. */
+  record: (
+    request: { tenant_id: string; route: string; key: string | null },
+    written: Pick<AcceptedRequest, 'resource_id' | 'is_created' | 'job_id'>,
+  ) => void
   wakeups: WakeUps
   /** Waits for jobs, by job id. */
   waiters: Waiters

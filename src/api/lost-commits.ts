@@ -9,8 +9,6 @@ import type { RequestKey } from './idempotent.ts'
 
 const LOST = 'The database lost this request. Repeat it with the same idempotency key.'
 
-type AcceptedRequest = { tenant_id: string; route: string; request_id: string }
-
 /** Reads what an accepted request has written. Throws `database_unavailable` if the database has lost it. */
 type ReadAccepted = {
   /** `find` reads the resource, and the job if the request has one. */
@@ -20,8 +18,10 @@ type ReadAccepted = {
 }
 
 /** Creates a function that logs the loss of an accepted request, at most once a second. */
-export const createLostCommitLog = (log: Log): ((request: AcceptedRequest) => void) =>
-  throttle((suppressed, request: AcceptedRequest) =>
+export const createLostCommitLog = (
+  log: Log,
+): ((request: Pick<RequestKey, 'tenant_id' | 'route' | 'request_id'>) => void) =>
+  throttle((suppressed, request: Pick<RequestKey, 'tenant_id' | 'route' | 'request_id'>) =>
     log.error(
       { tenant_id: request.tenant_id, route: request.route, request_id: request.request_id, suppressed },
       'the database lost the commit of an accepted request: it was restored or failed over. The caller is asked to repeat the request',

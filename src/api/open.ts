@@ -69,6 +69,11 @@ export async function openApiContext(
     runList: createListRunner(lanes, long, limit),
     log,
     queue,
+    record({ tenant_id, route, key }, written) {
+      // A change without a key and without a job leaves nothing to look for.
+      if (key !== null || written.is_created || written.job_id !== null)
+        queue.record({ tenant_id, route, key, ...written })
+    },
     wakeups,
     logLostCommit: createLostCommitLog(log),
     waiters,

@@ -1,9 +1,10 @@
 // `npm run recover`: what operators read and decide after a restore or failover of the database, and before a move.
 import { parseArgs } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ConfigError, loadConfig, type Config } from '#core/config.ts'
+import { ConfigError, loadConfig, queueConfig, usesRedis, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
+import { newId } from '#core/ids.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import {
@@ -14,8 +15,10 @@ import {
   findSwitchState,
   type ListedSwitch,
 } from '#domain/switches/find.ts'
+import { findLostRequests } from '#domain/lost-requests/report.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
+import { openQueue } from '#queue/queue.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
@@ -55,6 +58,7 @@ type Recover = { sql: Sql; config: Config; values: RecoverOptions }
 
 const COMMANDS = { status, release, switched, seal }
 const SWITCHES_SHOWN = 10
+const LOST_REQUESTS_SHOWN = 20
 /** How long a seal waits for running jobs: longer than the calls to providers. */
 const SEAL_TIMEOUT_MS = 120_000
 /** Each process checks the seal every second. */
@@ -78,9 +82,17 @@ async function status({ sql, config, values }: Recover): Promise<void> {
   const newest_at = await findNewestChange(sql)
   const switches = await findSwitches(sql, { limit: SWITCHES_SHOWN })
   const audit = await findAuditHead(sql)
+  const lost_requests = await findLostRequests(sql, LOST_REQUESTS_SHOWN)
+  const recorded = await describeRecorded(config)
   const protections_off = protectionsOff(config)
   if (values.json)
-    return print(JSON.stringify({ ...state, held, newest_at, switches, audit, protections_off }, null, 2))
+    return print(
+      JSON.stringify(
+        { ...state, held, newest_at, switches, audit, lost_requests, recorded, protections_off },
+        null,
+        2,
+      ),
+    )
   const { server, is_on_lineage, is_sealed, hold } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
@@ -92,7 +104,28 @@ async function status({ sql, config, values }: Recover): Promise<void> {
   if (switches.length === 0) print('switches    none')
   print(`waiting     ${HOLDS[hold ?? 'none']}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
+  print(
+    `lost        ${quantity(lost_requests.count, 'accepted request')}, which tenants get as events \`request.lost\``,
+  )
+  for (const { accepted_at, tenant_id, path, idempotency_key } of lost_requests.latest)
+    print(`            ${accepted_at} ${path} of tenant ${tenant_id}, key ${idempotency_key ?? 'none'}`)
+  print(`recorded    ${recorded}`)
   for (const text of protections_off) print(`unprotected ${text}`)
+}
+
+/** What Redis has recorded of accepted requests, as a text. */
+async function describeRecorded(config: Config): Promise<string> {
+  if (!usesRedis(config)) return 'no accepted requests: only Redis records them (REDIS_URL)'
+  const queue = openQueue(queueConfig(config), { log: () => {}, process_id: newId() })
+  try {
+    if (queue.accepted === null) return 'no accepted requests: ACCEPTED_MAX is 0'
+    const since = await queue.accepted.completeSince()
+    return since === null ? 'no accepted requests yet' : `all accepted requests since ${since}`
+  } catch {
+    return 'unknown: Redis does not answer'
+  } finally {
+    await queue.close()
+  }
 }
 
 const HOLDS = {

@@ -122,9 +122,15 @@ export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
  * The backend of BullMQ. Throws ConfigError if it is not configured, or if PostgreSQL is only reached through
  * PgBouncer.
  */
-export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
+export function queueConfig(config: Config): {
+  redis_url: string | null
+  database_url: string
+  accepted_max: number
+} {
   const database_url = config.QUEUE_DATABASE_URL ?? requireVariable(config, 'DATABASE_URL')
-  if (usesRedis(config)) return { redis_url: requireVariable(config, 'REDIS_URL'), database_url }
+  const accepted_max = config.ACCEPTED_MAX
+  if (usesRedis(config))
+    return { redis_url: requireVariable(config, 'REDIS_URL'), database_url, accepted_max }
   if (parseDatabaseUrl(database_url).pgbouncer) {
     const problem = 'BullMQ on PostgreSQL listens in sessions of its own, and PgBouncer shares sessions'
     throw new ConfigError(
@@ -133,7 +139,7 @@ export function queueConfig(config: Config): { redis_url: string | null; databas
         : `QUEUE_DATABASE_URL: ${problem}. Name the address of PostgreSQL itself, without pgbouncer=true.`,
     )
   }
-  return { redis_url: null, database_url }
+  return { redis_url: null, database_url, accepted_max }
 }
 
 /** The text of `.env`; empty if there is no such file. */

@@ -127,6 +127,7 @@ const DEFINITIONS = {
       webhook_endpoints:
         'URLs that your events are sent to. [Receiving events](/docs/guides/receiving-events).',
       feed_restarts: 'Gaps in the feed after the database lost changes.',
+      lost_requests: 'Accepted requests that the database has lost.',
       webhook_deliveries: 'The deliveries of events to your endpoints, with all attempts.',
     },
     scopes: {

@@ -10,6 +10,7 @@ import { recoveryResource } from './deliveries/recovery.ts'
 import { disputeResource } from './disputes/resource.ts'
 import { feedResource } from './feed-restarts.ts'
 import { messageResource } from './messages/resource.ts'
+import { requestResource } from './lost-requests/resource.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
 import { paymentResource } from './payments/resource.ts'
 import { payoutResource } from './payouts/resource.ts'
@@ -40,6 +41,7 @@ export const RESOURCES = {
   webhook_delivery: deliveryResource,
   webhook_recovery: recoveryResource,
   feed: feedResource,
+  request: requestResource,
 } as const satisfies Record<string, Resource> & Record<CallingResource, Resource & { under_way: UnderWay }>
 
 export type ResourceName = keyof typeof RESOURCES

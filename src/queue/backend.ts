@@ -1,6 +1,7 @@
 // The interface of a queue backend: the differences between Redis and PostgreSQL. All other code of the queue is
 // shared.
 import type { Queue } from 'bullmq'
+import type { AcceptedStream } from './accepted.ts'
 import type { WakeUp } from './wakeup-messages.ts'
 
 export type Backend = {
@@ -20,6 +21,8 @@ export type Backend = {
    * stored outlives the database, so a queue on PostgreSQL stores nothing.
    */
   keepNewest(name: string, text: string | null): Promise<string | null>
+  /** The stream of accepted requests; null if they are not recorded. */
+  readonly accepted: AcceptedStream | null
   /** Probes the backend with a small write, which also fails if the backend answers but refuses writes. */
   probe(): Promise<void>
   /** Replaces connections that no longer answer. */

@@ -11,5 +11,6 @@ export function openConfiguredQueue(config: Config, log: Log): Queue {
     process_id: newId(),
     log: (level, fields, message) => log[level](fields, message),
     onDrop: (wakeups) => metrics.wakeupsDropped.inc(wakeups),
+    onUnrecorded: (requests) => metrics.requestsUnrecorded.inc(requests),
   })
 }

@@ -26,6 +26,7 @@ export function openPostgres(address: PostgresAddress, signals: BackendSignals):
     name: 'postgres',
     // A longer limit than on Redis: if the database is slow for wake-ups, it is slow for job rows too.
     limit_ms: 1_000,
+    accepted: null,
     max_message_bytes: 7_900,
     async addWakeUps(name, wakeups) {
       const queue = await queueNamed(name)

@@ -1,26 +1,33 @@
 // The producer: sends wake-ups and states to the backend in batches. Callers do not wait for the backend.
 import type { BackendWatch } from './away.ts'
+import type { AcceptedRequest, AcceptedStream } from './accepted.ts'
 import type { Backend } from './backend.ts'
 import { type WakeUp, type PublishedState, encodeStates } from './wakeup-messages.ts'
 import { withTimeout } from '#core/timeout.ts'
 import { messagingAttributes, startChildSpan } from '#core/tracing.ts'
 import type { TraceSpan } from '#core/tracing/span.ts'
-import { max_batch, max_waiting } from './settings.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { accepted_gather_ms, max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
   wake(wakeups: WakeUp[]): void
   publish(states: PublishedState[]): void
+  /** Records an accepted request in the stream, if the backend has one. */
+  record(request: AcceptedRequest): void
   /** Discards all buffered messages, because the backend is down. */
   discard(): void
   /** Sends the buffered messages, with a time limit. */
   close(): Promise<void>
 }
 
-/** `drop` is called with the number of wake-ups that could not be sent. Nothing here throws or rejects. */
+/**
+ * `drop` is called with the number of wake-ups that could not be sent, and `miss` with that of requests that were not
+ * recorded. Nothing here throws or rejects.
+ */
 export function createProducer(
   backend: Backend,
   watch: BackendWatch,
-  drop: (wakeups: number) => void,
+  { drop, miss }: { drop: (wakeups: number) => void; miss: (requests: number) => void },
 ): Producer {
   const wakeup_senders = new Map<string, Sender<TracedWakeUp>>()
   const state_sender = createSender<PublishedState>({
@@ -30,6 +37,11 @@ export function createProducer(
     onLost: () => {},
     probeNow: watch.probeNow,
   })
+
+  const { accepted } = backend
+  const recorder = accepted === null ? null : createRecorder(accepted, { backend, watch, miss })
+
+  const senders = () => [...wakeup_senders.values(), state_sender, ...(recorder === null ? [] : [recorder])]
 
   function senderOf(queue: string): Sender<TracedWakeUp> {
     let sender = wakeup_senders.get(queue)
@@ -59,11 +71,48 @@ export function createProducer(
       watch.markUsed()
       if (!watch.isDown()) for (const each of states) state_sender.add(each)
     },
+    record: (request) => recorder?.add(request),
     discard() {
-      for (const sender of [...wakeup_senders.values(), state_sender]) sender.discard()
+      for (const sender of senders()) sender.discard()
     },
     async close() {
-      await Promise.all([...wakeup_senders.values(), state_sender].map((sender) => sender.close()))
+      await Promise.all(senders().map((sender) => sender.close()))
+    },
+  }
+}
+
+/** Sends accepted requests to the stream, which also shows if requests before them were missed. */
+function createRecorder(
+  accepted: AcceptedStream,
+  { backend, watch, miss }: { backend: Backend; watch: BackendWatch; miss: (requests: number) => void },
+): Sender<AcceptedRequest> {
+  let is_incomplete = false
+  const onLost = (requests: number) => {
+    is_incomplete = true
+    miss(requests)
+  }
+  const sender = createSender<AcceptedRequest>({
+    async send(requests) {
+      const was_incomplete = is_incomplete
+      is_incomplete = false
+      await accepted.append(requests, was_incomplete)
+    },
+    limit_ms: backend.limit_ms,
+    onLost,
+    probeNow: watch.probeNow,
+    gather_ms: accepted_gather_ms,
+  })
+  return {
+    ...sender,
+    add(request) {
+      watch.markUsed()
+      if (watch.isDown()) onLost(1)
+      else sender.add(request)
+    },
+    discard() {
+      // A server that restarts may have lost what it received last.
+      is_incomplete = true
+      sender.discard()
     },
   }
 }
@@ -90,6 +139,8 @@ function createSender<T>(options: {
   limit_ms: number
   onLost: (items: number) => void
   probeNow: () => void
+  /** How long each batch is gathered, unless it is full. Default: one round of the event loop for the first. */
+  gather_ms?: number
 }): Sender<T> {
   let waiting: T[] = []
   let sending: Promise<void> | null = null
@@ -97,6 +148,7 @@ function createSender<T>(options: {
   async function sendAll(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
     while (waiting.length > 0) {
+      if (options.gather_ms !== undefined && waiting.length < max_batch) await sleep(options.gather_ms)
       const batch = waiting.splice(0, max_batch)
       try {
         await withTimeout(options.send(batch), options.limit_ms)

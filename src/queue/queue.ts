@@ -5,6 +5,7 @@ import { isUnavailable } from '#core/db.ts'
 import type { Tries } from '#core/migrate/lock-waits.ts'
 import { throttle } from '#core/seldom.ts'
 import { withTimeout } from '#core/timeout.ts'
+import type { AcceptedRequest, AcceptedStream } from './accepted.ts'
 import { watchBackend } from './away.ts'
 import type { Backend, BullQueue, Listener } from './backend.ts'
 import { type WakeUp, type PublishedState, decodeStates } from './wakeup-messages.ts'
@@ -23,6 +24,7 @@ import {
 } from './settings.ts'
 
 export type { WakeUp, PublishedState } from './wakeup-messages.ts'
+export type { RecordedRequest } from './accepted.ts'
 export type { QueueConfig, QueueHooks } from './settings.ts'
 
 export type Queue = {
@@ -66,6 +68,13 @@ export type Queue = {
   /** Publishes the states of jobs to every process, without waiting. Never throws. */
   publish(states: PublishedState[]): void
   /**
+   * Records an accepted request without waiting. Never throws. A request that cannot be recorded is counted
+   * (`onUnrecorded`), and the stream then shows that it is incomplete.
+   */
+  record(request: AcceptedRequest): void
+  /** The stream of accepted requests. Null if they are not recorded: only Redis has one. */
+  readonly accepted: Pick<AcceptedStream, 'read' | 'completeSince'> | null
+  /**
    * Receives the states that every process publishes. Resolves when messages are received, or after 1 s if the
    * backend does not answer; connecting then continues in the background.
    */
@@ -90,7 +99,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     warn: (message: string) => hooks.log('warn', {}, message),
   }
   const backend = config.redis_url
-    ? openRedis(config.redis_url, hooks.process_id, signals)
+    ? openRedis(config.redis_url, hooks.process_id, signals, config.accepted_max ?? 0)
     : openPostgres(config, signals)
   const watch = watchBackend(backend, {
     onDown(reason) {
@@ -103,12 +112,16 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
       if (!backend.worker_outlives_outage) for (const consumer of consumers) consumer.restart().catch(failed)
     },
   })
-  const producer = createProducer(backend, watch, (wakeups) => {
+  const counted = (count: ((items: number) => void) | undefined) => (items: number) => {
     try {
-      hooks.onDrop?.(wakeups)
+      count?.(items)
     } catch (error) {
       failed(error)
     }
+  }
+  const producer = createProducer(backend, watch, {
+    drop: counted(hooks.onDrop),
+    miss: counted(hooks.onUnrecorded),
   })
   const consumers = new Set<Consumer>()
   const subscriptions = createSubscriptions(backend)
@@ -144,6 +157,8 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     bullQueues: (names) => Promise.all(names.map((name) => backend.bullQueue(name))),
     keepNewest: (name, text) => withTimeout(backend.keepNewest(name, text), keep_limit_ms).catch(() => null),
     publish: (states) => producer.publish(states),
+    record: (request) => producer.record(request),
+    accepted: backend.accepted,
     subscribe: (onStates) => subscriptions.subscribe(onStates),
     close: () => (closing ??= closeAll()),
   }

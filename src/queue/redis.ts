@@ -2,6 +2,7 @@
 import { Queue, createRedisBackend } from 'bullmq'
 import { Cluster, type RedisOptions } from 'ioredis'
 import { QUEUES } from '#core/config/queues.ts'
+import { createAcceptedStream } from './accepted.ts'
 import type { Backend, BackendSignals, Listener, RunningWorker, WorkerStart } from './backend.ts'
 import { toJobs, type WakeUpData } from './wakeup-messages.ts'
 import { addressesOf, connectListener, connectRedis, type RedisClient } from './connection.ts'
@@ -22,7 +23,12 @@ import { createWorker } from './worker.ts'
 /** All versions use one channel: during a deployment they receive each other's messages. */
 const channel = 'sluice:outcomes'
 
-export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {
+export function openRedis(
+  url: string,
+  process_id: string,
+  signals: BackendSignals,
+  accepted_max: number,
+): Backend {
   const client = connectRedis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
   client.on('error', signals.failed)
   client.on('close', () => signals.onLost(`no Redis answers at ${addressesOf(url)}`))
@@ -54,6 +60,7 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
     name: 'redis',
     limit_ms: 100,
     max_message_bytes: 60_000,
+    accepted: accepted_max === 0 ? null : createAcceptedStream(client, tried, accepted_max),
     async addWakeUps(name, wakeups) {
       await tried
       await queueNamed(name).addBulk(toJobs(wakeups))

@@ -7,6 +7,8 @@ export type QueueConfig = {
   /** The URL of Redis or Valkey; null: BullMQ runs on PostgreSQL. */
   redis_url: string | null
   database_url: string
+  /** The number of accepted requests that Redis keeps. Default: 0, none are recorded. */
+  accepted_max?: number
   /** The schema of BullMQ's tables in PostgreSQL. Default: `bullmq`. */
   schema?: string
 }
@@ -15,6 +17,8 @@ export type QueueHooks = {
   log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
   /** Called with the number of dropped wake-ups; the sweep finds their jobs. */
   onDrop?: (wakeups: number) => void
+  /** Called with the number of accepted requests that could not be recorded. */
+  onUnrecorded?: (requests: number) => void
   process_id: string
 }
 
@@ -49,6 +53,8 @@ export const wakeups_per_job = 16
 export const wakeup_wait_ms = 60_000
 /** The maximum number of wake-ups of a queue that wait for the current batch; further wake-ups are dropped. */
 export const max_waiting = 20_000
+/** How long accepted requests are gathered before they are recorded. One command for each would cost more. */
+export const accepted_gather_ms = 25
 
 /**
  * The maximum number of BullMQ jobs that wait in a queue: without a worker, their number must not grow without limit.

@@ -20,6 +20,7 @@ import { sendSms } from '#jobs/messages.ts'
 import { openProviders, rolesOfQueues } from '#providers/configured.ts'
 import { openReceivers } from '#providers/receivers.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
+import type { Queue } from '#queue/queue.ts'
 import type { Consumer } from '#queue/consumer.ts'
 import { warnOfMissingCredentials } from './handlers/missing-credentials.ts'
 import { startAccountDiscovery } from './recurring/accounts.ts'
@@ -43,6 +44,7 @@ import { checkNewSecret } from './new-secrets.ts'
 import { watchProviders } from './provider-watch.ts'
 import { callTimeoutOf, shutdownTimeoutOf } from './shutdown.ts'
 import { deliverEvents } from './deliveries.ts'
+import { startLostRequests } from './recurring/lost-requests.ts'
 import { compareWaitingNotifications } from './recurring/waiting.ts'
 import { startSweep, startWatchdog } from './sweep.ts'
 
@@ -100,7 +102,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     startSweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
     compareWaitingNotifications(context),
     context.provider_watch.report(recurring_sql, worker),
-    ...startRecurring({ ...context, sql: recurring_sql }, queues),
+    ...startRecurring({ ...context, sql: recurring_sql }, queues, queue.accepted),
     ...(queues.some((name) => name === sendDelivery.queue)
       ? deliverEvents(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY })
       : []),
@@ -172,7 +174,11 @@ function openContext(
 }
 
 /** Starts the recurring work for these queues. */
-function startRecurring(context: WorkerContext, queues: readonly QueueName[]): Loop[] {
+function startRecurring(
+  context: WorkerContext,
+  queues: readonly QueueName[],
+  accepted: Queue['accepted'],
+): Loop[] {
   const { config } = context
   return [
     startHoldExpiry(context, config.REQUIRES_ACTION_TTL_S),
@@ -180,6 +186,7 @@ function startRecurring(context: WorkerContext, queues: readonly QueueName[]): L
     startGauges(context),
     startOperatorActs(context),
     startProposals(context),
+    startLostRequests(context, accepted),
     startAccountDiscovery(context),
     startRollups(context),
     startRetention(context, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),

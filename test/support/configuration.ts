@@ -20,6 +20,7 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'REDIS_URL',
       'QUEUE',
       'QUEUE_DATABASE_URL',
+      'ACCEPTED_MAX',
       'QUEUES',
     ],
   ],

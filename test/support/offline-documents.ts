@@ -46,6 +46,7 @@ export async function offlineDocuments<Path extends string>(
     log,
     logLostCommit: () => {},
     queue,
+    record: () => {},
     vault: createVault(randomBytes(32).toString('base64')),
     hashOf: () => '',
     wakeups: createWakeUps(queue, 1),

@@ -4,6 +4,7 @@ import type {
   AiTaskEventData,
   CustomerEventData,
   FeedRestart,
+  LostRequest,
   Merchant,
   MessageEventData,
   MessageTemplateEventData,
@@ -168,6 +169,8 @@ export interface EventDataByType {
   'webhook_endpoint.deleted': WebhookEndpointEventData
   /** The database lost its latest changes, and the feed continues with a higher sequence. */
   'feed.restarted': FeedRestart
+  /** The database lost an accepted request, and no provider has seen it. Repeat it with its key. */
+  'request.lost': LostRequest
 }
 
 /** Types of events. New types can be added at any time: ignore types that you do not handle. */

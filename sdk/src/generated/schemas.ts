@@ -9,7 +9,7 @@ export interface AcceptedRequest {
   /**
    * The type of the resource: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`,
    * `payout`, `top_up`, `kyc`, `ai_task`, `message`, `template`, `suppression`, `webhook_endpoint`,
-   * `webhook_delivery`, `webhook_recovery`, `feed`.
+   * `webhook_delivery`, `webhook_recovery`, `feed`, `request`.
    */
   resource: string
   /** The id of the resource. */
@@ -855,6 +855,7 @@ export type EventTypes =
   | 'suppression.*'
   | 'webhook_endpoint.*'
   | 'feed.*'
+  | 'request.*'
   | 'customer.created'
   | 'customer.updated'
   | 'customer.deleted'
@@ -929,6 +930,7 @@ export type EventTypes =
   | 'webhook_endpoint.enabled'
   | 'webhook_endpoint.deleted'
   | 'feed.restarted'
+  | 'request.lost'
 
 /** A text, and the schema of the data to extract from it. */
 export interface ExtractInput {
@@ -1019,6 +1021,22 @@ export interface LinkVerification {
    * `Idempotency-Key` instead.
    */
   idempotency_key?: string
+}
+
+/** An accepted request that the database has lost. */
+export interface LostRequest {
+  /** The id of the report. */
+  id: string
+  /** The tenant that it belongs to. */
+  tenant_id: string
+  /** The idempotency key of the request; null if it had none. */
+  idempotency_key: string | null
+  /** The method and the path of the request. */
+  path: string
+  /** The resource that the request created or changed. */
+  resource_id: string
+  /** When the request was accepted. */
+  accepted_at: string
 }
 
 /** A merchant: somebody you take payments for. */
@@ -1943,6 +1961,7 @@ export interface TestWebhookEndpoint {
     | 'webhook_endpoint.enabled'
     | 'webhook_endpoint.deleted'
     | 'feed.restarted'
+    | 'request.lost'
   /**
    * A repeated request with the same key and content takes effect once. You may send the header
    * `Idempotency-Key` instead.

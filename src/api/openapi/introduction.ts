@@ -76,7 +76,7 @@ ${Object.entries(ERRORS)
 ## Events
 
 Changes of customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, AI tasks and webhook endpoints produce events, and feed restarts do. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events). They are also
+suppressions, AI tasks and webhook endpoints produce events, and so do feed restarts and lost requests. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events). They are also
 sent to your endpoints: [receiving events](/docs/guides/receiving-events). Their types and data are listed under \`webhooks\`.
 
 ## Limits

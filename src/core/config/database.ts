@@ -67,6 +67,12 @@ export const DATABASE_VARIABLES = {
     'where BullMQ stores its queues: `redis` or `postgres`. Unset: Redis if `REDIS_URL` is set, and always in production',
     [...SERVICES, 'migrate'],
   ],
+  ACCEPTED_MAX: [
+    z.coerce.number().int().min(0).max(100_000_000).default(1_000_000),
+    '1000000',
+    'how many accepted requests Redis keeps, about 200 bytes each, to find those that are lost when the database is restored or failed over; 0: none',
+    [...SERVICES],
+  ],
   QUEUE_DATABASE_URL: [
     databaseUrl,
     'postgres://sluice:secret@127.0.0.1:5432/sluice',

@@ -44,6 +44,11 @@ export const jobsMetrics = {
     help: 'Wake-ups that could not be sent to the queue in time; their jobs are claimed directly',
     registers,
   }),
+  requestsUnrecorded: new Counter({
+    name: 'sluice_accepted_requests_unrecorded_total',
+    help: 'Accepted requests that could not be recorded in Redis: if the database loses one of them, it is not reported',
+    registers,
+  }),
   watchdog: new Counter({
     name: 'sluice_watchdog_restarts_total',
     help: 'Consumers restarted because no wake-ups arrived while jobs waited',

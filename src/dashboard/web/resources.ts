@@ -24,6 +24,7 @@ export const RESOURCE_PAGES = {
   webhook_delivery: { page: '/webhooks/deliveries' },
   webhook_recovery: { list: '/webhooks' },
   feed: { list: '/events' },
+  request: { list: '/events', label: 'Lost request' },
   event: { page: '/events' },
 } as const
 

@@ -145,6 +145,12 @@ export async function findFailingRuns(sql: Sql): Promise<{ name: string; failing
     where failing_since is not null`
 }
 
+/** The position that the last run stored; null before the first. */
+export async function findLastPosition(sql: Sql, name: string): Promise<Json> {
+  const [row] = await sql<{ position: Json }[]>`select position from recurring_work where name = ${name}`
+  return row?.position ?? null
+}
+
 /** The result of the last successful run and its age in seconds; undefined before the first. */
 export async function findLastRun(
   sql: Sql,

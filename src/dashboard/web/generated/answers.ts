@@ -184,6 +184,7 @@ interface AttentionShape {
         | 'webhook_delivery'
         | 'webhook_recovery'
         | 'feed'
+        | 'request'
       /** The number of its waiting jobs. */
       count: number
     }[]
@@ -857,6 +858,7 @@ export interface Answers {
       | 'webhook_delivery'
       | 'webhook_recovery'
       | 'feed'
+      | 'request'
       | 'event'
     id: string
     by: 'id' | 'reference' | 'email' | 'words'
@@ -967,6 +969,7 @@ export interface Answers {
         | 'webhook_delivery'
         | 'webhook_recovery'
         | 'feed'
+        | 'request'
         | null
       resource_id: string | null
       attempt: number
@@ -1025,6 +1028,7 @@ export interface Answers {
       | 'webhook_delivery'
       | 'webhook_recovery'
       | 'feed'
+      | 'request'
       | null
     resource_id: string | null
     attempt: number
@@ -1061,6 +1065,7 @@ export interface Answers {
         | 'webhook_delivery'
         | 'webhook_recovery'
         | 'feed'
+        | 'request'
       id: string
       status: string | null
       amount_minor: number | null

@@ -16,6 +16,7 @@ export const EVENT_PATTERNS = [
   'suppression.*',
   'webhook_endpoint.*',
   'feed.*',
+  'request.*',
   'customer.created',
   'customer.updated',
   'customer.deleted',
@@ -90,4 +91,5 @@ export const EVENT_PATTERNS = [
   'webhook_endpoint.enabled',
   'webhook_endpoint.deleted',
   'feed.restarted',
+  'request.lost',
 ]

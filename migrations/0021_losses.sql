@@ -1,5 +1,5 @@
--- The feed after a switch of the database: no sequence may name two events, although sequences that consumers have read
--- may be lost here.
+-- What tenants are told after a switch of the database. No sequence of the feed may name two events, although sequences
+-- that consumers have read may be lost here.
 
 -- The only gaps in feeds: a feed has no sequence between `last_sequence_before` and `next_sequence`. A consumer whose
 -- position is in between has read events that no longer exist.
@@ -74,12 +74,32 @@ begin
 end $$;
 revoke execute on function restart_feeds(bigint, timestamptz) from public;
 
+-- Accepted requests that a switch of the database has lost: Redis has a record of them, and no provider made an object.
+create table lost_requests (
+  tenant_id uuid not null,
+  id uuid not null,
+  -- The entry in the stream of accepted requests.
+  entry text not null check (length(entry) <= 64),
+  switch_number bigint not null,
+  idempotency_key text check (length(idempotency_key) between 1 and 255),
+  path text not null check (length(path) <= 2000),
+  resource_id uuid not null,
+  accepted_at timestamptz not null,
+  created_at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  constraint lost_requests_entry unique (tenant_id, entry)
+);
+create index lost_requests_accepted on lost_requests (accepted_at, id);
+
 -- See 0015_settings.sql.
 do $$
 declare
-  each text;
+  each record;
 begin
-  for each in select attname from pg_attribute where attrelid = 'feed_restarts'::regclass and attnum > 0 loop
-    execute format('alter table feed_restarts alter column %I set statistics 10', each);
+  for each in
+    select attrelid::regclass as name, attname from pg_attribute
+    where attrelid in ('feed_restarts'::regclass, 'lost_requests'::regclass) and attnum > 0
+  loop
+    execute format('alter table %s alter column %I set statistics 10', each.name, each.attname);
   end loop;
 end $$;

@@ -1,0 +1,96 @@
+// Finds the accepted requests that a switch of the database has lost, and reports them.
+import type { Sql, Tx } from '#core/db.ts'
+import { insertingEvents } from '../events.ts'
+import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
+import type { LostRequest } from './resource.ts'
+
+/** A switch after which the accepted requests are not compared with the database yet. */
+export type UncomparedSwitch = { number: number; from_ms: number; until_ms: number }
+
+/** How long the comparison waits at most for what providers list: those requests are not lost. */
+const MAX_WAIT_FOR_LISTS = '15 minutes'
+/** The clocks of Redis and of the database may differ by this much. */
+const CLOCK_TOLERANCE = '1 minute'
+
+/** The first switch above `number` that may have lost requests and can be compared now; undefined if there is none. */
+export async function findUncomparedSwitch(sql: Sql, number: number): Promise<UncomparedSwitch | undefined> {
+  const tolerance = sql`${CLOCK_TOLERANCE}::interval`
+  const [row] = await sql<UncomparedSwitch[]>`
+    select number, floor(extract(epoch from newest_at - ${tolerance}) * 1000)::bigint as from_ms,
+      ceil(extract(epoch from switched_at + ${tolerance}) * 1000)::bigint as until_ms
+    from database_switches
+    where number > ${number} and kind <> 'planned' and recorded_at is not null
+      and (lists_read_at is not null or recorded_at < now() - ${MAX_WAIT_FOR_LISTS}::interval)
+    order by number limit 1`
+  return row
+}
+
+/** An accepted request as it was recorded outside of the database. `entry` identifies the record. */
+export type ComparedRequest = {
+  entry: string
+  accepted_at: string
+  tenant_id: string
+  path: string
+  /** The scope of the key. */
+  route: string
+  key: string | null
+  resource_id: string
+  is_created: boolean
+  job_id: string | null
+}
+
+/**
+ * Reports those of the requests that the database does not have, each once: a row, and an event for the tenant. The
+ * database has a request if it has its key, its job or the resource that it created. Returns how many were reported.
+ */
+export async function reportLostRequests(
+  tx: Tx,
+  switch_number: number,
+  requests: ComparedRequest[],
+): Promise<number> {
+  const has_row = RESOURCE_NAMES.map((resource) => {
+    const table = tx(resourceOf(resource).table)
+    return tx`exists (select from ${table} r where r.tenant_id = a.tenant_id and r.id = a.resource_id)`
+  }).reduce((some, each) => tx`${some} or ${each}`)
+  const [row] = await tx<{ reported: number }[]>`
+    with lost as materialized (
+      select a.*, gen_random_uuid() as id, gen_random_uuid() as event_id
+      from jsonb_to_recordset(${tx.json(requests)}) as a(
+        entry text, accepted_at timestamptz, tenant_id uuid, path text, route text, key text, resource_id uuid,
+        is_created boolean, job_id uuid)
+      where not exists (
+          select from idempotency_keys k where k.tenant_id = a.tenant_id and k.key = a.key and k.scope = a.route
+          offset 0)
+        and not exists (select from jobs j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
+        and not exists (select from job_history j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
+        and not exists (select from lost_requests l where l.tenant_id = a.tenant_id and l.entry = a.entry offset 0)
+        and not (a.is_created and (${has_row}))
+        and exists (select from tenants t where t.id = a.tenant_id)
+    ), reported as (
+      insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)
+      select tenant_id, id, entry, ${switch_number}, key, path, resource_id, accepted_at from lost
+    ), event as (
+      ${insertingEvents(
+        tx,
+        'request',
+        tx`
+          select tenant_id, event_id, 'request.lost' as event, id, key as idempotency_key, path, resource_id,
+            accepted_at
+          from lost`,
+      )}
+    )
+    select count(*)::integer as reported from lost`
+  return row!.reported
+}
+
+/** The lost requests of all tenants: their number, and the latest, at most `limit`. */
+export async function findLostRequests(
+  sql: Sql,
+  limit: number,
+): Promise<{ count: number; latest: (LostRequest & { switch_number: number })[] }> {
+  const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from lost_requests l`
+  const latest = await sql<(LostRequest & { switch_number: number })[]>`
+    select tenant_id, id, idempotency_key, path, resource_id, accepted_at, switch_number from lost_requests l
+    order by accepted_at desc, id desc limit ${limit}`
+  return { count: row!.count, latest }
+}

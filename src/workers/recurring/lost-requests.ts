@@ -1,0 +1,84 @@
+// After a switch of the database, compares the accepted requests that Redis has recorded with the database, and reports
+// those that are lost.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { endRun, findLastPosition, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
+import {
+  findUncomparedSwitch,
+  reportLostRequests,
+  type UncomparedSwitch,
+} from '#domain/lost-requests/report.ts'
+import type { Queue, RecordedRequest } from '#queue/queue.ts'
+import { repeat, type Loop } from '../clock.ts'
+import type { WorkerContext } from '../context.ts'
+
+const NAME = 'lost requests'
+const POLL_INTERVAL_MS = 5_000
+/** The number of entries in one step. Each has up to a hundred requests. */
+const BATCH_SIZE = 50
+
+/** `number`: the last switch that was compared. `after`: the last entry that was compared with the next switch. */
+const positionSchema = z.object({ number: z.int(), after: z.string().nullable() })
+type Position = z.output<typeof positionSchema>
+
+/** Starts the loop. Does nothing without a stream. */
+export function startLostRequests({ sql, log }: WorkerContext, accepted: Queue['accepted']): Loop {
+  return repeat(
+    log,
+    NAME,
+    () => POLL_INTERVAL_MS,
+    async () => {
+      if (accepted === null) return
+      const { number } = positionOf(await findLastPosition(sql, NAME))
+      if ((await findUncomparedSwitch(sql, number)) === undefined) return
+      await runIfDue(sql, NAME, async (run) => {
+        const reported = await compareAll(sql, run, accepted)
+        if (reported > 0)
+          log.error({ requests: reported }, 'accepted requests are lost: see npm run recover -- status')
+      })
+    },
+  )
+}
+
+/** Compares the requests around each switch in bounded steps, which store their positions. Returns the number lost. */
+async function compareAll(sql: Sql, run: Run, stream: NonNullable<Queue['accepted']>): Promise<number> {
+  let position = positionOf(run.position)
+  let reported = 0
+  for (;;) {
+    const next = await findUncomparedSwitch(sql, position.number)
+    if (next === undefined) break
+    const { requests, last } = await stream.read(position.after ?? next.from_ms, BATCH_SIZE)
+    const until = requests.filter(({ accepted_at }) => Date.parse(accepted_at) <= next.until_ms)
+    const is_end = last === null || until.length < requests.length
+    position = is_end ? { number: next.number, after: null } : { number: position.number, after: last }
+    const lost = await compareBatch(sql, run, { position, next, requests: until })
+    if (lost === undefined) return reported
+    reported += lost
+  }
+  await endRun(sql, run, { position, result: { reported }, next_s: 0 })
+  return reported
+}
+
+/** Undefined if the lease of the run was lost: nothing was written. */
+async function compareBatch(
+  sql: Sql,
+  run: Run,
+  { position, next, requests }: { position: Position; next: UncomparedSwitch; requests: RecordedRequest[] },
+): Promise<number | undefined> {
+  return await sql.begin(async (tx) => {
+    if (!(await renewRun(tx, run, position))) return undefined
+    if (requests.length === 0) return 0
+    const compared = requests.map((request) => ({ ...request, path: pathOf(request.route) }))
+    return await reportLostRequests(tx, next.number, compared)
+  })
+}
+
+/** The path of a route, whose path parameters follow it. */
+function pathOf(route: string): string {
+  const [method, path = '', ...values] = route.split(' ')
+  return `${method} ${path.replaceAll(/:\w+/g, () => values.shift() ?? '')}`
+}
+
+function positionOf(stored: unknown): Position {
+  return positionSchema.safeParse(stored).data ?? { number: 0, after: null }
+}

@@ -1,0 +1,235 @@
+// Accepted requests are recorded in Redis, and those that the database loses are reported to their tenants.
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { describe, expect, onTestFinished } from 'vitest'
+import { recoverCommand } from '#commands/recover.ts'
+import { queueConfig } from '#core/config.ts'
+import { metrics } from '#core/metrics.ts'
+import { newId } from '#core/ids.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { openQueue, type RecordedRequest } from '#queue/queue.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { runHere } from '#test/commands.ts'
+import { eventually } from '#test/payments.ts'
+import { createRedis } from '#test/redis.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
+
+type Shop = Client & { tenant_id: string }
+
+const test = testIn()
+const CUSTOMER = { name: 'Ada' }
+
+function openStream(config: { redis_url: string | null; database_url: string }, accepted_max = 1_000) {
+  let unrecorded = 0
+  const queue = openQueue(
+    { ...config, accepted_max },
+    { log: () => {}, process_id: randomUUID(), onUnrecorded: (requests) => (unrecorded += requests) },
+  )
+  onTestFinished(() => queue.close())
+  return { queue, stream: queue.accepted!, unrecorded: () => unrecorded }
+}
+
+/** The recorded requests of a tenant. */
+async function recordedOf(world: World, { tenant_id }: Shop): Promise<RecordedRequest[]> {
+  const { stream } = openStream(queueConfig(world.config))
+  const { requests } = await stream.read(0, 100_000)
+  return requests.filter((request) => request.tenant_id === tenant_id)
+}
+
+/** Records a switch of the database that has lost what happened in the last minutes. */
+async function recordSwitch({ sql }: World): Promise<number> {
+  const [row] = await sql<{ number: number }[]>`
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, switched_at, recorded_at, lists_read_at)
+    select coalesce(max(number), 0) + 1, 'failover', 'lineage', '1', 1, '1', 2, now() - interval '1 minute', now(), now(),
+      now()
+    from database_switches
+    returning number`
+  return row!.number
+}
+
+/** Resolves when the accepted requests have been compared after this switch. */
+async function untilCompared({ sql }: World, number: number): Promise<void> {
+  await eventually(async () => {
+    const rows = await sql`
+      select from recurring_work where name = 'lost requests' and (position ->> 'number')::bigint >= ${number}
+        and lease_until is null`
+    expect(rows.count).toBe(1)
+  })
+}
+
+async function lose({ sql }: World, { tenant_id }: Shop, resource_id: string): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`delete from idempotency_keys where tenant_id = ${tenant_id} and resource_id = ${resource_id}`
+    await tx`delete from events where tenant_id = ${tenant_id} and data ->> 'id' = ${resource_id}`
+    for (const table of ['customers', 'payments', 'recipients'])
+      await tx`delete from ${tx(table)} where tenant_id = ${tenant_id} and id = ${resource_id}`
+    await tx`delete from jobs where tenant_id = ${tenant_id} and resource_id = ${resource_id}`
+  })
+}
+
+const lostOf = async (shop: Shop) =>
+  (await shop.get('/v1/events?type=request.lost&limit=100')).body.map(({ data }: { data: object }) => data)
+
+test('each accepted request is recorded with its key and resource, and without its content', async ({
+  world,
+}) => {
+  const shop = await world.clientOf()
+  const [key, payment_key, capture_key] = [freshKey(), freshKey(), freshKey()]
+  const customer = (await shop.post('/v1/customers', { ...CUSTOMER, idempotency_key: key })).body
+  await shop.post('/v1/customers', { ...CUSTOMER, idempotency_key: key })
+  const payment = (
+    await shop.post('/v1/payments', {
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      idempotency_key: payment_key,
+    })
+  ).body
+  await shop.post(`/v1/payments/${payment.id}/cancel`, { idempotency_key: capture_key })
+  // A refused request is not recorded.
+  await shop.post(`/v1/payments/${newId()}/capture`, { idempotency_key: freshKey() })
+  await eventually(async () => expect(await recordedOf(world, shop)).toHaveLength(3))
+  const recorded = await recordedOf(world, shop)
+  expect(
+    recorded.map(({ route, key: of_request, resource_id, is_created }) => [
+      route,
+      of_request,
+      resource_id,
+      is_created,
+    ]),
+  ).toEqual([
+    ['POST /v1/customers', key, customer.id, true],
+    ['POST /v1/payments', payment_key, payment.id, true],
+    [`POST /v1/payments/:id/cancel ${payment.id}`, capture_key, payment.id, false],
+  ])
+  expect(JSON.stringify(recorded)).not.toContain('Ada')
+})
+
+test('after a switch, each lost request is reported once to its tenant, and no other request', async ({
+  world,
+}) => {
+  const shop = await world.clientOf()
+  const create = async (
+    idempotency_key: string | undefined,
+    path = '/v1/customers',
+    body: object = CUSTOMER,
+  ) => (await shop.post(path, { ...body, idempotency_key })).body
+  const keys = [freshKey(), freshKey(), freshKey()] as const
+  const lost = await create(keys[0])
+  const kept = await create(keys[1])
+  const again = await create(keys[2])
+  const payment = await create(freshKey(), '/v1/payments', {
+    amount_minor: 1000,
+    currency: 'USD',
+    method: 'card',
+  })
+  const cancel_key = freshKey()
+  await shop.post(`/v1/payments/${payment.id}/cancel`, { idempotency_key: cancel_key })
+  await world.drain()
+  await eventually(async () => expect(await recordedOf(world, shop)).toHaveLength(5))
+  await lose(world, shop, lost.id)
+  await lose(world, shop, again.id)
+  // The cancellation is lost, and the payment is not.
+  await world.sql`
+    delete from idempotency_keys where tenant_id = ${shop.tenant_id} and key = ${cancel_key}`
+  await world.sql`delete from jobs where resource_id = ${payment.id} and name = 'payment.cancel'`
+  // A provider has brought back the row of this request, without its key.
+  await world.sql`delete from idempotency_keys where tenant_id = ${shop.tenant_id} and key = ${keys[1]}`
+  // The caller has repeated this one.
+  await create(keys[2])
+
+  const number = await recordSwitch(world)
+  await untilCompared(world, number)
+  await eventually(async () => expect(await lostOf(shop)).toHaveLength(2))
+  const reports = await lostOf(shop)
+  expect(reports).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({
+        idempotency_key: keys[0],
+        path: 'POST /v1/customers',
+        resource_id: lost.id,
+        tenant_id: shop.tenant_id,
+      }),
+      expect.objectContaining({
+        idempotency_key: cancel_key,
+        path: `POST /v1/payments/${payment.id}/cancel`,
+        resource_id: payment.id,
+      }),
+    ]),
+  )
+  expect(kept.id).not.toBe(lost.id)
+  const { stdout } = await runHere(recoverCommand, ['status'], world.env)
+  expect(stdout).toContain(`POST /v1/customers of tenant ${shop.tenant_id}, key ${keys[0]}`)
+  expect(stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
+
+  await untilCompared(world, await recordSwitch(world))
+  expect(await lostOf(shop)).toHaveLength(2)
+  const { problems } = await auditEverything(world.sql)
+  expect(
+    problems.filter(({ tenant_id, check }) => tenant_id === shop.tenant_id && check === 'tenants'),
+  ).toEqual([])
+})
+
+describe('the stream', () => {
+  const request = (nth: number) => ({
+    tenant_id: newId(),
+    route: 'POST /v1/customers',
+    key: `key-${nth}`,
+    resource_id: newId(),
+    is_created: true,
+    job_id: null,
+  })
+
+  test('has at most as many requests as configured', async ({ world }) => {
+    const redis = await createRedis()
+    onTestFinished(() => redis.kill())
+    const { database_url } = queueConfig(world.config)
+    const { queue, stream } = openStream({ redis_url: redis.url, database_url }, 5)
+    const keysNow = async () => (await stream.read(0, 100)).requests.map(({ key }) => key)
+    for (let nth = 1; nth <= 12; nth++) {
+      queue.record(request(nth))
+      await eventually(async () => expect((await keysNow()).at(-1)).toBe(`key-${nth}`))
+    }
+    expect(await keysNow()).toEqual([8, 9, 10, 11, 12].map((nth) => `key-${nth}`))
+  })
+
+  test('shows since when it is complete: requests are counted that Redis refuses or does not receive', async ({
+    world,
+  }) => {
+    const redis = await createRedis()
+    onTestFinished(() => redis.kill())
+    const { database_url } = queueConfig(world.config)
+    const { queue, stream, unrecorded } = openStream({ redis_url: redis.url, database_url })
+    expect(await stream.completeSince()).toBeNull()
+    queue.record(request(1))
+    await eventually(async () => expect(await stream.completeSince()).not.toBeNull())
+    const since = await stream.completeSince()
+    await redis.kill()
+    await eventually(async () => expect(queue.isDown()).toBe(true))
+    queue.record(request(2))
+    expect(unrecorded()).toBe(1)
+    await redis.start()
+    await eventually(async () => {
+      queue.record(request(3))
+      expect((await stream.read(0, 100)).requests.map(({ key }) => key)).toContain('key-3')
+    })
+    expect(Date.parse((await stream.completeSince())!)).toBeGreaterThan(Date.parse(since!))
+  })
+
+  test('costs an accepted request nothing if Redis refuses to record it', async () => {
+    const redis = await createRedis()
+    onTestFinished(() => redis.kill())
+    const own_world = await createWorld({ parts: ['api'], env: { REDIS_URL: redis.url } })
+    onTestFinished(() => own_world.close())
+    const operator = new Redis(redis.url)
+    await operator.config('SET', 'maxmemory', '1')
+    operator.disconnect()
+    const unrecorded = async () => (await metrics.requestsUnrecorded.get()).values[0]!.value
+    const before = await unrecorded()
+    const { client } = own_world
+    const { status } = await client.post('/v1/customers', { ...CUSTOMER, idempotency_key: freshKey() })
+    expect(status).toBe(201)
+    await eventually(async () => expect(await unrecorded()).toBe(before + 1))
+  })
+})
