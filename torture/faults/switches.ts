@@ -27,7 +27,7 @@ export const SWITCH_FAULTS: Fault[] = [
     ...usual,
     name: 'failover-sync',
     about: 'PostgreSQL crashes, and a synchronous standby takes its place',
-    minutes: 30,
+    minutes: 5,
     async inflict({ restorable, moveDatabase }, random) {
       const standby = await restorable!.startStandby({ synchronous: true })
       await sleep(random.between(1000, 5000))
