@@ -83,7 +83,11 @@ const SUBJECTS_BY_LENGTH = AUDIT_SUBJECTS.toSorted((one, other) => other.length 
 
 /** The audit subject of a route, from the segments before its id: `ai_task` for `/v1/ai/tasks/:id`. */
 export function subjectOfPath(path: string): { subject?: AuditSubject } {
-  const name = path.replace(/\/:.*/, '').replaceAll('/', '_').replace(/ies$/, 'y').replace(/s$/, '')
+  const name = path
+    .replace(/\/:.*/, '')
+    .replaceAll('/', '_')
+    .replace(/ies$/, 'y')
+    .replace(/(?<=ch)es$|s$/, '')
   const subject = SUBJECTS_BY_LENGTH.find((each) => name.endsWith(`_${each}`))
   return subject === undefined ? {} : { subject }
 }

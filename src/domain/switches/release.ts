@@ -34,14 +34,14 @@ export async function releaseSwitches(
  * entry; undefined if there is no such switch, or it was acknowledged before.
  */
 export async function acknowledgeSwitch(sql: Sql, number: number, by: Actor): Promise<number | undefined> {
+  const act = { action: 'switches.acknowledge', subject: 'switch', subject_id: String(number) } as const
   const [acknowledged] = await sql<{ seq: number }[]>`
     with acknowledged as (
       update database_switches set acknowledged_at = clock_timestamp(), acknowledged_by = ${actorName(sql, by)}
       where number = ${number} and recorded_at is not null and acknowledged_at is null
       returning number
     )
-    select ${appending(sql, by, { action: 'switches.acknowledge', subject: 'switch', subject_id: String(number) })} as seq
-    from acknowledged`
+    select ${appending(sql, by, act)} as seq from acknowledged`
   return acknowledged?.seq
 }
 

@@ -24,6 +24,7 @@ export type JobActRow = Answers['GET /ops/acts/{id}']
 export type JobActKind = JobActRow['act']
 export type JobActItemRow = Answers['GET /ops/acts/{id}/items'][number]
 
+export type ScheduleRow = Answers['GET /ops/schedules'][number]
 export type DriftRow = Answers['GET /ops/drifts'][number]
 export type ProposalRow = Answers['GET /ops/proposals'][number]
 export type ParkedRow = Answers['GET /ops/parked'][number]

@@ -1,5 +1,4 @@
 // What the last comparison of the providers' lists with our rows has found.
-import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { singlePageList } from '../../kit/list.ts'
@@ -7,8 +6,8 @@ import { EmptyState } from '../../kit/states.tsx'
 import { humanize } from '../../kit/statuses.ts'
 import { toneClass } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
+import type { ScheduleRow } from '../shapes.ts'
 
-type ScheduleRow = Answers['GET /ops/schedules'][number]
 type ListRow = { list: string } & Record<'agrees' | 'differs' | 'missing' | 'foreign', number>
 
 const count = (title: string, of: (row: ListRow) => number, tone?: 'bad' | 'warn'): TableColumn<ListRow> => ({

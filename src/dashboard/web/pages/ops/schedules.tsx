@@ -1,14 +1,12 @@
 // Schedules: recurring work, with its last and next run.
-import type { Answers } from '../../generated/answers.ts'
 import type { TableColumn } from '../../kit/DataTable.tsx'
 import { defineList } from '../../kit/define-list.ts'
 import { formatDuration, Instant } from '../../kit/Instant.tsx'
 import { singlePageList } from '../../kit/list.ts'
 import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
+import type { ScheduleRow } from '../../operations/shapes.ts'
 import { useAnswer } from '../../queries.ts'
-
-type ScheduleRow = Answers['GET /ops/schedules'][number]
 
 const STATE_LABELS = {
   new: 'Not run yet',
