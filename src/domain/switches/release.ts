@@ -8,7 +8,8 @@ export type HeldMessages = 'send' | 'discard'
 
 /**
  * Releases what waits since the switches that are not released yet; with `up_to`, only up to the one with this number.
- * Payouts and refunds still wait until the providers' lists have been read. Returns the numbers of the switches, and the audit entry; it is undefined if there was none.
+ * Payouts and refunds still wait until the providers' lists have been read. Returns the numbers of the switches, and
+ * the audit entry, which is undefined if there was none to release.
  */
 export async function releaseSwitches(
   sql: Sql,
@@ -30,8 +31,8 @@ export async function releaseSwitches(
 }
 
 /**
- * Records that an operator has read about the switch: its banner disappears, and nothing else changes. Returns the audit
- * entry; undefined if there is no such switch, or it was acknowledged before.
+ * Records that an operator has read about the switch: its banner disappears, and nothing else changes. Returns the
+ * audit entry; undefined if there is no such switch, or it was acknowledged before.
  */
 export async function acknowledgeSwitch(sql: Sql, number: number, by: Actor): Promise<number | undefined> {
   const act = { action: 'switches.acknowledge', subject: 'switch', subject_id: String(number) } as const
