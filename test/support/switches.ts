@@ -1,26 +1,23 @@
-// Switches of the database, as a server that has gone back in time makes them.
+// Switches of the database, as the processes record them.
 import type { ServerFacts } from '#domain/switches/server.ts'
 import type { World } from './world.ts'
 
 /**
- * Records that a witness had seen the database ten minutes later, with `lost_audit_entries` more entries in the audit
- * log. Returns the number of the switch.
+ * Records that the database went back by ten minutes according to a witness, which had also seen `lost_audit_entries`
+ * more entries of the audit log. Returns the number of the switch.
  */
 export async function goBackInTime(
   { sql }: Pick<World, 'sql'>,
   { lost_audit_entries = 0 }: { lost_audit_entries?: number } = {},
 ): Promise<{ number: number }> {
-  const [now] = await sql<{ facts: ServerFacts; last_switch: number }[]>`
-    select server_facts() as facts, last_switch from lineage`
-  const { facts, last_switch } = now!
-  const witness = {
-    ...facts,
-    lsn: 'F'.repeat(16),
-    clock: new Date(Date.now() + 600_000).toISOString(),
-    audit: { ...facts.audit!, seq: facts.audit!.seq + lost_audit_entries },
-    switch: last_switch,
-  }
-  const [row] = await sql<{ checked: { switch: number } }[]>`
-    select check_server(${sql.json(witness)}::jsonb, false) as checked`
-  return { number: row!.checked.switch }
+  return await sql.begin(async (tx) => {
+    await tx`select from lineage for update`
+    const [now] = await tx<{ facts: ServerFacts }[]>`select server_facts() as facts`
+    const { audit, ...facts } = now!.facts
+    const witness = { ...facts, audit: { ...audit!, seq: audit!.seq + lost_audit_entries } }
+    await tx`
+      select record_switch(server_facts(), ${tx.json(witness)}::jsonb, 'witness', now() - interval '10 minutes')`
+    const [row] = await tx<{ number: number }[]>`select last_switch as number from lineage`
+    return row!
+  })
 }

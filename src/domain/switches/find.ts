@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { isHeld } from './holds.ts'
+import { HOLDS } from './server.ts'
 
 const databaseSwitchSchema = z.object({
   number: z.int(),
@@ -81,7 +82,7 @@ export const switchStateSchema = z.object({
     .meta({ description: 'The server on record.' }),
   is_on_lineage: z.boolean().meta({ description: 'Whether the database runs on the server on record.' }),
   is_sealed: z.boolean(),
-  hold: z.enum(['payouts', 'creations', 'all']).nullable().meta({
+  hold: z.enum(HOLDS).nullable().meta({
     description:
       '`payouts`: payouts and refunds wait. `creations`: all jobs that create something at a provider wait. `all`: all jobs wait, except for notifications.',
   }),

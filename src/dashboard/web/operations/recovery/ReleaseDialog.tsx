@@ -33,8 +33,8 @@ export function ReleaseDialog({
       effect={
         <>
           {held.length > 0 && <>Waiting: {heldText(held)}. </>}
-          Jobs start again. What may have been done without this database is looked up first. Payouts and
-          refunds wait until the lists of the providers have been read.
+          Jobs start again. What may have been done without this database is looked up first. What creates
+          something at a provider may still wait until the lists of the providers have been read.
         </>
       }
       ready={messages !== null && reason.trim() !== ''}
