@@ -54,6 +54,7 @@ const READS = [
   'recovery',
   'recovery/held',
   'recovery/recovered',
+  'recovery/lost-requests',
   'switches',
   'audit',
 ]

@@ -112,7 +112,9 @@ test('an operator releases only the switches that they have seen, with a reason'
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
 
 describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
-  test('operators read which rows were made again since the last switch', async ({ world }) => {
+  test('operators read which rows were made again since the last switch, and which requests were lost', async ({
+    world,
+  }) => {
     const operator = await signedInAs(world, { is_operator: true })
     const client = await world.clientOf({ tenant: 'bakery' })
     const { id } = await capturedPayment(client)
@@ -126,6 +128,16 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
         latest: [{ resource: 'payment', subject_id: id, tenant: 'bakery', recovered_at: expect.any(String) }],
       }),
     )
+    const lost_requests = async () => (await operator.get('/api/ops/recovery/lost-requests')).body
+    expect(await lost_requests()).toEqual({ count: 0, latest: [] })
+    const path = 'POST /v1/customers'
+    await world.sql`
+      insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)
+      values (${client.tenant_id}, ${id}, '1-0', 1, 'customer-17', ${path}, ${id}, now())`
+    expect(await lost_requests()).toMatchObject({
+      count: 1,
+      latest: [{ tenant_id: client.tenant_id, idempotency_key: 'customer-17', path, resource_id: id }],
+    })
     // After another switch, only what is taken up since then.
     await recordSwitch(world.sql)
     expect(await recovered()).toEqual({ counts: [], latest: [] })

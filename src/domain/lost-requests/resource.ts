@@ -4,7 +4,7 @@ import { timestamp } from '#core/time.ts'
 import { idFields } from '../fields.ts'
 import type { Resource } from '../resource.ts'
 
-const lostRequestSchema = z
+export const lostRequestSchema = z
   .object({
     ...idFields('report', '0198f6fa-60aa-7000-8000-123456789abc'),
     idempotency_key: z.string().nullable().meta({

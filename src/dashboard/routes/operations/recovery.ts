@@ -5,6 +5,8 @@ import { z } from 'zod'
 import { requireResource } from '#api/refusals.ts'
 import { AppError } from '#core/errors.ts'
 import { reasonText } from '#domain/jobs/reason.ts'
+import { findLostRequests } from '#domain/lost-requests/report.ts'
+import { lostRequestSchema } from '#domain/lost-requests/resource.ts'
 import { findRecoveredRows, recoveredRowsSchema } from '#domain/recovered/find.ts'
 import {
   findHeldJobs,
@@ -22,6 +24,7 @@ import { AUDIT_HEADER } from '../../on-record.ts'
 
 /** The maximum number of switches in a banner. */
 const MAX_UNACKNOWLEDGED = 10
+const LOST_REQUESTS_SHOWN = 10
 
 const number = z.coerce.number().int().positive().max(Number.MAX_SAFE_INTEGER)
 const listQuery = z.strictObject({
@@ -40,6 +43,7 @@ const releaseBody = z.strictObject({
   messages: z.enum(['send', 'discard']),
   reason: reasonText,
 })
+const lostRequestsSchema = z.object({ count: z.int(), latest: z.array(lostRequestSchema) })
 const releasedSchema = z.object({ released: z.array(z.int()) })
 
 export function recoveryRoutes(root: FastifyInstance, { config, sql }: DashboardContext): void {
@@ -61,6 +65,12 @@ export function recoveryRoutes(root: FastifyInstance, { config, sql }: Dashboard
     '/api/ops/recovery/recovered',
     { schema: { response: { 200: recoveredRowsSchema } } },
     async (request) => findRecoveredRows(request.sql),
+  )
+
+  app.get(
+    '/api/ops/recovery/lost-requests',
+    { schema: { response: { 200: lostRequestsSchema } } },
+    async (request) => findLostRequests(request.sql, LOST_REQUESTS_SHOWN),
   )
 
   app.get(

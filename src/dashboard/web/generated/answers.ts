@@ -10,6 +10,7 @@ import type {
   DriftState,
   DriftSubject,
   FeedEvent,
+  LostRequest,
   Merchant,
   Message,
   MessageTemplate,
@@ -1382,6 +1383,10 @@ export interface Answers {
       /** ISO 8601 in UTC, with microseconds. */
       recovered_at: string
     }[]
+  }
+  'GET /ops/recovery/lost-requests': {
+    count: number
+    latest: LostRequest[]
   }
   'GET /ops/switches': DatabaseSwitchShape[]
   'POST /ops/switches/release': {

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { counted } from '../../kit/counts.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
+import { LostRequests } from '../../operations/recovery/LostRequests.tsx'
 import { Orphans } from '../../operations/recovery/Orphans.tsx'
 import { ProviderLists } from '../../operations/recovery/ProviderLists.tsx'
 import { RecoveredRows } from '../../operations/recovery/RecoveredRows.tsx'
@@ -55,6 +56,7 @@ export function RecoveryPage() {
         <>
           <Orphans />
           <RecoveredRows />
+          <LostRequests />
           <RepeatByHand since={data.lost_since} until={data.lost_until} />
         </>
       )}
