@@ -139,7 +139,7 @@ export function databaseError(error: unknown, url: string, variable = 'DATABASE_
 
 /** The reason why the database is unavailable, for `/readyz`; the server's own message if it answered. */
 export function unavailability(error: unknown): string {
-  if (error instanceof ConfigError) return error.message
+  if (error instanceof ConfigError || error instanceof AppError) return error.message
   if (error instanceof postgres.PostgresError) return `the database refuses: ${refusalText(error)}`
   if (error instanceof UnusableServerError) return `the database cannot be used: ${error.message}.`
   return 'the database does not answer'

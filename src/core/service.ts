@@ -197,8 +197,8 @@ export function createService(
   const heartbeat = startHeartbeat(sql, process)
   return {
     async ready() {
-      database.assertCurrent()
       await assertMigrated(sql, process.name)
+      database.assertCurrent()
       return facts
     },
     async close() {

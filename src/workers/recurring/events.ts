@@ -38,7 +38,7 @@ export function startEventReader(context: WorkerContext, options: EventsOptions)
   const { sql, database, log, processor } = context
   const name = eventReaderOf(processor.name)
   let has_more = false
-  let next_at = 0
+  let next_at = performance.now() + options.every_s * 1000
   let closing = false
   const warnOfUnread = createUnreadWarning(context, 'events', processor.name)
   const loop = repeat(

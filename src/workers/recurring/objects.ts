@@ -63,7 +63,7 @@ export function startObjectReader(context: WorkerContext, options: ObjectsOption
   const { sql, database, log, processor } = context
   const name = `objects of ${processor.name}`
   let has_more = false
-  let next_at = 0
+  let next_at = performance.now() + options.check_every_s * 1000
   let closing = false
   const warnOfUnread = createUnreadWarning(context, 'lists', processor.name)
   const loop = repeat(
