@@ -67,13 +67,6 @@ create function current_timeline() returns integer language sql stable
 insert into lineage (system_identifier, timeline, server_started_at)
 select system_identifier::text, current_timeline(), pg_postmaster_start_time() from pg_control_system();
 
--- Whether the processes have found out since the start of the server that the database did not go back in time, and it
--- is not sealed.
-create function is_on_lineage() returns boolean language sql stable
-  return exists (
-    select from lineage where server_started_at = pg_postmaster_start_time() and timeline = current_timeline()
-      and seal is null);
-
 -- The newest change in the database before `until`, up to the ten seconds between two heartbeats of a process.
 create function newest_change(until timestamptz) returns timestamptz language sql stable as $$
   select greatest(
@@ -172,7 +165,9 @@ begin
   select count(*) into visited from visit;
   if visited = 5000 then return false; end if;
 
-  perform restart_feeds(switch.number, (witness ->> 'clock')::timestamptz);
+  -- Each switch has its own second: even if the clock was set back, no two restarts give the same sequences.
+  perform restart_feeds(switch.number,
+    greatest(clock_timestamp(), (witness ->> 'clock')::timestamptz) + switch.number * interval '1 second');
   update lineage set system_identifier = server ->> 'system_identifier',
     timeline = (server ->> 'timeline')::integer, server_started_at = pg_postmaster_start_time(),
     last_switch = switch.number, seal = null;

@@ -55,3 +55,16 @@ do $$
 begin
   execute format('alter function fill_party(text, uuid, uuid, jsonb) set search_path = %I, pg_temp', current_schema());
 end $$;
+
+-- See 0015_settings.sql.
+do $$
+declare
+  each record;
+begin
+  for each in
+    select a.attrelid::regclass as name from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.attname = 'recovered_at'
+  loop
+    execute format('alter table %s alter column recovered_at set statistics 10', each.name);
+  end loop;
+end $$;

@@ -326,7 +326,7 @@ begin
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
 
-  grant execute on function check_server(jsonb, boolean), is_on_lineage(), current_timeline() to sluice_service;
+  grant execute on function check_server(jsonb, boolean), current_timeline() to sluice_service;
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;

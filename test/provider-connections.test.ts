@@ -351,6 +351,8 @@ test("an authorization returns its amount and deadline, and the buyer's secret o
       currency: 'EUR',
       client_secret: null,
       capture_before: '2026-09-21T14:13:20.000Z',
+      authorized_at: null,
+      description: null,
       cancellation_reason: null,
       failure: null,
       metadata: { sluice_payment_id: 'pay-1' },

@@ -6,7 +6,7 @@ import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
 import type { StoredEvent } from './event-data.ts'
 import { EVENTS, matchEventTypes } from './events.ts'
-import { isOnLineage } from './switches/holds.ts'
+import { isServerInUse } from './switches/holds.ts'
 import { rootIdColumn, RESOURCE_NAMES, rootOf, resourceOf } from './resources.ts'
 
 /** An event in answers. */
@@ -85,7 +85,7 @@ export async function sequenceEvents(sql: Sql, limit: number): Promise<Sequenced
     return await sql<SequencedEvents[]>`
       select tenant_id, events, deliveries, more, traces as trace_contexts from sequence_events(${limit})
       where (select e.id from events e where not e.sequenced order by e.tenant_id limit 1) is not null
-        and ${isOnLineage(sql)}`
+        and ${isServerInUse(sql)}`
   } catch (error) {
     if (isRolledBack(error)) return []
     throw error

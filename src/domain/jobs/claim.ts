@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Fragment, Json, Sql } from '#core/db.ts'
-import { isHeld, isOnLineage } from '../switches/holds.ts'
+import { isHeldBy, serverInUse } from '../switches/holds.ts'
 import { isKeyTooOld, KEY_CONFLICT, type ProviderCall, type SendHistory } from './calls.ts'
 
 /** The duration of a lease that is not renewed, by the database's clock. */
@@ -80,12 +80,13 @@ export async function claimJobs(
     with found as (
       select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.run_at, j.id) as nth
       from (select unnest(${ids}::uuid[]) as id order by 1) requested
+      cross join ${serverInUse(sql)} server
       cross join lateral (
         select j.tenant_id, j.id, j.queue, j.run_at, j.attempt, j.worker, j.started_at, j.in_doubt, j.wakeup_sent_at,
           j.state = 'running' as lapsed
         from jobs j
         where j.id = requested.id and j.run_at <= now() and j.name = any(${[...names]}::text[])
-          and ${isOnLineage(sql)} and not ${isHeld(sql)}
+          and not ${isHeldBy(sql)}
           and (j.state in ('ready', 'unknown') or (j.state = 'running' and j.lease_until <= now()))
           and not exists (
             select from pauses p where (p.queue is null or p.queue = j.queue)

@@ -3,24 +3,41 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /** The operations that wait while `lineage.hold` is `payouts`: what they create cannot be undone. */
 const PAYOUTS = `('payout', 'refund')`
-/** The operations that also wait while it is `creations`. */
+/** The operations that wait while it is `creations`. */
 const CREATIONS = `('authorize', 'complete', 'payout', 'refund', 'top_up', 'verify')`
 
-/** Whether the server is the one on record, so that work may be claimed. */
-export function isOnLineage(sql: Sql | Tx): Fragment {
-  // A subselect is evaluated once for each statement.
-  return sql`(select is_on_lineage())`
+/**
+ * The row of the server on record, if the processes have found out since its start that the database did not go back in
+ * time, and if it is not sealed. Without the row, nothing may be claimed.
+ */
+export function serverInUse(sql: Sql | Tx): Fragment {
+  return sql`
+    (select l.hold, l.holds_messages_before from lineage l
+    where l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() and l.seal is null)`
+}
+
+/** Whether work may be claimed from the server. */
+export function isServerInUse(sql: Sql | Tx): Fragment {
+  return sql`exists (select from ${serverInUse(sql)} server)`
+}
+
+/** Whether the job `j` waits, by the columns of `server`. */
+export function isHeldBy(sql: Sql | Tx): Fragment {
+  return sql`(
+    (server.hold is not null or server.holds_messages_before is not null)
+    and (case server.hold
+        when 'all' then j.queue <> 'notifications'
+        when 'creations' then j.operation in ${sql.unsafe(CREATIONS)}
+        when 'payouts' then j.operation in ${sql.unsafe(PAYOUTS)} end
+      or (j.queue = 'messages' and j.created_at < server.holds_messages_before)) is true)`
 }
 
 /** Whether the job `j` waits. */
 export function isHeld(sql: Sql | Tx): Fragment {
+  // The first subselect is evaluated once for each statement.
   return sql`(
     (select l.hold is not null or l.holds_messages_before is not null from lineage l)
-    and (case (select l.hold from lineage l)
-        when 'all' then j.queue <> 'notifications'
-        when 'creations' then j.operation in ${sql.unsafe(CREATIONS)}
-        when 'payouts' then j.operation in ${sql.unsafe(PAYOUTS)} end
-      or (j.queue = 'messages' and j.created_at < (select l.holds_messages_before from lineage l))) is true)`
+    and exists (select from lineage server where ${isHeldBy(sql)}))`
 }
 
 /** Whether payouts wait: one that looks unsent may be the repetition of a lost one that was sent. */
@@ -30,5 +47,5 @@ export function payoutsWait(sql: Sql | Tx): Fragment {
 
 /** Whether deliveries may be claimed. */
 export function mayDeliver(sql: Sql | Tx): Fragment {
-  return sql`(select is_on_lineage() and hold is distinct from 'all' from lineage)`
+  return sql`exists (select from ${serverInUse(sql)} server where server.hold is distinct from 'all')`
 }

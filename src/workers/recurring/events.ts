@@ -34,13 +34,16 @@ export function eventReaderOf(provider: string): string {
 }
 
 /** Starts the reading of events; one worker at a time reads. */
-export function startEventReader(context: WorkerContext, options: EventsOptions): Loop {
+export function startEventReader(
+  context: WorkerContext,
+  options: EventsOptions,
+  warnOfUnread: UnreadWarning,
+): Loop {
   const { sql, database, log, processor } = context
   const name = eventReaderOf(processor.name)
   let has_more = false
   let next_at = performance.now() + options.every_s * 1000
   let closing = false
-  const warnOfUnread = createUnreadWarning(context, 'events', processor.name)
   const loop = repeat(
     log,
     name,
@@ -78,18 +81,19 @@ const eventsPosition = z.object({
 type EventsPosition = z.output<typeof eventsPosition>
 
 export type UnreadWarning = (
+  what: 'events' | 'lists',
   outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured',
   reason: string,
 ) => void
 
-/** Logs that `what` could not be read from the provider, with the variables to check: at most one line a minute. */
-export function createUnreadWarning(
-  { log, config }: WorkerContext,
-  what: 'events' | 'lists',
-  provider: string,
-): UnreadWarning {
+/**
+ * Logs that events or lists could not be read from the processor, with the variables to check: at most one line a
+ * minute for both.
+ */
+export function createUnreadWarning({ log, config, processor }: WorkerContext): UnreadWarning {
+  const provider = processor.name
   const title = PROVIDER_FACTS[provider]?.title ?? provider
-  return throttle((suppressed, outcome, reason) => {
+  return throttle((suppressed, what, outcome, reason) => {
     const advice = outcome === 'declined' ? '' : adviceText(provider, outcome, config)
     log.warn({ provider, outcome, reason, suppressed }, `the ${what} of ${title} could not be read${advice}`)
   }, UNREAD_INTERVAL_MS)
@@ -133,7 +137,7 @@ async function readEvents(
     const page = await processor.listEvents({ from_s, to_s, after: range?.after ?? null })
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
-      warnOfUnread(page.kind, reason)
+      warnOfUnread('events', page.kind, reason)
       // The processor may have deleted the event with which this page begins: the range is read again from the start.
       if (page.kind === 'declined') position = { ...position, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })

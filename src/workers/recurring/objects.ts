@@ -18,7 +18,7 @@ import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
 import type { ListedObject, ObjectLists } from '#providers/objects.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
-import { createUnreadWarning, eventReaderOf, HELD_INTERVAL_MS, type UnreadWarning } from './events.ts'
+import { eventReaderOf, HELD_INTERVAL_MS, type UnreadWarning } from './events.ts'
 
 /** The period that each regular run reads. */
 const PERIOD_S = 48 * 3600
@@ -59,13 +59,16 @@ function listsOf({ processor, payouts, top_ups, identity }: WorkerContext) {
 type List = { provider: string; name: string; read: ObjectLists[string] }
 
 /** Starts the reading of lists; one worker at a time reads. */
-export function startObjectReader(context: WorkerContext, options: ObjectsOptions): Loop {
+export function startObjectReader(
+  context: WorkerContext,
+  options: ObjectsOptions,
+  warnOfUnread: UnreadWarning,
+): Loop {
   const { sql, database, log, processor } = context
   const name = `objects of ${processor.name}`
   let has_more = false
   let next_at = performance.now() + options.check_every_s * 1000
   let closing = false
-  const warnOfUnread = createUnreadWarning(context, 'lists', processor.name)
   const loop = repeat(
     log,
     name,
@@ -113,7 +116,7 @@ async function readObjects(context: WorkerContext, options: ReadOptions, run: Ru
     const page = await list.read({ from_s: result.from_s, to_s: result.to_s, after })
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
-      options.warnOfUnread(page.kind, reason)
+      options.warnOfUnread('lists', page.kind, reason)
       // The object with which this page begins may be gone: the list is read again from the start.
       if (page.kind === 'declined') position = { ...position, range: { ...range, after: null } }
       await failRun(sql, run, { reason, position, next_s: options.check_every_s })

@@ -11,7 +11,7 @@ import { endRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
-import { startEventReader } from './events.ts'
+import { createUnreadWarning, startEventReader } from './events.ts'
 import { startObjectReader } from './objects.ts'
 
 const LOOKUP_BATCH_SIZE = 500
@@ -34,6 +34,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
   const { sql, log } = context
   const { every_s, after_s, objects_every_s } = options
   const interval_ms = () => every_s * 1000
+  const warnOfUnread = createUnreadWarning(context)
   const warnOfUncompared = throttle(
     (suppressed, jobs: string[]) =>
       log.error(
@@ -46,10 +47,16 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
     repeat(log, 'reconciling', interval_ms, async () => {
       await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
     }),
-    startEventReader(context, { every_s, after_s }),
+    startEventReader(context, { every_s, after_s }, warnOfUnread),
     ...(objects_every_s === null
       ? []
-      : [startObjectReader(context, { check_every_s: every_s, every_s: objects_every_s, after_s })]),
+      : [
+          startObjectReader(
+            context,
+            { check_every_s: every_s, every_s: objects_every_s, after_s },
+            warnOfUnread,
+          ),
+        ]),
     repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),
   ]
   return {
