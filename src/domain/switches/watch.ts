@@ -40,6 +40,8 @@ export type DatabaseWatch = {
 const INTERVAL_MS = 1_000
 /** The interval until a check succeeds: jobs wait for it after a start of the server. */
 const RETRY_INTERVAL_MS = 100
+/** The maximum time that a check may go on after `close`. */
+const CLOSE_TIMEOUT_MS = 500
 /** The maximum time that a starting process waits for the first check. */
 const START_TIMEOUT_MS = 5_000
 
@@ -106,7 +108,8 @@ export async function watchDatabase(
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
       abort.abort()
-      await running
+      // A check may wait for a database that does not answer.
+      await Promise.race([running, sleep(CLOSE_TIMEOUT_MS, undefined, { ref: false })])
     },
   }
 }
