@@ -34,7 +34,7 @@ export type Proxy = {
   refuse(refuses: boolean): void
   /** The number of connections that clients have opened, including refused ones. */
   opened(): number
-  /** Keeps all data on the open connections; false: passes the data on. */
+  /** Keeps all data, also on connections that are opened meanwhile; false: passes the data on. */
   pause(pauses: boolean): void
   close(): Promise<void>
 }
@@ -50,7 +50,7 @@ export async function startProxy(url: string): Promise<Proxy> {
   /** Connections whose withheld data never arrives. */
   const stalled = new Set<Socket>()
   let delay_ms = 0
-  let refuses = false
+  let [refuses, pauses] = [false, false]
   let opened = 0
   const delayMs = () => delay_ms
   let answerer: ((request: Buffer) => string) | null = null
@@ -92,6 +92,7 @@ export async function startProxy(url: string): Promise<Proxy> {
         replaced === null ? data : Buffer.from(data.toString('latin1').replaceAll(...replaced), 'latin1')
       if (!withheld && !frozen) forwardAnswer(answer)
     })
+    if (pauses) pauseAll([client, upstream], true)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -131,13 +132,17 @@ export async function startProxy(url: string): Promise<Proxy> {
       if (refuses) cut()
     },
     opened: () => opened,
-    pause: (pauses) => sockets.forEach((socket) => void (pauses ? socket.pause() : socket.resume())),
+    pause: (now_pauses) => pauseAll(sockets, (pauses = now_pauses)),
     async close() {
       server.close()
       cut()
       await once(server, 'close')
     },
   }
+}
+
+function pauseAll(sockets: Iterable<Socket>, pauses: boolean): void {
+  for (const socket of sockets) void (pauses ? socket.pause() : socket.resume())
 }
 
 /** Answers all requests of a client in place of the server. */

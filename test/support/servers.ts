@@ -85,7 +85,7 @@ const SETTINGS = {
   // Test files run several worlds in parallel, and every part of a world has its own connection pools.
   max_connections: '600',
   // Statements are counted per database, and no statement may be dropped from the statistics.
-  'pg_stat_statements.max': '50000',
+  'pg_stat_statements.max': '100000',
   'pg_stat_statements.track': 'all',
   // With production's three seconds autovacuum would visit dozens of short-lived databases.
   autovacuum_naptime: '600s',
