@@ -219,12 +219,18 @@ declare
   is_known boolean;
   is_rewound boolean;
   is_planned boolean;
+  is_interrupted boolean;
   state text;
   recorded boolean := false;
 begin
   select * into kept from lineage;
   for try in 1..2 loop
-    if (witness ->> 'switch')::bigint < kept.last_switch then witness := null; end if;
+    -- Facts that cannot be true are no witness: whoever writes to Redis could stop the system with them.
+    if (witness ->> 'switch')::numeric not between kept.last_switch and kept.last_switch + 1000
+      or (witness ->> 'timeline')::numeric not between 1 and 2147483647
+      or (witness ->> 'clock')::timestamptz > clock_timestamp() + interval '1 day' then
+      witness := null;
+    end if;
     is_same := (kept.system_identifier, kept.timeline)
       = (server ->> 'system_identifier', (server ->> 'timeline')::integer);
     is_known := coalesce(witness ->> 'system_identifier' = server ->> 'system_identifier', false);
@@ -236,8 +242,8 @@ begin
       when is_planned then 'recording'
       when witness is not null and not is_known then 'superseded'
       when (server ->> 'timeline')::integer < (witness ->> 'timeline')::integer then 'superseded'
-      -- A copy of the files was started elsewhere and has taken over.
-      when witness ->> 'timeline' = server ->> 'timeline' and (witness ->> 'switch')::bigint > kept.last_switch
+      -- Another server has taken over: a copy of the files, or an older one by the word of an operator.
+      when is_same and (witness ->> 'switch')::bigint > kept.last_switch
         and kept.server_started_at = pg_postmaster_start_time() then 'superseded'
       when is_rewound or not is_same then 'recording'
       when kept.seal is not null then 'sealed'
@@ -257,9 +263,11 @@ begin
       exit;
     end if;
     recorded := true;
-    if is_planned then
+    -- A switch whose recording was interrupted comes first.
+    is_interrupted := exists (select from database_switches where recorded_at is null);
+    if is_planned and not is_interrupted then
       perform record_complete_switch(server, witness, 'planned');
-    elsif is_synchronous and not is_rewound and is_known
+    elsif is_synchronous and not is_rewound and is_known and not is_interrupted
       and (witness ->> 'xid')::xid8 <= pg_snapshot_xmax(pg_current_snapshot()) then
       perform record_complete_switch(server, witness, 'failover');
     else

@@ -40,6 +40,12 @@ anyTest('of two texts of facts, the greater one has the newer facts', () => {
   expect(texts.toSorted()).toEqual(texts)
   expect(texts.map(decodeFacts)).toEqual(newer)
   expect(['', 'x', '{}', null].map(decodeFacts)).toEqual([null, null, null, null])
+  const impossible = [
+    { ...FACTS, switch: Number.MAX_SAFE_INTEGER },
+    { ...FACTS, timeline: 2 ** 31 },
+    { ...FACTS, clock: '9000-01-01T00:00:00Z' },
+  ]
+  expect(impossible.map((each) => decodeFacts(encodeFacts(each)))).toEqual([null, null, null])
 })
 
 /**

@@ -27,7 +27,8 @@ export async function findUnreadSwitches(sql: Sql, after_s: number): Promise<Unr
       floor(extract(epoch from min(newest_at) - interval '1 hour'))::bigint as from_s,
       ceil(extract(epoch from max(switched_at)))::bigint as switched_s
     from database_switches
-    where lists_read_at is null and switched_at < now() - ${Math.min(after_s, MAX_CALL_S)} * interval '1 second'
+    where lists_read_at is null and recorded_at is not null
+      and switched_at < now() - ${Math.min(after_s, MAX_CALL_S)} * interval '1 second'
     having count(*) > 0`
   return unread
 }

@@ -14,16 +14,25 @@ const factsSchema = z.object({
 })
 const SWITCH_DIGITS = 16
 
+const DAY_MS = 24 * 3_600_000
+
+/** Whether facts can be true. Others, which somebody else has stored, would stop the system or rewind its feeds. */
+function arePossible({ timeline, switch: number, clock }: ServerFacts): boolean {
+  const is_future = Date.parse(clock) > Date.now() + DAY_MS
+  return timeline > 0 && timeline < 2 ** 31 && number >= 0 && number < 1_000_000 && !is_future
+}
+
 /** Of two texts, the one with the newer facts is greater. */
 export function encodeFacts(facts: ServerFacts): string {
   const order = `${String(facts.switch).padStart(SWITCH_DIGITS, '0')}:${facts.lsn}`
   return `${order} ${JSON.stringify(factsSchema.parse(facts))}`
 }
 
-/** The facts of a text of `encodeFacts`; null for any other text. */
+/** The facts of a text of `encodeFacts`; null for any other text, and for facts that cannot be true. */
 export function decodeFacts(text: string | null): ServerFacts | null {
   try {
-    return factsSchema.parse(JSON.parse(text?.slice(text.indexOf(' ')) ?? ''))
+    const facts = factsSchema.parse(JSON.parse(text?.slice(text.indexOf(' ')) ?? ''))
+    return arePossible(facts) ? facts : null
   } catch {
     return null
   }

@@ -80,7 +80,7 @@ export function startObjectReader(
       const unread = await findUnreadSwitches(sql, options.after_s)
       if (unread !== undefined) {
         const number = await findReadSwitch(sql, processor.name, [name, eventReaderOf(processor.name)])
-        if (number > 0) await failUncoveredPayouts(sql)
+        if (number >= unread.number) await failUncoveredPayouts(sql)
         await recordListsRead(sql, number)
         await hurryReader(sql, name, unread)
       }
