@@ -258,6 +258,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
     name: 'audit',
     tables: [
       'payments',
+      'feed_restarts',
       'refunds',
       'disputes',
       'payouts',

@@ -15,7 +15,8 @@ export async function fillRecoveredRow(
   { tenant_id, id }: { tenant_id: string; id: string },
   content: object,
 ): Promise<void> {
-  const { table, view } = resourceOf(resource)
+  const { table, view, events } = resourceOf(resource)
+  if (!('recovered' in events)) return
   const columns = NOT_AT_PROVIDER.filter((column) => column in view.shape)
   if (columns.length === 0) return
   const name = sql(table)
