@@ -326,7 +326,7 @@ begin
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
 
-  grant execute on function check_server(jsonb, boolean), current_timeline() to sluice_service;
+  grant execute on function check_server(jsonb, boolean), check_server(jsonb, boolean, boolean), current_timeline() to sluice_service;
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
@@ -341,7 +341,7 @@ begin
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition and pg_has_role(c.relowner, 'usage')
-      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'lineage', 'database_switches', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
+      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'lineage', 'database_switches', 'database_heartbeat', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
         'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages', 'operation_outages')
       and (c.relname, a.attname) not in (

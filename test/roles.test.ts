@@ -390,6 +390,7 @@ describe('no role has more rights than its process needs', () => {
       'bullmq.add_jobs_bulk(text,jsonb)',
       'append_audit_entry(jsonb)',
       'check_server(jsonb,boolean)',
+      'check_server(jsonb,boolean,boolean)',
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
@@ -491,6 +492,7 @@ describe('readers', () => {
     // The rows of these tables belong to the installation and not to a tenant.
     'installation',
     'lineage',
+    'database_heartbeat',
     'database_switches',
     'job_rollups',
     'provider_accounts',

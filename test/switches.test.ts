@@ -22,8 +22,8 @@ const FACTS: ServerFacts = {
   system_identifier: '7713151949102442985',
   timeline: 3,
   lsn: '00000001AB000028',
-  xid: '743',
   clock: '2026-11-28T09:28:53.000001Z',
+  heartbeat: { number: 3, at: '2026-11-28T09:28:52.500001Z' },
   audit: { seq: 17, hash: '0'.repeat(64) },
   seal: null,
   switch: 9,
@@ -300,7 +300,7 @@ describeIn('while another server is in use', {}, (test) => {
     expect(refused.body.error).toMatchObject({ code: 'database_unavailable' })
     expect(refused.headers.get('retry-after')).not.toBeNull()
 
-    const args = ['switched', '--reason', 'the other server is gone']
+    const args = ['switched', '--to', inSeconds(-1), '--reason', 'the other server is gone']
     expect(await runHere(recoverCommand, args, world.env)).toMatchObject({ code: 0 })
     // The mark of the other server has a lower number from now on.
     expect(await switchOf(world, 8)).toMatchObject({ kind: 'restore', sign: 'operator', hold: 'all' })
@@ -350,6 +350,9 @@ describeIn('with a synchronous standby', { env: { SYNCHRONOUS_STANDBY: 'true' } 
     const { client, sql } = world
     await pauseJobs(sql, { queue: 'payments' })
     const { body: payment } = await createPayment(client, {}, ASYNC)
+    // The server of the tests has no standby.
+    await sql`create or replace function raise_heartbeat() returns boolean return false`
+    await sql`update database_heartbeat set is_synchronous = true`
     await promote(world)
     expect(await switchOf(world, 1)).toMatchObject({ kind: 'failover', jobs_in_doubt: 0, hold: null })
     await resumeJobs(sql, { queue: 'payments' })
@@ -368,8 +371,10 @@ anyTest('a file remembers the newest text of one installation', async () => {
   expect(await place.keepNewest('one', 'b')).toBe('b')
   expect(await place.keepNewest('one', 'a')).toBe('b')
   expect(await place.keepNewest('one', 'c')).toBe('c')
-  expect(await place.keepNewest('other', 'd')).toBeNull()
+  expect(await place.keepNewest('one', 'a', 'x')).toBe('c')
+  await expect(place.keepNewest('other', 'd')).rejects.toThrow('another installation')
   expect(await readFile(`${folder}/witness`, 'utf8')).toBe('one c\n')
+  expect(await place.keepNewest('one', 'b', 'c')).toBe('b')
   const gone = openWitnessPlace(`file://${folder}/no/witness`, createLog('silent', 'test'))
-  expect(await gone.keepNewest('one', 'a')).toBeNull()
+  await expect(gone.keepNewest('one', 'a')).rejects.toThrow('ENOENT')
 })

@@ -43,7 +43,7 @@ export type CallerHooks = {
 /** Builds the API; the caller starts and closes it. */
 export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise<FastifyInstance> {
   const { authenticate, callerOf = keyOf } = hooks
-  const { config, limit, log } = context
+  const { config, database, limit, log } = context
   const keyless = createKeylessLimits()
   // A refused or incomplete body is charged for the bytes that arrived.
   const readBody = createBodyReader((request, bytes) => {
@@ -98,6 +98,11 @@ export async function buildApi(context: ApiContext, hooks: CallerHooks): Promise
   }
 
   app.addHook('onRequest', admit)
+  app.addHook('preHandler', (request, _reply, done) => {
+    // The database may have been sealed while the body arrived.
+    if (needsKey(request)) database.assertCurrent()
+    done()
+  })
   traceRequests(app, config, ({ credentials }) => credentials?.tenant_id)
   chargeAnswers(app, limit, keyless, charge)
   addCallerHooks(app, hooks)

@@ -13,6 +13,7 @@ import {
   findNewestChange,
   findSwitches,
   findSwitchState,
+  isBeingWritten,
   type ListedSwitch,
 } from '#domain/switches/find.ts'
 import { findLostRequests } from '#domain/lost-requests/report.ts'
@@ -37,7 +38,7 @@ release   ends the wait after a restore. Payouts and refunds still wait until th
           --messages decides about messages that were accepted before the switch and are not sent yet: they may have been
           sent by the database that was lost. A failover is released without this command.
 switched  says that the database went back to the time --to, if no process could notice that; and that this server is in
-          use from now on, although another one was. Without --to: to its newest change.
+          use from now on, although another one was. \`npm run recover\` prints its newest change.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
           over without any wait. --undo ends a move that is given up.
 
@@ -173,10 +174,11 @@ function isHeldMessages(text: string): text is HeldMessages {
 
 async function switched({ sql, values }: Recover): Promise<void> {
   const reason = requireReason(values)
-  const to_ms = values.to === undefined ? null : Date.parse(values.to)
-  if (Number.isNaN(to_ms) || (to_ms ?? 0) > Date.now())
+  const to = requireOption(values, 'to')
+  const to_ms = Date.parse(to)
+  if (Number.isNaN(to_ms) || to_ms > Date.now())
     throw new ConfigError('--to must be a time in the past, such as 2026-11-28T09:30:00Z. See --help.')
-  await declareSwitch(sql, { newest_at: values.to ?? null, reason }, BY)
+  await declareSwitch(sql, { newest_at: to, reason }, BY)
   if (values.json) return print(JSON.stringify({ switched: true }))
   print('Recorded. The processes use this server within a second. See: npm run recover -- status')
 }
@@ -193,13 +195,16 @@ async function seal({ sql, values }: Recover): Promise<void> {
   print('Sealed: requests are refused, and no job runs. Move the database now.')
 }
 
-/** Waits until no job runs, and returns how many still run after the timeout. */
+/**
+ * Waits until no request that was admitted before the seal writes and no job runs, and returns how many jobs still run
+ * after the timeout.
+ */
 async function waitForJobs(sql: Sql): Promise<number> {
   await sleep(SEAL_NOTICED_MS)
   const ends_at = performance.now() + SEAL_TIMEOUT_MS
   for (;;) {
     const running = await countRunningJobs(sql)
-    if (running === 0 || performance.now() > ends_at) return running
+    if ((running === 0 && !(await isBeingWritten(sql))) || performance.now() > ends_at) return running
     await sleep(500)
   }
 }

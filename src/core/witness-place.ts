@@ -9,12 +9,13 @@ const TIMEOUT_MS = 1_000
 const MAX_LENGTH = 10_000
 const WARN_INTERVAL_MS = 60_000
 
-export type WitnessPlace = {
+/** Remembers texts outside of the database. */
+export type Witness = {
   /**
-   * Stores `text` unless a greater one is stored, by its characters, and returns the greatest. Null: nothing is stored,
-   * the place has the text of another `name`, or it cannot be used, which is logged. Never rejects.
+   * Stores `text` under `name` unless a greater text, by its characters, is stored (`unreadable` is replaced by any
+   * text), and returns the one that is stored; null: none is. Rejects if the witness cannot be used.
    */
-  keepNewest(name: string, text: string | null): Promise<string | null>
+  keepNewest(name: string, text: string | null, unreadable?: string): Promise<string | null>
 }
 
 type Place = { read(): Promise<string>; write(text: string): Promise<void> }
@@ -24,27 +25,24 @@ type Place = { read(): Promise<string>; write(text: string): Promise<void> }
  * password of the URL are sent as Basic credentials. A process that writes at the same time may win with an older text;
  * the next call replaces it.
  */
-export function openWitnessPlace(url: string, log: Log): WitnessPlace {
+export function openWitnessPlace(url: string, log: Log): Witness {
   const place = url.startsWith('file:') ? fileAt(fileURLToPath(url)) : addressAt(new URL(url))
   const warn = throttle(
     (suppressed, problem: string) => log.warn({ suppressed }, `WITNESS_URL: ${problem}`),
     WARN_INTERVAL_MS,
   )
   return {
-    async keepNewest(name, text) {
+    async keepNewest(name, text, unreadable) {
       try {
         const [line = ''] = (await place.read()).slice(0, MAX_LENGTH).split('\n')
-        if (line !== '' && !line.startsWith(`${name} `)) {
-          warn('the place belongs to another installation')
-          return null
-        }
+        if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
         const stored = line.slice(name.length + 1)
-        if (text === null || stored >= text) return stored === '' ? null : stored
+        if (text === null || (stored >= text && stored !== unreadable)) return stored === '' ? null : stored
         await place.write(`${name} ${text}\n`)
         return text
       } catch (error) {
         warn(`the place cannot be used: ${error instanceof Error ? error.message : String(error)}`)
-        return null
+        throw error
       }
     },
   }

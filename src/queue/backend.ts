@@ -1,6 +1,7 @@
 // The interface of a queue backend: the differences between Redis and PostgreSQL. All other code of the queue is
 // shared.
 import type { Queue } from 'bullmq'
+import type { Witness } from '#core/witness-place.ts'
 import type { AcceptedStream } from './accepted.ts'
 import type { WakeUp } from './wakeup-messages.ts'
 
@@ -16,11 +17,8 @@ export type Backend = {
   /** Publishes to every listener of every process. A message has at most `max_message_bytes`. */
   publish(messages: string[]): Promise<void>
   readonly max_message_bytes: number
-  /**
-   * Stores `text` under `name` unless a greater text is stored, and returns the greatest; null: none is stored. What is
-   * stored outlives the database, so a queue on PostgreSQL stores nothing.
-   */
-  keepNewest(name: string, text: string | null): Promise<string | null>
+  /** A queue on PostgreSQL stores nothing, because what is stored has to outlive the database. */
+  keepNewest: Witness['keepNewest']
   /** The stream of accepted requests; null if they are not recorded. */
   readonly accepted: AcceptedStream | null
   /** Probes the backend with a small write, which also fails if the backend answers but refuses writes. */

@@ -5,6 +5,7 @@ import { isUnavailable } from '#core/db.ts'
 import type { Tries } from '#core/migrate/lock-waits.ts'
 import { throttle } from '#core/seldom.ts'
 import { withTimeout } from '#core/timeout.ts'
+import type { Witness } from '#core/witness-place.ts'
 import type { AcceptedRequest, AcceptedStream } from './accepted.ts'
 import { watchBackend } from './away.ts'
 import type { Backend, BullQueue, Listener } from './backend.ts'
@@ -60,11 +61,8 @@ export type Queue = {
    * job. Rejects while the backend is down.
    */
   bullQueues(names: readonly string[]): Promise<BullQueue[]>
-  /**
-   * Stores `text` under `name` outside of the database, unless a greater text is stored, and returns the greatest. Null
-   * if none is stored, if the queue is on PostgreSQL, or if Redis does not answer. Never rejects.
-   */
-  keepNewest(name: string, text: string | null): Promise<string | null>
+  /** See `Witness`. A queue on PostgreSQL stores nothing, because what is stored has to outlive the database. */
+  keepNewest: Witness['keepNewest']
   /** Publishes the states of jobs to every process, without waiting. Never throws. */
   publish(states: PublishedState[]): void
   /**
@@ -155,7 +153,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
       }
     },
     bullQueues: (names) => Promise.all(names.map((name) => backend.bullQueue(name))),
-    keepNewest: (name, text) => withTimeout(backend.keepNewest(name, text), keep_limit_ms).catch(() => null),
+    keepNewest: (...args) => withTimeout(backend.keepNewest(...args), keep_limit_ms),
     publish: (states) => producer.publish(states),
     record: (request) => producer.record(request),
     accepted: backend.accepted,

@@ -74,9 +74,9 @@ export function openRedis(
       await tried
       await Promise.all(messages.map((message) => client.publish(channel, message)))
     },
-    async keepNewest(name, text) {
+    async keepNewest(name, text, unreadable) {
       await tried
-      return await keepNewest(client, name, text)
+      return await keepNewest(client, name, text, unreadable)
     },
     async probe() {
       // In a Cluster each queue may be on another server.

@@ -6,8 +6,12 @@ const factsSchema = z.object({
   system_identifier: z.string().regex(/^\d+$/),
   timeline: z.int(),
   lsn: z.string().regex(/^[0-9A-F]{16}$/),
-  xid: z.string().regex(/^\d+$/),
   clock: z.iso.datetime({ offset: true }),
+  // Texts of the previous version have none.
+  heartbeat: z
+    .object({ number: z.int(), at: z.iso.datetime({ offset: true }) })
+    .nullable()
+    .default(null),
   audit: z.object({ seq: z.int(), hash: z.string().regex(/^[0-9a-f]{64}$/) }).nullable(),
   seal: z.uuid().nullable(),
   switch: z.int(),

@@ -130,9 +130,21 @@ export async function findNewestChange(sql: Sql): Promise<string> {
   return row!.newest_at
 }
 
+/** Whether another session has written to the tables in a transaction that is still open. */
+export async function isBeingWritten(sql: Sql): Promise<boolean> {
+  const writers = await sql`
+    select from pg_locks l join pg_class c on c.oid = l.relation
+    where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and l.pid <> pg_backend_pid()
+      and l.database = (select oid from pg_database where datname = current_database())
+      and c.relnamespace = current_schema()::regnamespace
+    limit 1`
+  return writers.length > 0
+}
+
 /** The number of jobs that run now. */
 export async function countRunningJobs(sql: Sql): Promise<number> {
   const [row] = await sql<{ running: number }[]>`
-    select count(*)::integer as running from jobs where state = 'running' and finished_at is null`
+    select count(*)::integer as running from jobs
+    where state = 'running' and finished_at is null and lease_until > now()`
   return row!.running
 }

@@ -47,12 +47,12 @@ export async function acknowledgeSwitch(sql: Sql, number: number, by: Actor): Pr
 }
 
 /**
- * Records that the database went back to `newest_at` (null: to its newest change), and that its server is in use from
- * now on.
+ * Records that the database went back to `newest_at`, and that its server is in use from now on. If that was
+ * interrupted, the earliest of the times counts.
  */
 export async function declareSwitch(
   sql: Sql,
-  { newest_at, reason }: { newest_at: string | null; reason: string },
+  { newest_at, reason }: { newest_at: string; reason: string },
   by: Actor,
 ): Promise<void> {
   for (let complete = false; !complete;) {
@@ -67,7 +67,8 @@ export async function sealDatabase(sql: Sql, sealed: boolean, by: Actor): Promis
   const action = sealed ? 'switches.seal' : 'switches.unseal'
   const changed = await sql`
     with changed as (
-      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null} where (seal is null) = ${sealed}
+      update lineage set seal = ${sealed ? sql`gen_random_uuid()` : null}, sealed_at = ${sealed ? sql`now()` : null}
+      where (seal is null) = ${sealed}
       returning seal
     )
     select ${appending(sql, by, { action })} from changed`

@@ -1,25 +1,16 @@
 // Watches the server of the database: a process works only while the server is the one in use.
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Config } from '#core/config.ts'
+import { usesRedis, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { renewConnections } from '#core/pool.ts'
 import { throttle } from '#core/seldom.ts'
-import { openWitnessPlace } from '#core/witness-place.ts'
-import { decodeFacts, encodeFacts, isNewer, withLatestClock } from './facts.ts'
+import { openWitnessPlace, type Witness } from '#core/witness-place.ts'
 import { findSwitch } from './find.ts'
-import { checkServer, findInstallationId, HOLDS, type CheckedServer, type ServerFacts } from './server.ts'
-
-/** Remembers texts outside of the database. */
-export type Witness = {
-  /**
-   * Stores `text` under `name` unless a text that is greater, by its characters, is stored. Returns the greatest; null
-   * if there is none, or if the witness cannot be reached. Never rejects.
-   */
-  keepNewest(name: string, text: string | null): Promise<string | null>
-}
+import { createMemory } from './memory.ts'
+import { checkServer, HOLDS, type CheckedServer } from './server.ts'
 
 export type DatabaseWatch = {
   /** Whether the server was in use when it was last checked, and the database was not sealed. */
@@ -44,51 +35,90 @@ const RETRY_INTERVAL_MS = 100
 const CLOSE_TIMEOUT_MS = 500
 /** The maximum time that a starting process waits for the first check. */
 const START_TIMEOUT_MS = 5_000
+/** How long a process waits for silent witnesses after a start of the server. */
+const WITNESS_TIMEOUT_MS = 30_000
+/** After this many failed checks in sequence, the server counts as unchecked. */
+const MAX_FAILURES = 3
 
 /**
  * Checks the server at once and then every second, and keeps the newest facts in memory, in Redis and at WITNESS_URL.
- * Resolves after the first check, or after 5 s.
+ * Resolves after the first check, or after 5 s. WITNESS_URL is written at most once a second by all processes together,
+ * and is only read by each process at its start, and without Redis.
  */
 export async function watchDatabase(
-  { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL: place }: Config,
+  config: Config,
   { sql, log, queue }: { sql: Sql; log: Log; queue: Witness },
 ): Promise<DatabaseWatch> {
+  const { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL } = config
   const report = createReport(sql, log)
-  const witnesses = place === undefined ? [queue] : [queue, openWitnessPlace(place, log)]
-  const memory = createMemory(sql, witnesses)
+  const place = WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, log)
+  const memory = createMemory(sql, log, place === null ? [queue] : [queue, place])
   const warn = throttle(
     (suppressed, err: unknown) =>
       log.warn({ err, suppressed }, 'the server of the database could not be checked'),
     10_000,
   )
+  const warnOfSilence = throttle(
+    (suppressed) =>
+      log.warn(
+        { suppressed },
+        'the database has started, and what Redis or WITNESS_URL remember of it must be read, or another process must check it: accepts and does nothing until then',
+      ),
+    10_000,
+  )
   let server: CheckedServer | undefined
+  let waits_until: number | undefined
   const abort = new AbortController()
 
-  async function check(): Promise<void> {
-    if (server === undefined) await memory.exchange(null)
+  /** Tells the witnesses and asks them; with undefined, only asks. */
+  async function exchange(checked?: CheckedServer): Promise<void> {
+    const is_known = checked !== undefined && checked.state !== 'superseded'
+    const needs_place = !is_known || checked.has_beaten || !usesRedis(config)
+    await Promise.all([
+      memory.exchange(queue, is_known ? checked : null),
+      place !== null &&
+        needs_place &&
+        memory.exchange(place, is_known && checked.has_beaten ? checked : null),
+    ])
+  }
+
+  /** Returns whether the server was checked. */
+  async function check(): Promise<boolean> {
+    const before = server?.switch
+    if (server === undefined || server.state === 'unchecked') await exchange()
     let checked: CheckedServer
     do {
-      checked = await checkServer(sql, memory.newest(), is_synchronous)
+      const is_heard = memory.isComplete() || (waits_until !== undefined && performance.now() > waits_until)
+      server = checked = await checkServer(sql, memory.newest(), { is_synchronous, is_heard })
     } while (checked.state === 'recording' && !abort.signal.aborted)
+    if (checked.state === 'unchecked') {
+      waits_until ??= performance.now() + WITNESS_TIMEOUT_MS
+      warnOfSilence()
+      return false
+    }
+    waits_until = undefined
     // Connections that were opened before may lead to the server that was in use before.
-    if (checked.state === 'superseded' || checked.switch > (server?.switch ?? checked.switch))
-      renewConnections()
-    server = checked
-    for (const hold of HOLDS) metrics.jobsHeld.set({ hold }, server.hold === hold ? 1 : 0)
-    await report(server)
-    await memory.exchange(server.state === 'superseded' ? null : server)
+    if (checked.state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
+    for (const hold of HOLDS) metrics.jobsHeld.set({ hold }, checked.hold === hold ? 1 : 0)
+    await report(checked)
+    await exchange(checked)
+    return true
   }
 
   async function repeat(): Promise<void> {
+    let failures = 0
     while (!abort.signal.aborted) {
-      const succeeded = await check().then(
-        () => true,
-        (error: unknown) => {
-          if (!isUnavailable(error)) warn(error)
-          return false
-        },
-      )
-      if (succeeded) first.resolve()
+      const succeeded = await check().catch((error: unknown) => {
+        if (isUnavailable(error)) return false
+        warn(error)
+        failures += 1
+        if (failures === MAX_FAILURES) server = undefined
+        return false
+      })
+      if (succeeded) {
+        first.resolve()
+        failures = 0
+      }
       const interval_ms = succeeded ? INTERVAL_MS : RETRY_INTERVAL_MS
       await sleep(interval_ms, undefined, { signal: abort.signal }).catch(() => {})
     }
@@ -103,7 +133,7 @@ export async function watchDatabase(
     assertCurrent() {
       if (server?.state !== 'current') throw refusalOf(server?.state)
     },
-    isHeld: () => server === undefined || server.hold !== null,
+    isHeld: () => server?.state !== 'current' || server.hold !== null,
     lostSince: () => (server?.lost_since == null ? null : Date.parse(server.lost_since) / 1000),
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
@@ -122,24 +152,6 @@ const REFUSALS: Partial<Record<CheckedServer['state'], string>> = {
 function refusalOf(state: CheckedServer['state'] | undefined): AppError {
   const reason = (state && REFUSALS[state]) ?? 'The database has not been checked yet.'
   return new AppError('database_unavailable', { message: `${reason} Nothing was accepted: retry later.` })
-}
-
-/** The newest facts that this process or a witness knows. */
-function createMemory(sql: Sql, witnesses: readonly Witness[]) {
-  let name: string | undefined
-  let newest: ServerFacts | null = null
-  return {
-    newest: () => newest,
-    /** Tells the witnesses and asks them. */
-    async exchange(facts: ServerFacts | null): Promise<void> {
-      name ??= `sluice:server:${await findInstallationId(sql)}`
-      const known = facts && withLatestClock(facts, newest)
-      const text = known && encodeFacts(known)
-      const kept = await Promise.all(witnesses.map((witness) => witness.keepNewest(name!, text)))
-      for (const each of [known, ...kept.map(decodeFacts)])
-        if (each !== null && isNewer(each, newest)) newest = withLatestClock(each, newest)
-    },
-  }
 }
 
 /** Reports each switch once for each process, and once that another server is in use. */

@@ -1,0 +1,328 @@
+-- What a witness has seen is compared with more than positions of the write-ahead log: whatever writes to a copy of the
+-- files before a process checks it moves its position on.
+
+-- The heartbeat of the database: at most once a second, a check of the server in use raises the number, and nothing else
+-- does. Below the number that a witness has seen, the database has gone back in time.
+create table database_heartbeat (
+  number bigint not null,
+  at timestamptz not null,
+  -- Whether each commit waited for a synchronous standby.
+  is_synchronous boolean not null,
+  is_only boolean primary key default true check (is_only)
+);
+insert into database_heartbeat (number, at, is_synchronous) values (0, now(), false);
+
+-- When the database was sealed: without a witness, a seal is valid for a day.
+alter table lineage add column sealed_at timestamptz;
+update lineage set sealed_at = now() where seal is not null;
+
+create or replace function newest_change(until timestamptz) returns timestamptz language sql stable as $$
+  select greatest(
+    (select h.at from database_heartbeat h where h.at < until),
+    (select max(p.seen_at) from processes p where p.seen_at < until),
+    (select max(h.finished_at) from job_history h where h.finished_at < until),
+    (select max(j.finished_at) from jobs j where j.finished_at < until),
+    (select max(j.created_at) from jobs j where j.finished_at is null and j.created_at < until))
+$$;
+
+-- Restarts the feeds of up to 5,000 tenants that the switch has not restarted yet, before the server is in use. Otherwise
+-- as in 0021_losses.sql.
+create or replace function restart_feeds(switch_number bigint, clock timestamptz) returns timestamptz
+language plpgsql set timezone = 'UTC' as $$
+#variable_conflict use_column
+declare
+  start constant timestamptz := '2026-01-01 00:00:00+00';
+  system_tenant constant uuid := '00000000-0000-7000-8000-000000000000';
+  highest bigint;
+begin
+  -- Waits for the sequencer. The next statement sees what it wrote.
+  perform from event_sequences s where s.tenant_id = system_tenant for update;
+  with restart as (
+    insert into feed_restarts (tenant_id, switch_number, last_sequence_before, next_sequence)
+    select t.id, restart_feeds.switch_number, coalesce(s.last_sequence, 0), greatest(coalesce(s.last_sequence, 0) + 1,
+      (extract(epoch from greatest(clock_timestamp(), restart_feeds.clock) - start) * 1000000)::bigint)
+    from tenants t left join event_sequences s on s.tenant_id = t.id
+    where t.id <> system_tenant
+      and not exists (
+        select from feed_restarts r where r.tenant_id = t.id and r.switch_number = restart_feeds.switch_number)
+    order by t.id limit 5000
+    returning *
+  ), raised as (
+    insert into event_sequences as s (tenant_id, last_sequence)
+    select r.tenant_id, r.next_sequence from restart r order by r.tenant_id
+    on conflict (tenant_id) do update set last_sequence = excluded.last_sequence
+  ), event as (
+    insert into events (tenant_id, type, subject_id, data, sequence, created_at, sequenced)
+    select r.tenant_id, 'feed.restarted', r.id, to_jsonb(r) - 'switch_number', r.next_sequence, r.created_at, true
+    from restart r order by r.tenant_id
+    returning tenant_id, id, type, sequence, created_at
+  ), delivery as (
+    insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sequence, status,
+      next_attempt_at, failed_at)
+    select e.tenant_id, uuidv7(), p.endpoint_id, e.id, e.created_at, e.type, e.sequence,
+      case p.status when 'enabled' then 'pending' else 'skipped' end, case p.status when 'enabled' then now() end,
+      case p.status when 'disabled' then now() end
+    from event e join webhook_subscriptions p on p.tenant_id = e.tenant_id
+    where p.from_at <= e.created_at and p.until_at > e.created_at and p.types && array['*', 'feed.*', e.type]
+    order by e.tenant_id, p.endpoint_id
+    returning tenant_id, id, endpoint_id, sequence, status, created_at, event_created_at
+  ), due as (
+    insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
+    select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), d.event_created_at
+    from delivery d where d.status = 'pending'
+  ), backlog as (
+    insert into webhook_backlogs (tenant_id, endpoint_id)
+    select d.tenant_id, d.endpoint_id from delivery d order by 1, 2
+    on conflict do nothing
+  )
+  select max(r.next_sequence) into highest from restart r;
+  return greatest(clock_timestamp(), start + highest * interval '1 microsecond') + interval '1 minute';
+end $$;
+
+-- As in 0019_switches.sql, except: feeds are restarted in batches too; an operator can name an earlier time while the
+-- switch is recorded; a failover is recognized by the time of the last heartbeat, which follows the clock if it is set.
+create or replace function record_switch(server jsonb, witness jsonb, sign text, newest_at timestamptz) returns boolean
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  kept lineage;
+  switch database_switches;
+  visited integer;
+begin
+  select * into kept from lineage;
+  select * into switch from database_switches where recorded_at is null;
+  if not found then
+    -- The clock of a promoted standby may be behind.
+    for waited in 1..50 loop
+      exit when clock_timestamp() > record_switch.newest_at;
+      perform pg_sleep(0.1);
+    end loop;
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, witness, witnessed_at, switched_at)
+    values (greatest(kept.last_switch, kept.witnessed_switch, (witness ->> 'switch')::bigint) + 1,
+      case when record_switch.sign <> 'operator'
+          and record_switch.newest_at
+            >= coalesce(witness -> 'heartbeat' ->> 'at', witness ->> 'clock')::timestamptz - interval '60 seconds'
+        then 'failover' else 'restore' end,
+      record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
+      (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
+      (witness ->> 'clock')::timestamptz, clock_timestamp())
+    returning * into switch;
+  elsif record_switch.sign = 'operator' then
+    -- Jobs that were visited before are visited again if the operator names an earlier time.
+    update database_switches set kind = 'restore', sign = 'operator',
+      newest_at = least(newest_at, record_switch.newest_at),
+      visited_at = case when newest_at > record_switch.newest_at then '-infinity' else visited_at end,
+      jobs_in_doubt = case when newest_at > record_switch.newest_at then 0 else jobs_in_doubt end
+    where number = switch.number returning * into switch;
+  end if;
+
+  with visit as materialized (
+    select * from jobs j where j.finished_at is null and j.created_at < switch.switched_at
+      and (j.created_at, j.id) > (switch.visited_at, switch.visited_job)
+    order by j.created_at, j.id limit 5000
+  ), doubted as (
+    update jobs j set in_doubt = true, first_sent_at = j.created_at, last_sent_at = switch.switched_at,
+      sent_with = case when j.sent_with like '%*' then j.sent_with else concat_ws(' ', j.sent_with, '*') end,
+      unknown_since = coalesce(j.unknown_since,
+        case when j.operation = 'payout' or switch.newest_at < switch.switched_at - interval '2 minutes'
+          then switch.switched_at end),
+      absent_since = null, refused_since = null, wakeup_sent_at = null,
+      state = case when j.state = 'running' then 'ready' else j.state end, lease_token = null, lease_until = null
+    from (select id from visit order by id) visit
+    where j.id = visit.id and j.finished_at is null and j.operation is not null
+      and (j.queue <> 'messages' or j.run_at <= switch.switched_at or j.run_at = 'infinity')
+    returning j.tenant_id, j.id, j.resource_id, j.operation, j.attempt, j.worker, j.started_at,
+      old.state = 'running' as was_running
+  ), lost_attempt as (
+    insert into job_attempts (tenant_id, job_id, attempt, worker, started_at, in_doubt)
+    select tenant_id, id, attempt, worker, started_at, true from doubted where was_running
+    on conflict do nothing
+  ), payout as (
+    update payouts p set call_started_at = p.created_at from doubted d
+    where d.operation = 'payout' and p.tenant_id = d.tenant_id and p.id = d.resource_id and p.status = 'pending'
+      and p.call_started_at is null
+  ), message as (
+    update messages m set status = 'sending', begun_at = switch.switched_at, updated_at = clock_timestamp()
+    from doubted d
+    where d.operation in ('send_email', 'send_sms') and m.tenant_id = d.tenant_id and m.id = d.resource_id
+      and m.status in ('scheduled', 'queued')
+  ), last as (
+    select created_at, id from visit order by created_at desc, id desc limit 1
+  ), progress as (
+    update database_switches s set jobs_in_doubt = s.jobs_in_doubt + (select count(*) from doubted),
+      visited_at = last.created_at, visited_job = last.id
+    from last where s.number = switch.number
+  )
+  select count(*) into visited from visit;
+  if visited = 5000 then return false; end if;
+
+  -- Each switch has its own second: even if the clock was set back, no two restarts give the same sequences.
+  perform restart_feeds(switch.number,
+    greatest(clock_timestamp(), (witness ->> 'clock')::timestamptz) + switch.number * interval '1 second');
+  if exists (
+    select from tenants t where t.id <> '00000000-0000-7000-8000-000000000000'
+      and not exists (select from feed_restarts r where r.tenant_id = t.id and r.switch_number = switch.number))
+  then return false; end if;
+  update lineage set system_identifier = server ->> 'system_identifier',
+    timeline = (server ->> 'timeline')::integer, server_started_at = pg_postmaster_start_time(),
+    last_switch = switch.number, seal = null;
+  update database_switches set recorded_at = clock_timestamp(),
+    to_system_identifier = server ->> 'system_identifier', to_timeline = (server ->> 'timeline')::integer
+  where number = switch.number;
+  return true;
+end $$;
+
+-- `xid` is for processes of the previous version.
+create or replace function server_facts() returns jsonb language sql volatile as $$
+  select jsonb_build_object('system_identifier', system_identifier::text, 'timeline', current_timeline(),
+    'lsn', lpad(split_part(lsn, '/', 1), 8, '0') || lpad(split_part(lsn, '/', 2), 8, '0'),
+    'xid', pg_snapshot_xmin(pg_current_snapshot())::text, 'clock', clock_timestamp(),
+    'heartbeat', (select jsonb_build_object('number', number, 'at', at) from database_heartbeat),
+    'audit', (select jsonb_build_object('seq', seq, 'hash', encode(hash, 'hex')) from audit_head))
+  from pg_control_system(), (select pg_current_wal_flush_lsn()::text as lsn) position
+$$;
+
+-- Whether a witness has seen something that the server has lost. On another timeline, positions cannot be compared.
+create function is_behind(server jsonb, witness jsonb) returns boolean language sql stable as $$
+  select coalesce((server -> 'heartbeat' ->> 'number')::bigint < (witness -> 'heartbeat' ->> 'number')::bigint, false)
+    or coalesce((server -> 'audit' ->> 'seq')::bigint < (witness -> 'audit' ->> 'seq')::bigint, false)
+    or (server ->> 'timeline' = witness ->> 'timeline'
+      and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C")
+$$;
+
+-- Raises the heartbeat unless that was done within the last second. Returns whether it was raised.
+create function raise_heartbeat() returns boolean language sql volatile as $$
+  with due as (
+    select from database_heartbeat where at not between clock_timestamp() - interval '1 second' and clock_timestamp()
+    for update skip locked
+  ), raised as (
+    update database_heartbeat set number = number + 1, at = clock_timestamp(),
+      is_synchronous = current_setting('synchronous_standby_names') <> ''
+        and current_setting('synchronous_commit') in ('on', 'remote_apply')
+    where exists (select from due) returning number
+  )
+  select exists (select from raised)
+$$;
+
+-- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
+-- and records a switch. `is_heard`: all witnesses have answered, or need not be waited for. `is_synchronous`: a standby
+-- that is promoted has everything that was committed.
+--
+-- Returns the facts about the server, the number of the last switch, and `state`: `current`; `sealed`; `superseded` while
+-- another server is in use, so that nothing may be read or written here; `recording` while the switch is not recorded
+-- yet: call again; `unchecked` while witnesses must be heard, or another process must record the switch. `recorded`: this
+-- call has recorded the switch. `has_beaten`: this call has raised the heartbeat. `lost_since`: what happened later may
+-- have been lost by a switch of the last day.
+--
+-- Runs with the owner's rights. The process that receives webhooks records nothing: what it says about witnesses could
+-- be made up by whoever has taken it over.
+create function check_server(witness jsonb, is_synchronous boolean, is_heard boolean) returns jsonb
+language plpgsql security definer as $$
+declare
+  may_record constant boolean := pg_has_role(session_user, current_user, 'usage')
+    or coalesce(pg_has_role(session_user, to_regrole('sluice_api'), 'usage'), false)
+    or coalesce(pg_has_role(session_user, to_regrole('sluice_worker'), 'usage'), false);
+  server jsonb := server_facts();
+  kept lineage;
+  is_started boolean;
+  is_same boolean;
+  is_known boolean;
+  is_rewound boolean;
+  is_planned boolean;
+  is_interrupted boolean;
+  state text;
+  recorded boolean := false;
+  has_beaten boolean := false;
+begin
+  select * into kept from lineage;
+  for try in 1..2 loop
+    -- Facts that cannot be true are no witness: whoever writes to Redis could stop the system with them.
+    if (witness ->> 'switch')::numeric not between kept.last_switch and kept.last_switch + 1000
+      or (witness ->> 'timeline')::numeric not between 1 and 2147483647
+      or (witness ->> 'clock')::timestamptz > clock_timestamp() + interval '1 day' then
+      witness := null;
+    end if;
+    is_started := kept.server_started_at is distinct from pg_postmaster_start_time();
+    is_same := (kept.system_identifier, kept.timeline)
+      = (server ->> 'system_identifier', (server ->> 'timeline')::integer);
+    is_known := coalesce(witness ->> 'system_identifier' = server ->> 'system_identifier', false);
+    is_rewound := is_known and witness ->> 'timeline' = server ->> 'timeline' and is_behind(server, witness);
+    is_planned := kept.seal is not null and not is_same and case when witness is null
+      then kept.sealed_at > clock_timestamp() - interval '1 day'
+      else coalesce(witness ->> 'seal' = kept.seal::text, false) end;
+    state := case
+      when is_started and not is_heard then 'unchecked'
+      when is_planned then 'recording'
+      when witness is not null and not is_known then 'superseded'
+      when (server ->> 'timeline')::integer < (witness ->> 'timeline')::integer then 'superseded'
+      -- Another server has taken over: a copy of the files, or an older one by the word of an operator.
+      when is_same and (witness ->> 'switch')::bigint > kept.last_switch and not (is_started and is_rewound)
+        then 'superseded'
+      when is_rewound or not is_same then 'recording'
+      when kept.seal is not null then 'sealed'
+      else 'current' end;
+    if state = 'superseded' and may_record then
+      update lineage set witnessed_switch = (witness ->> 'switch')::bigint
+      where witnessed_switch < (witness ->> 'switch')::bigint;
+    end if;
+    if not may_record and (state = 'recording' or (state = 'current' and is_started)) then
+      state := 'unchecked';
+    end if;
+    exit when state in ('superseded', 'sealed', 'unchecked') or (state = 'current' and not is_started);
+    if try = 1 then
+      select * into kept from lineage for update;
+      continue;
+    end if;
+    if state = 'current' then
+      update lineage set server_started_at = pg_postmaster_start_time();
+      exit;
+    end if;
+    recorded := true;
+    -- A switch whose recording was interrupted comes first.
+    is_interrupted := exists (select from database_switches where recorded_at is null);
+    if is_planned and not is_interrupted then
+      perform record_complete_switch(server, witness, 'planned');
+    elsif is_synchronous and is_known and not is_interrupted and not is_behind(server, witness)
+      and (select h.is_synchronous from database_heartbeat h) then
+      perform record_complete_switch(server, witness, 'failover');
+    else
+      recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
+        newest_change_taken_over(is_rewound));
+    end if;
+    if recorded then state := 'current'; end if;
+  end loop;
+  if state = 'current' then has_beaten := raise_heartbeat(); end if;
+  select * into kept from lineage;
+  return server || jsonb_build_object('switch', kept.last_switch, 'hold', kept.hold, 'seal', kept.seal,
+    'state', state, 'recorded', recorded, 'has_beaten', has_beaten, 'lost_since', (
+      select min(s.newest_at) from database_switches s
+      where s.switched_at > now() - interval '24 hours' and s.newest_at < s.switched_at and s.recorded_at is not null));
+end $$;
+
+-- For processes of the previous version.
+create or replace function check_server(witness jsonb, is_synchronous boolean) returns jsonb
+language sql security definer as $$ select check_server(witness, is_synchronous, true) $$;
+
+-- Records that the database went back to this time, by the word of an operator: the server is in use from then on.
+-- Returns false while there are more jobs or feeds: call again with the same time.
+create or replace function declare_switch(newest_at timestamptz) returns boolean language plpgsql as $$
+begin
+  perform from lineage for update;
+  return record_switch(server_facts(), null, 'operator', newest_at);
+end $$;
+
+-- See 0015_settings.sql.
+do $$
+declare
+  each record;
+begin
+  for each in
+    select attrelid::regclass as name, attname from pg_attribute
+    where attrelid in ('lineage'::regclass, 'database_heartbeat'::regclass) and attnum > 0 and not attisdropped
+  loop
+    execute format('alter table %s alter column %I set statistics 10', each.name, each.attname);
+  end loop;
+  execute format('alter function check_server(jsonb, boolean) set search_path = %I, pg_temp', current_schema());
+  execute format('alter function check_server(jsonb, boolean, boolean) set search_path = %I, pg_temp', current_schema());
+end $$;

@@ -1,0 +1,216 @@
+// Tests the checks of the server of the database without processes: what shows that the database went back in time, and
+// who may record a switch.
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
+import { createLog } from '#core/log.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { Witness } from '#core/witness-place.ts'
+import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
+import { checkServer, type CheckedServer, type ServerFacts } from '#domain/switches/server.ts'
+import { watchDatabase } from '#domain/switches/watch.ts'
+import { createDatabase } from '#test/databases.ts'
+import { eventually } from '#test/payments.ts'
+import { urlAs } from '#test/users.ts'
+
+let url: string
+let sql: Sql
+
+beforeEach(async () => {
+  const database = await createDatabase()
+  url = database.url
+  sql = open(url)
+  onTestFinished(async () => {
+    await sql.end()
+    await database.drop()
+  })
+  await sql`update lineage set (system_identifier, timeline, server_started_at) = (
+    select system_identifier::text, current_timeline(), pg_postmaster_start_time() from pg_control_system())`
+})
+
+const open = (address: string) => connectDatabase(address, { max: 1, application_name: 'test' })
+
+/** The server counts as started after it was last checked. */
+const startServer = async () => {
+  await sql`update lineage set server_started_at = server_started_at - interval '1 minute'`
+}
+const check = async (
+  witness: Partial<ServerFacts> | null,
+  { is_heard = true, is_synchronous = false, as = sql } = {},
+): Promise<CheckedServer> =>
+  await checkServer(as, witness && { ...(await facts()), ...witness }, { is_heard, is_synchronous })
+
+async function facts(): Promise<ServerFacts> {
+  const [row] = await sql<{ facts: ServerFacts }[]>`
+    select server_facts() || jsonb_build_object('switch', last_switch, 'seal', seal) as facts from lineage`
+  return row!.facts
+}
+
+async function lastSwitch(): Promise<Record<string, unknown> | undefined> {
+  const [row] = await sql`select * from database_switches order by number desc limit 1`
+  return row
+}
+
+test('each second one check raises the heartbeat', async () => {
+  const { heartbeat } = await facts()
+  const passSecond = () => sql`update database_heartbeat set at = at - interval '1 second'`
+  await passSecond()
+  const checks = [await check(null), await check(null)]
+  expect(checks.map(({ has_beaten }) => has_beaten)).toEqual([true, false])
+  await passSecond()
+  expect(await check(null)).toMatchObject({ has_beaten: true, heartbeat: { number: heartbeat!.number + 1 } })
+  expect((await facts()).heartbeat).toMatchObject({ number: heartbeat!.number + 2 })
+})
+
+test.each([
+  ['the heartbeat', async () => ({ heartbeat: { number: 1000, at: new Date().toISOString() } })],
+  ['the audit log', async () => ({ audit: { seq: 1_000_000, hash: 'f'.repeat(64) } })],
+] as const)('a copy of the files that was written to since is known by %s', async (_name, ahead) => {
+  const witness = { ...(await ahead()), lsn: '0000000000000001' }
+  await startServer()
+  expect(await check(witness)).toMatchObject({ state: 'current', recorded: true, switch: 1 })
+  expect(await lastSwitch()).toMatchObject({ sign: 'witness', kind: 'restore' })
+})
+
+test('a restart of the server is no switch', async () => {
+  await check(null)
+  const witness = await facts()
+  await startServer()
+  expect(await check(witness)).toMatchObject({ state: 'current', recorded: false, switch: 0 })
+})
+
+test('after a start of the server, the check waits for the witnesses, and changes nothing before', async () => {
+  await startServer()
+  expect(await check(null, { is_heard: false })).toMatchObject({ state: 'unchecked', has_beaten: false })
+  expect(await check(null)).toMatchObject({ state: 'current' })
+  expect(await check(null, { is_heard: false })).toMatchObject({ state: 'current' })
+})
+
+test('a process without facts of its own works only after a silent witness has answered', async () => {
+  await startServer()
+  const newest = await facts()
+  const ahead = { ...newest, heartbeat: { number: 1000, at: newest.clock } }
+  let answers = false
+  let asked = 0
+  const witness: Witness = {
+    async keepNewest(_name, text) {
+      asked += 1
+      if (!answers) throw new Error('silent')
+      return text ?? encodeFacts(ahead)
+    },
+  }
+  const { promise: first, resolve } = Promise.withResolvers<void>()
+  const watching = watchDatabase(loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1' }), {
+    sql,
+    log: createLog('silent', 'test'),
+    queue: { keepNewest: (...args) => (resolve(), witness.keepNewest(...args)) },
+  })
+  await first
+  await eventually(async () => expect(asked).toBeGreaterThan(2))
+  expect(await lastSwitch()).toBeUndefined()
+  answers = true
+  const watch = await watching
+  onTestFinished(() => watch.close())
+  await eventually(async () => expect(watch.isCurrent()).toBe(true))
+  expect(await lastSwitch()).toMatchObject({ sign: 'witness', kind: 'restore' })
+})
+
+test('a text that is no fact counts as silence, and is replaced', async () => {
+  let stored: string | null = 'zzz'
+  const watch = await watchDatabase(loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1' }), {
+    sql,
+    log: createLog('silent', 'test'),
+    queue: {
+      async keepNewest(_name, text, unreadable) {
+        if (text !== null && (stored === null || text > stored || stored === unreadable)) stored = text
+        return stored
+      },
+    },
+  })
+  onTestFinished(() => watch.close())
+  await eventually(async () => expect(decodeFacts(stored)).not.toBeNull())
+  expect(watch.isCurrent()).toBe(true)
+})
+
+test('a server that another one has replaced stays out of use when it starts again', async () => {
+  await startServer()
+  const after = { ...(await facts()), switch: 1, lsn: '0000000000000001' }
+  expect(await check(after)).toMatchObject({ state: 'superseded', recorded: false })
+  expect(await check(after)).toMatchObject({ state: 'superseded', recorded: false })
+})
+
+test('the process that receives webhooks records no switch, and waits for another one', async () => {
+  const webhooks = open(urlAs('webhooks', url))
+  const api = open(urlAs('api', url))
+  onTestFinished(async () => void (await Promise.all([webhooks.end(), api.end()])))
+  const ahead = { heartbeat: { number: 1000, at: new Date().toISOString() } }
+  await startServer()
+  expect(await check(ahead, { as: webhooks })).toMatchObject({ state: 'unchecked', recorded: false })
+  expect(await check(null, { as: webhooks })).toMatchObject({ state: 'unchecked', recorded: false })
+  expect(await lastSwitch()).toBeUndefined()
+  expect(await check(ahead, { as: api })).toMatchObject({ state: 'current', recorded: true })
+  expect(await check(null, { as: webhooks })).toMatchObject({ state: 'current', recorded: false })
+})
+
+test('a promotion is complete only if the server that was lost had a synchronous standby', async () => {
+  const promote = () => sql`update lineage set timeline = timeline - 1`
+  await promote()
+  expect(await check({}, { is_synchronous: true })).toMatchObject({ recorded: true })
+  expect(await lastSwitch()).toMatchObject({ lists_read_at: null })
+  const hadStandby = () => sql`update database_heartbeat set is_synchronous = true`
+  await hadStandby()
+  await promote()
+  const { heartbeat } = await facts()
+  const ahead = { heartbeat: { ...heartbeat!, number: heartbeat!.number + 1 } }
+  expect(await check(ahead, { is_synchronous: true })).toMatchObject({ recorded: true })
+  expect(await lastSwitch()).toMatchObject({ number: 2, lists_read_at: null })
+  await hadStandby()
+  await promote()
+  expect(await check({}, { is_synchronous: true })).toMatchObject({ recorded: true })
+  expect(await lastSwitch()).toMatchObject({ number: 3, kind: 'failover', released_by: 'system' })
+})
+
+test('without a witness, a seal is valid for a day', async () => {
+  const move = async (age: string) => {
+    await sql`
+      update lineage set system_identifier = '2', seal = gen_random_uuid(), sealed_at = now() - ${age}::interval`
+    return await check(null)
+  }
+  expect(await move('23 hours')).toMatchObject({ state: 'current', hold: null })
+  expect(await lastSwitch()).toMatchObject({ kind: 'planned' })
+  expect(await move('25 hours')).toMatchObject({ state: 'current', hold: 'all' })
+  expect(await lastSwitch()).toMatchObject({ kind: 'restore' })
+})
+
+test('an operator can name an earlier time while a switch is recorded', async () => {
+  await sql`
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, switched_at, visited_at)
+    values (1, 'failover', 'lineage', '1', 1, '1', 2, '2026-11-28T10:00:00Z', now(), now())`
+  const declare = (time: string) => sql.begin((tx) => tx`select declare_switch(${time})`)
+  await declare('2026-11-28T09:00:00Z')
+  expect(await lastSwitch()).toMatchObject({
+    number: 1,
+    kind: 'restore',
+    sign: 'operator',
+    newest_at: '2026-11-28T09:00:00.000000Z',
+    recorded_at: expect.any(String),
+  })
+})
+
+test('feeds are restarted in batches before the server is in use', async () => {
+  await sql`insert into tenants (id, slug, name) select gen_random_uuid(), 'shop-' || n, 'shop' from generate_series(1, 5001) n`
+  await sql`update lineage set timeline = timeline - 1`
+  const count = async () => {
+    const [row] = await sql<{ count: number }[]>`
+      select count(*)::integer as count from feed_restarts where switch_number = 1`
+    return row!.count
+  }
+  expect(await check(null)).toMatchObject({ state: 'recording', recorded: false })
+  expect(await count()).toBe(5000)
+  expect(await check(null)).toMatchObject({ state: 'current', recorded: true })
+  expect(await count()).toBe(5001)
+  const again = await sql`
+    select from event_sequences where tenant_id in (select tenant_id from feed_restarts) group by tenant_id having count(*) > 1`
+  expect(again).toHaveLength(0)
+})
