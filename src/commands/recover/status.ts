@@ -1,0 +1,102 @@
+// `npm run recover -- status`: the switches of the database, and what waits since them.
+import { queueConfig, usesRedis, type Config } from '#core/config.ts'
+import { quantity } from '#core/describe.ts'
+import { newId } from '#core/ids.ts'
+import { findLostRequests } from '#domain/lost-requests/report.ts'
+import { findAuditHead } from '#domain/people/audit-log.ts'
+import {
+  findHeldJobs,
+  findNewestChange,
+  findSwitches,
+  findSwitchState,
+  type ListedSwitch,
+} from '#domain/switches/find.ts'
+import { protectionsOff } from '#domain/switches/protections.ts'
+import { openQueue } from '#queue/queue.ts'
+import { print } from '../print.ts'
+import type { Recover } from './options.ts'
+
+const SWITCHES_SHOWN = 10
+const LOST_REQUESTS_SHOWN = 20
+
+export async function status({ sql, config, values }: Recover): Promise<void> {
+  const state = await findSwitchState(sql)
+  const held = await findHeldJobs(sql)
+  const newest_at = await findNewestChange(sql)
+  const switches = await findSwitches(sql, { limit: SWITCHES_SHOWN })
+  const audit = await findAuditHead(sql)
+  const lost_requests = await findLostRequests(sql, LOST_REQUESTS_SHOWN)
+  const recorded = await describeRecorded(config)
+  const protections_off = protectionsOff(config)
+  if (values.json)
+    return print(
+      JSON.stringify(
+        { ...state, held, newest_at, switches, audit, lost_requests, recorded, protections_off },
+        null,
+        2,
+      ),
+    )
+  const { server, is_on_lineage, is_sealed, hold } = state
+  print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
+  if (!is_on_lineage)
+    print('            The server that runs now is another one, or was not checked yet: start a process.')
+  if (is_sealed) print('SEALED      Requests are refused, and no job starts: npm run recover -- seal --undo')
+  print(`newest      ${newest_at}`)
+  if (audit !== null) print(`audit log   entry ${audit.seq}, hash ${audit.hash}`)
+  for (const each of switches) for (const line of describe(each)) print(line)
+  if (switches.length === 0) print('switches    none')
+  print(`waiting     ${HOLDS[hold ?? 'none']}`)
+  for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
+  print(
+    `lost        ${quantity(lost_requests.count, 'accepted request')}, which tenants get as events \`request.lost\``,
+  )
+  for (const { accepted_at, tenant_id, path, idempotency_key } of lost_requests.latest)
+    print(`            ${accepted_at} ${path} of tenant ${tenant_id}, key ${idempotency_key ?? 'none'}`)
+  print(`recorded    ${recorded}`)
+  for (const text of protections_off) print(`unprotected ${text}`)
+}
+
+/** What Redis has recorded of accepted requests, as a text. */
+async function describeRecorded(config: Config): Promise<string> {
+  if (!usesRedis(config)) return 'no accepted requests: only Redis records them (REDIS_URL)'
+  const queue = openQueue(queueConfig(config), { log: () => {}, process_id: newId() })
+  try {
+    if (queue.accepted === null) return 'no accepted requests: ACCEPTED_MAX is 0'
+    const since = await queue.accepted.completeSince()
+    return since === null ? 'no accepted requests yet' : `all accepted requests since ${since}`
+  } catch {
+    return 'unknown: Redis does not answer'
+  } finally {
+    await queue.close()
+  }
+}
+
+const HOLDS = {
+  none: 'nothing',
+  payouts: 'payouts and refunds, until the lists of the providers have been read',
+  creations:
+    'everything that creates something at a provider, until the lists of the providers have been read',
+  all: 'all jobs, until an operator runs: npm run recover -- release',
+}
+
+function describe(each: ListedSwitch): string[] {
+  const { number, kind, sign, switched_at, newest_at, witnessed_at, jobs_in_doubt, lost_audit_entries } = each
+  return [
+    `switch ${number}    ${kind}, noticed at ${switched_at} by ${SIGNS[sign]}`,
+    `            newest change before it: ${newest_at}${witnessed_at === null ? '' : `; the witness last saw the database at ${witnessed_at}`}`,
+    `            ${quantity(jobs_in_doubt, 'open job')} may have been done without this database`,
+    ...(lost_audit_entries === null
+      ? []
+      : [
+          `            of the audit log, the entries ${lost_audit_entries.first} to ${lost_audit_entries.last} were lost`,
+        ]),
+    `            lists of the providers: ${each.lists_read_at === null ? 'being read' : `read at ${each.lists_read_at}`}`,
+    `            ${each.released_at === null ? 'not released' : `released at ${each.released_at} by ${each.released_by}, messages: ${each.messages}`}`,
+  ]
+}
+
+const SIGNS = {
+  lineage: 'another server or timeline',
+  witness: 'a witness that had seen later changes',
+  operator: 'an operator',
+}
