@@ -1,5 +1,7 @@
 // Accepted requests are recorded in Redis, and those that the database loses are reported to their tenants.
 import { randomUUID } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { describe, expect, onTestFinished } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
@@ -10,6 +12,7 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { openQueue, type RecordedRequest } from '#queue/queue.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { eventually } from '#test/payments.ts'
 import { createRedis } from '#test/redis.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
@@ -162,6 +165,14 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   const { stdout } = await runHere(recoverCommand, ['status'], world.env)
   expect(stdout).toContain(`POST /v1/customers of tenant ${shop.tenant_id}, key ${keys[0]}`)
   expect(stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
+  // The `npm start` of a folder publishes the addresses of its servers.
+  const folder = await createTemporaryFolder()
+  onTestFinished(folder.remove)
+  const { DATABASE_URL: database_url, REDIS_URL: redis_url } = world.config
+  await writeFile(join(folder.path, 'dev.json'), JSON.stringify({ database_url, redis_url }))
+  const started = await runHere(recoverCommand, ['status'], { DATA_DIR: folder.path })
+  expect(started.stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
+  expect(started.stdout).not.toContain('without REDIS_URL')
 
   await untilCompared(world, await recordSwitch(world))
   expect(await lostOf(shop)).toHaveLength(2)

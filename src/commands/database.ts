@@ -1,19 +1,40 @@
 // Finds the database of a command: DATABASE_URL, or the database of the `npm start` that runs in this folder.
 import { z } from 'zod'
 import { ConfigError, type Config } from '#core/config.ts'
+import { VARIABLE_NAMES } from '#core/config/variables.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError, isServerError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { readDevFile } from './dev-file.ts'
 
-const DevFile = z.object({ database_url: z.string() })
+const DevFile = z.object({
+  database_url: z.string(),
+  redis_url: z.string().nullish(),
+  /** The variables that lead to the emulators. */
+  provider_variables: z.record(z.string(), z.string()).default({}),
+})
 
 /** The URL of the database. Errors: ConfigError if DATABASE_URL is unset and no `npm start` runs in DATA_DIR. */
 export function databaseUrl(config: Config): string {
   const url = config.DATABASE_URL ?? readDevFile(config.DATA_DIR, DevFile)?.database_url
   if (url === undefined) throw notRunningError(config)
   return url
+}
+
+/**
+ * The configuration, completed by that of the `npm start` that runs in this folder if DATABASE_URL is unset. Errors:
+ * those of `databaseUrl`.
+ */
+export function completeConfig(config: Config): Config {
+  const started = config.DATABASE_URL === undefined ? readDevFile(config.DATA_DIR, DevFile) : undefined
+  const redis_url = config.QUEUE === 'postgres' ? undefined : (started?.redis_url ?? undefined)
+  const defaults = { ...started?.provider_variables, REDIS_URL: redis_url, DATABASE_URL: databaseUrl(config) }
+  const unset = VARIABLE_NAMES.filter((name) => config[name] === undefined && name in defaults)
+  return {
+    ...config,
+    ...Object.fromEntries(unset.map((name) => [name, defaults[name as keyof typeof defaults]])),
+  }
 }
 
 /**

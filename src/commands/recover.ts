@@ -8,7 +8,7 @@ import { commandActor } from '#domain/people/operator-here.ts'
 import { countRunningJobs, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
-import { withDatabase } from './database.ts'
+import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
@@ -48,7 +48,7 @@ export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Pr
   const perform = findCommand(COMMANDS, command)
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-recover' }, async (sql) => {
-    await perform({ sql, config, values })
+    await perform({ sql, config: completeConfig(config), values })
   })
 }
 

@@ -208,7 +208,7 @@ function devFileOf(
   addresses: PartAddresses,
   { metrics_url, demo }: { metrics_url: string; demo: Demo },
 ) {
-  const emulator_variables = emulatorVariables(config, (name) => addresses.emulators.get(name)!.url)
+  const variables = emulatorVariables(config, (name) => addresses.emulators.get(name)!.url)
   return {
     api_url: config.API_URL ?? addresses.api.url,
     webhooks_url: config.WEBHOOKS_URL,
@@ -220,12 +220,10 @@ function devFileOf(
     redis_url: config.REDIS_URL ?? null,
     emulators: Object.fromEntries(Array.from(addresses.emulators, ([name, { url }]) => [`${name}_url`, url])),
     webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
-    // Present only with the emulator: real credentials are not published.
+    // Of the emulators only: real credentials are not published.
+    provider_variables: variables,
     twilio: addresses.emulators.has('twilio')
-      ? {
-          account_sid: emulator_variables.TWILIO_ACCOUNT_SID,
-          auth_token: emulator_variables.TWILIO_AUTH_TOKEN,
-        }
+      ? { account_sid: variables.TWILIO_ACCOUNT_SID, auth_token: variables.TWILIO_AUTH_TOKEN }
       : null,
   }
 }
