@@ -287,7 +287,9 @@ describeIn('while another server is in use', {}, (test) => {
   }) => {
     const { client, sql } = world
     const [server] = await sql<{ facts: ServerFacts }[]>`select server_facts() as facts`
-    const other = { ...server!.facts, seal: null, switch: 7, system_identifier: '1' }
+    const { audit, ...facts } = server!.facts
+    const seen = { ...audit!, seq: audit!.seq + 1 }
+    const other = { ...facts, audit: seen, seal: null, switch: 7, system_identifier: '1' }
     const [installation] = await sql<{ id: string }[]>`select id from installation`
     const redis = new Redis(world.env['REDIS_URL']!)
     onTestFinished(() => redis.disconnect())
@@ -301,12 +303,19 @@ describeIn('while another server is in use', {}, (test) => {
     expect(refused.headers.get('retry-after')).not.toBeNull()
 
     const args = ['switched', '--to', inSeconds(-1), '--reason', 'the other server is gone']
-    expect(await runHere(recoverCommand, args, world.env)).toMatchObject({ code: 0 })
+    expect(await runHere(recoverCommand, args, world.env)).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(
+        /^audit log {7}20.* before the witness: entry \d+; the witness has seen 1 later one\nwitness/m,
+      ),
+      stderr: expect.stringContaining('[y/N] Not confirmed: nothing was done.'),
+    })
+    expect(await runHere(recoverCommand, args, world.env, 'yes\n')).toMatchObject({ code: 0 })
     // The mark of the other server has a lower number from now on.
     expect(await switchOf(world, 8)).toMatchObject({ kind: 'restore', sign: 'operator', hold: 'all' })
     await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(202))
     const kept = decodeFacts(await redis.get(`sluice:server:${installation!.id}`))
-    expect(kept).toMatchObject({ switch: 8, system_identifier: server!.facts.system_identifier })
+    expect(kept).toMatchObject({ switch: 8, system_identifier: facts.system_identifier })
   })
 
   test('a database that is behind its witness has gone back in time, on the same timeline too', async ({

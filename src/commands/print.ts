@@ -2,7 +2,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 type Stream = { write(text: string): unknown }
-export type Output = { stdout: Stream; stderr: Stream }
+/** `stdin`: where questions are answered. Without it, none is. */
+export type Output = { stdout: Stream; stderr: Stream; stdin?: NodeJS.ReadableStream }
 
 /** The output of the command that runs. Default: that of this process. */
 export const output = new AsyncLocalStorage<Output>({ defaultValue: process })

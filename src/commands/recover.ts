@@ -7,10 +7,12 @@ import { quantity } from '#core/describe.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { countRunningJobs, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
+import { confirm } from './ask.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
 import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
+import { printNewest, readNewest } from './recover/newest.ts'
 import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
 import { status } from './recover/status.ts'
 
@@ -27,7 +29,8 @@ release   ends the wait after a restore. Payouts and refunds still wait until th
           --messages decides about messages that were accepted before the switch and are not sent yet: they may have been
           sent by the database that was lost. A failover is released without this command.
 switched  says that the database went back to the time --to, if no process could notice that; and that this server is in
-          use from now on, although another one was. \`npm run recover\` prints its newest change.
+          use from now on, although another one was. First prints the newest event, payment and audit entry and how far
+          they are behind the witness, and asks. --yes and --json do not ask.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
           over without any wait. --undo ends a move that is given up.
 
@@ -65,14 +68,18 @@ function isHeldMessages(text: string): text is HeldMessages {
   return text === 'send' || text === 'discard'
 }
 
-async function switched({ sql, values }: Recover): Promise<void> {
+async function switched({ sql, config, values }: Recover): Promise<void> {
   const reason = requireReason(values)
   const to = requireOption(values, 'to')
   const to_ms = Date.parse(to)
   if (Number.isNaN(to_ms) || to_ms > Date.now())
     throw new ConfigError('--to must be a time in the past, such as 2026-11-28T09:30:00Z. See --help.')
+  const newest = await readNewest(sql, config)
+  if (!values.json) printNewest(newest)
+  if (!values.json && !values.yes)
+    await confirm(`This server is in use from now on, as of ${to}. Is that right?`)
   await declareSwitch(sql, { newest_at: to, reason }, BY)
-  if (values.json) return print(JSON.stringify({ switched: true }))
+  if (values.json) return print(JSON.stringify({ switched: true, newest }))
   print('Recorded. The processes use this server within a second. See: npm run recover -- status')
 }
 

@@ -1,6 +1,7 @@
 // Runs the product's commands to their end.
 import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
+import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { runCommandWith, type CommandEntry } from '#commands/program.ts'
 import { COMPILE_CACHE } from './process.ts'
@@ -41,16 +42,21 @@ export async function runCommand(
   })
 }
 
-/** Runs a command in this process, which takes a hundredth of the time of a process, with only this environment. */
+/**
+ * Runs a command in this process, which takes a hundredth of the time of a process, with only this environment.
+ * `answers`: the lines with which its questions are answered.
+ */
 export async function runHere(
   command: CommandEntry,
   args: string[],
   env: NodeJS.ProcessEnv = {},
+  answers = '',
 ): Promise<CommandResult> {
   const [stdout, stderr]: [string[], string[]] = [[], []]
   const output = {
     stdout: { write: (text: string) => stdout.push(text) },
     stderr: { write: (text: string) => stderr.push(text) },
+    stdin: Readable.from([answers]),
   }
   const code = await runCommandWith(output, command, args, env)
   return { code, stdout: stdout.join(''), stderr: stderr.join('') }

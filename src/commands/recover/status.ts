@@ -1,7 +1,6 @@
 // `npm run recover -- status`: the switches of the database, and what waits since them.
-import { queueConfig, usesRedis, type Config } from '#core/config.ts'
+import { usesRedis, type Config } from '#core/config.ts'
 import { quantity } from '#core/describe.ts'
-import { newId } from '#core/ids.ts'
 import { findLostRequests } from '#domain/lost-requests/report.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import {
@@ -12,9 +11,9 @@ import {
   type ListedSwitch,
 } from '#domain/switches/find.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
-import { openQueue } from '#queue/queue.ts'
 import { print } from '../print.ts'
 import type { Recover } from './options.ts'
+import { withQueue } from './queue.ts'
 
 const SWITCHES_SHOWN = 10
 const LOST_REQUESTS_SHOWN = 20
@@ -59,16 +58,12 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
 /** What Redis has recorded of accepted requests, as a text. */
 async function describeRecorded(config: Config): Promise<string> {
   if (!usesRedis(config)) return 'no accepted requests: only Redis records them (REDIS_URL)'
-  const queue = openQueue(queueConfig(config), { log: () => {}, process_id: newId() })
-  try {
-    if (queue.accepted === null) return 'no accepted requests: ACCEPTED_MAX is 0'
-    const since = await queue.accepted.completeSince()
+  return await withQueue(config, async ({ accepted }) => {
+    if (accepted === null) return 'no accepted requests: ACCEPTED_MAX is 0'
+    const since = await accepted.completeSince().catch(() => undefined)
+    if (since === undefined) return 'unknown: Redis does not answer'
     return since === null ? 'no accepted requests yet' : `all accepted requests since ${since}`
-  } catch {
-    return 'unknown: Redis does not answer'
-  } finally {
-    await queue.close()
-  }
+  })
 }
 
 const HOLDS = {

@@ -4,7 +4,8 @@ import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import type { Witness } from '#core/witness-place.ts'
 import { decodeFacts, encodeFacts, isNewer, withLatestClock } from './facts.ts'
-import { findInstallationId, type ServerFacts } from './server.ts'
+import { findWitnessName } from './newest.ts'
+import type { ServerFacts } from './server.ts'
 
 export type Memory = {
   /** The newest facts that this process or a witness knows; null: none. */
@@ -52,7 +53,7 @@ export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]):
     newest: () => newest,
     isComplete: () => knows_own || witnesses.every((witness) => answered.has(witness)),
     async exchange(witness, facts) {
-      name ??= `sluice:server:${await findInstallationId(sql)}`
+      name ??= await findWitnessName(sql)
       const known = facts && withLatestClock(facts, newest)
       if (known !== null) {
         remember(known)

@@ -1,0 +1,76 @@
+// The newest rows that a database has, and how far they are behind what the witnesses have seen, for operators.
+import { usesRedis, type Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
+import { quantity } from '#core/describe.ts'
+import { createLog } from '#core/log.ts'
+import { openWitnessPlace } from '#core/witness-place.ts'
+import { findNewestRows, readWitnesses, type NewestRows } from '#domain/switches/newest.ts'
+import type { ServerFacts } from '#domain/switches/server.ts'
+import { print } from '../print.ts'
+import { withQueue } from './queue.ts'
+
+/** `behind_s`: seconds before the witness last read the clock; null without a witness. */
+type Behind<Row> = (Row & { behind_s: number | null }) | null
+
+export type Newest = {
+  event: Behind<NonNullable<NewestRows['event']>>
+  payment: Behind<NonNullable<NewestRows['payment']>>
+  /** `entries_behind`: the number of later entries that the witness has seen. */
+  audit: Behind<NonNullable<NewestRows['audit']> & { entries_behind: number | null }>
+  witness: ServerFacts | null
+}
+
+/** Reads the newest rows, and asks Redis and the place at WITNESS_URL, which are not changed. */
+export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
+  const { event, payment, audit } = await findNewestRows(sql)
+  const witness = await askWitnesses(sql, config)
+  const behind = (at: string) =>
+    witness === null ? null : Math.max(0, Math.round((Date.parse(witness.clock) - Date.parse(at)) / 1000))
+  const seen = witness?.audit?.seq
+  return {
+    event: event && { ...event, behind_s: behind(event.created_at) },
+    payment: payment && { ...payment, behind_s: behind(payment.created_at) },
+    audit: audit && {
+      ...audit,
+      behind_s: behind(audit.at),
+      entries_behind: seen === undefined ? null : Math.max(0, seen - audit.seq),
+    },
+    witness,
+  }
+}
+
+async function askWitnesses(sql: Sql, config: Config): Promise<ServerFacts | null> {
+  const { WITNESS_URL } = config
+  const places =
+    WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, createLog('silent', 'recover'))]
+  if (!usesRedis(config)) return await readWitnesses(sql, places)
+  return await withQueue(config, async (queue) => await readWitnesses(sql, [queue, ...places]))
+}
+
+export function printNewest({ event, payment, audit, witness }: Newest): void {
+  const line = (name: string, at: string, behind_s: number | null, what: string) =>
+    print(
+      `${name.padEnd(16)}${at}${behind_s === null ? '' : `, ${durationText(behind_s)} before the witness`}: ${what}`,
+    )
+  if (event === null) print('newest event    none')
+  else line('newest event', event.created_at, event.behind_s, `${event.type} ${event.id}`)
+  if (payment === null) print('newest payment  none')
+  else line('newest payment', payment.created_at, payment.behind_s, payment.id)
+  if (audit === null) print('audit log       empty')
+  else line('audit log', audit.at, audit.behind_s, `entry ${audit.seq}${missingText(audit.entries_behind)}`)
+  print(
+    `witness         ${witness === null ? 'none: Redis and WITNESS_URL remember nothing of this database' : `last saw the database at ${witness.clock}`}`,
+  )
+}
+
+function missingText(entries: number | null): string {
+  return entries === null || entries === 0 ? '' : `; the witness has seen ${quantity(entries, 'later one')}`
+}
+
+/** A duration in its largest unit, such as `90 s`, `3 min` or `2 days`. */
+function durationText(seconds: number): string {
+  if (seconds < 120) return `${seconds} s`
+  if (seconds < 2 * 3600) return `${Math.round(seconds / 60)} min`
+  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`
+  return `${Math.round(seconds / 86_400)} days`
+}

@@ -1,0 +1,44 @@
+// The newest rows of a database, and how far they are behind what a witness has seen: what a restore would lose.
+import type { Sql } from '#core/db.ts'
+import type { Witness } from '#core/witness-place.ts'
+import { decodeFacts, isNewer } from './facts.ts'
+import { findInstallationId, type ServerFacts } from './server.ts'
+
+export type NewestRows = {
+  event: { id: string; type: string; created_at: string } | null
+  payment: { id: string; created_at: string } | null
+  /** The last entry of the audit log. */
+  audit: { seq: number; hash: string; at: string } | null
+}
+
+export async function findNewestRows(sql: Sql): Promise<NewestRows> {
+  const [event = null] = await sql<NonNullable<NewestRows['event']>[]>`
+    select e.id, e.type, e.created_at from tenants t cross join lateral (
+      (select id, type, created_at from events e where e.sequenced and e.tenant_id = t.id and e.sequence is not null
+        order by e.sequence desc limit 1)
+      union all
+      (select id, type, created_at from events e where not e.sequenced and e.tenant_id = t.id
+        order by e.created_at desc limit 1)) e
+    order by e.created_at desc limit 1`
+  const [payment = null] = await sql<NonNullable<NewestRows['payment']>[]>`
+    select p.id, p.created_at from tenants t cross join lateral (
+      select id, created_at from payments p where p.tenant_id = t.id order by p.created_at desc limit 1) p
+    order by p.created_at desc limit 1`
+  const [audit = null] = await sql<NonNullable<NewestRows['audit']>[]>`
+    select seq, encode(hash, 'hex') as hash, at from audit_entries order by seq desc limit 1`
+  return { event, payment, audit }
+}
+
+/** The name under which witnesses keep the facts about the server of this database. */
+export async function findWitnessName(sql: Sql): Promise<string> {
+  return `sluice:server:${await findInstallationId(sql)}`
+}
+
+/** The newest facts that a witness remembers; null if there are none. A witness that does not answer is left out. */
+export async function readWitnesses(sql: Sql, witnesses: readonly Witness[]): Promise<ServerFacts | null> {
+  const name = await findWitnessName(sql)
+  const kept = await Promise.all(witnesses.map((witness) => witness.keepNewest(name, null).catch(() => null)))
+  let newest: ServerFacts | null = null
+  for (const facts of kept.map(decodeFacts)) if (facts !== null && isNewer(facts, newest)) newest = facts
+  return newest
+}
