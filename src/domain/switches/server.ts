@@ -12,7 +12,7 @@ export type ServerFacts = {
   lsn: string
   /** The database's clock, ISO 8601. */
   clock: string
-  /** The number of the last heartbeat of the database, which only rises, and its time; null: not known to the witness. */
+  /** The last heartbeat of the database, whose number only rises, and its time; null: the witness knows none. */
   heartbeat: { number: number; at: string } | null
   /** The last entry of the audit log; null if it was deleted. */
   audit: { seq: number; hash: string } | null
