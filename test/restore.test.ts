@@ -10,9 +10,13 @@ import { ASYNC, capturedPayment, createPayment, eventually, paymentIn } from '#t
 import { recipient } from '#test/payouts.ts'
 import { until } from '#test/process.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
-import { makeWorkOlder, startRestorablePostgres, type RestorablePostgres } from '#test/restorable.ts'
+import { shiftWork, startRestorablePostgres, type RestorablePostgres } from '#test/restorable.ts'
 
 const HOUR_MS = 3_600_000
+
+const PAYMENT = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
+const TOP_UPS = '/v1/wallet/top_ups'
+const TOP_UP = { amount_minor: 900, currency: 'usd' }
 
 /** `wire`: the connections of all processes to the server. */
 type Restorable = Deployment & { server: RestorablePostgres; wire: Proxy }
@@ -107,17 +111,12 @@ test.for(['run on', 'are restarted'] as const)(
     const time = await clockOf(deployment)
     const payout = { amount_minor: 700, currency: 'usd' }
     const sent = [
-      await send(deployment, '/v1/payments', {
-        amount_minor: 1000,
-        currency: 'USD',
-        method: 'card',
-        payment_method: 'pm_card_visa',
-      }),
+      await send(deployment, '/v1/payments', PAYMENT),
       await send(deployment, `/v1/payments/${authorized.id}/capture`, {}),
       await send(deployment, `/v1/payments/${captured.id}/refunds`, { amount_minor: 300 }),
       await send(deployment, '/v1/payouts', { ...payout, recipient_id: bank }),
       await send(deployment, '/v1/payouts', { ...payout, recipient_id: account }),
-      await send(deployment, '/v1/wallet/top_ups', { amount_minor: 900, currency: 'usd' }),
+      await send(deployment, TOP_UPS, TOP_UP),
     ]
     const effectsOfAll = async () =>
       await Promise.all(sent.map(async ({ answer }) => await effectsWith(deployment, answer.body.id)))
@@ -158,11 +157,13 @@ async function acceptWork(deployment: Restorable) {
   const { client } = deployment
   const { authorized, captured, bank } = await prepare(deployment)
   await deployment.killWorkers()
+  // The lists of the processor are read without waiting for the lease of the killed worker.
+  await deployment.sql`update recurring_work set lease_until = now() where lease_until is not null`
   const requests: [path: string, body: object, effects: string[]][] = [
     [`/v1/payments/${authorized.id}/capture`, {}, ['authorize', 'capture']],
     [`/v1/payments/${captured.id}/refunds`, { amount_minor: 300 }, ['refund']],
     ['/v1/payouts', { amount_minor: 700, currency: 'usd', recipient_id: bank }, ['payout']],
-    ['/v1/wallet/top_ups', { amount_minor: 900, currency: 'usd' }, ['top_up']],
+    [TOP_UPS, TOP_UP, ['top_up']],
     ['/v1/messages/email', { to: ['ada@example.com'], subject: 'Shipped', text: 'Soon.' }, ['email']],
     ['/v1/messages/sms', { to: '+14155552671', body: 'Shipped' }, ['sms']],
   ]
@@ -205,24 +206,37 @@ test('after a day, work waits for an operator, and is not done twice although it
   const time = await clockOf(deployment)
   await deployment.startWorker()
   await eventually(async () => expect(await effectsOfAll()).toEqual(done))
+  const lost = [await send(deployment, '/v1/payments', PAYMENT), await send(deployment, TOP_UPS, TOP_UP)]
+  const effectsOfLost = () => Promise.all(lost.map(({ answer }) => effectsWith(deployment, answer.body.id)))
+  await eventually(async () => expect(await effectsOfLost()).toEqual([['authorize'], ['top_up']]))
 
   await deployment.killAll()
   wire.refuse(true)
   await server.restoreTo(time)
-  await makeWorkOlder(new URL(new URL(env['DATABASE_URL']!).pathname, server.postgres.url).href, 25 * HOUR_MS)
+  await shiftWork(new URL(new URL(env['DATABASE_URL']!).pathname, server.postgres.url).href, -25 * HOUR_MS)
   wire.refuse(false)
   const { control } = provider('stripe')
   await control('POST', '/clock', { advance_ms: 25 * HOUR_MS })
   try {
-    await Promise.all([deployment.startApi(), deployment.startWorker()])
+    await deployment.startApi()
     const [last] = await sql`select kind, released_at from database_switches order by number desc limit 1`
     expect(last).toEqual({ kind: 'restore', released_at: null })
+    // Without a worker, the provider's objects of the repeated requests are not taken up yet.
+    for (const { path, body } of lost) expect((await client.post(path, body, ASYNC)).status).toBe(202)
+    await deployment.startWorker()
     const payment = await createPayment(client, {}, { prefer: 'wait=1' })
     expect([payment.status, await effectsWith(deployment, payment.body.id)]).toEqual([202, []])
     const args = ['release', '--messages', 'send', '--reason', 'tested']
     expect((await runHere(recoverCommand, args, env)).stdout).toContain('Released: switch')
     await untilFinished()
     await paymentIn(client, payment.body.id, 'authorized')
+    await eventually(async () => {
+      const open = await sql`
+        select name, state from jobs
+        where resource_id = any(${lost.map(({ answer }) => answer.body.id)}) and finished_at is null`
+      expect(open).toEqual([])
+    })
+    expect(await effectsOfLost()).toEqual([['authorize'], ['top_up']])
   } finally {
     await control('POST', '/clock', { advance_ms: -25 * HOUR_MS })
   }

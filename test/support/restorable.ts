@@ -140,17 +140,19 @@ export async function startRestorablePostgres(
 }
 
 /**
- * Changes the times of jobs and processes in the restored database of this URL, as if the backup were that much older.
- * No process may be connected yet.
+ * Adds `by_ms` to the times of jobs and processes in the database of this URL. A negative number makes a restored
+ * database that much older; a positive one sets the clock of its server that much behind. No process may be connected
+ * yet.
  */
-export async function makeWorkOlder(url: string, age_ms: number): Promise<void> {
+export async function shiftWork(url: string, by_ms: number): Promise<void> {
   await withSession({ postgres: { url } }, async (sql) => {
-    const age = sql`${age_ms} * interval '1 millisecond'`
+    const by = sql`${by_ms} * interval '1 millisecond'`
     await sql`
-      update jobs set created_at = created_at - ${age}, run_at = run_at - ${age} where finished_at is null`
-    await sql`update jobs set finished_at = finished_at - ${age} where finished_at is not null`
-    await sql`update job_history set finished_at = finished_at - ${age}`
-    await sql`update processes set seen_at = seen_at - ${age}, ended_at = ended_at - ${age}`
+      update jobs set created_at = created_at + ${by}, run_at = run_at + ${by} where finished_at is null`
+    await sql`update jobs set finished_at = finished_at + ${by} where finished_at is not null`
+    await sql`update job_history set finished_at = finished_at + ${by}`
+    await sql`update processes set seen_at = seen_at + ${by}, ended_at = ended_at + ${by}`
+    await sql`update database_heartbeat set at = at + ${by}`
   })
 }
 

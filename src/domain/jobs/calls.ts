@@ -15,6 +15,11 @@ export type ProviderCall = {
    * or did not end.
    */
   refused_ms: number | null
+  /**
+   * The job was created before the lists of the providers were read after a switch of the database. The row may have
+   * the object of a call that the database has lost.
+   */
+  waited_for_lists: boolean
   /** The last attempt found that the provider knows the key with other content: it must get no new key. */
   has_key_conflict: boolean
   /** The provider's id of the object that the call created, if it was reported before the call was settled. */

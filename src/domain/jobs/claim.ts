@@ -136,6 +136,7 @@ function claimedColumns(sql: Sql): Fragment {
     case when operation is not null then jsonb_build_object(
       'generation', generation, 'key', key, 'request', request,
       'lookup_only', lookup_only, 'in_doubt', lookup_only or in_doubt,
+      'waited_for_lists', exists (select from database_switches s where s.lists_read_at > created_at),
       'has_key_conflict', coalesce(last_error ->> 'code' = ${KEY_CONFLICT}, false),
       'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
       'reference', provider_reference) end as call,

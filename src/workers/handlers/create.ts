@@ -84,6 +84,10 @@ export async function createAtProvider<Found extends { reference: string }>(
 ): Promise<Decision> {
   const { call } = job
   if (call.has_key_conflict) return await decideKeyConflict(creation)
+  // A request that was repeated after a switch waits until lost objects have been taken up. The provider may have
+  // forgotten the key of the call that created the object.
+  const taken_up = call.waited_for_lists && !call.lookup_only ? await creation.findReference() : null
+  if (taken_up !== null) return await lookUpCreation(context, job, creation, { reference: taken_up })
   const sent = await sendUnlessLookupOnly(call, creation.send).catch(notStarted)
   if (sent instanceof NotStarted) return withUnsentEffects(creation, giveBackUnstarted(sent))
   if (sent.kind === 'done') {
