@@ -4,9 +4,11 @@ import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
+import { findOldestDue } from '#domain/jobs/claimable.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
+import { JOB_NAMES } from '#jobs/index.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
@@ -162,6 +164,8 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
       { queue: 'payouts', jobs: 2 },
     ],
   })
+  // Nothing is late, so no consumer is restarted.
+  expect(await findOldestDue(sql, ['messages', 'payments', 'payouts'], JOB_NAMES)).toEqual([])
 
   await readLists()
   await eventually(async () =>

@@ -106,7 +106,7 @@ export async function findOldestDue(
     cross join lateral (
       select greatest(j.run_at, j.lease_until) as since from jobs j
       where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
-        and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)}
+        and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)} and not ${isHeld(sql)}
       order by j.priority, j.run_at limit 1
     ) oldest
     where not exists (select from pauses p where (p.queue is null or p.queue = v.queue) and p.tenant_id = v.tenant_id)
