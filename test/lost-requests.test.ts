@@ -9,6 +9,10 @@ import { queueConfig } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
+import type { AcceptedRequest } from '#queue/accepted.ts'
+import type { BackendWatch } from '#queue/away.ts'
+import type { Backend } from '#queue/backend.ts'
+import { createProducer } from '#queue/producer.ts'
 import { openQueue, type RecordedRequest } from '#queue/queue.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
@@ -219,13 +223,43 @@ describe('the stream', () => {
     await redis.kill()
     await eventually(async () => expect(queue.isDown()).toBe(true))
     queue.record(request(2))
-    expect(unrecorded()).toBe(1)
+    await eventually(async () => expect(unrecorded()).toBe(1))
     await redis.start()
     await eventually(async () => {
       queue.record(request(3))
       expect((await stream.read(0, 100)).requests.map(({ key }) => key)).toContain('key-3')
     })
     expect(Date.parse((await stream.completeSince())!)).toBeGreaterThan(Date.parse(since!))
+  })
+
+  test('has what was accepted while Redis was down for a moment', async () => {
+    const appended: [string | null, boolean][] = []
+    const accepted = {
+      async append(requests: AcceptedRequest[], is_incomplete: boolean) {
+        for (const { key } of requests) appended.push([key, is_incomplete])
+      },
+    }
+    let missed = 0
+    const producer = createProducer(
+      { accepted, limit_ms: 100 } as unknown as Backend,
+      { isDown: () => true, markUsed: () => {}, probeNow: () => {} } as BackendWatch,
+      { drop: () => {}, miss: (requests) => (missed += requests) },
+    )
+    producer.record(request(1))
+    producer.discard()
+    producer.record(request(2))
+    await producer.close()
+    producer.disconnected()
+    producer.record(request(3))
+    await producer.close()
+    expect([appended, missed]).toEqual([
+      [
+        ['key-1', false],
+        ['key-2', false],
+        ['key-3', true],
+      ],
+      0,
+    ])
   })
 
   test('costs an accepted request nothing if Redis refuses to record it', async () => {

@@ -7,15 +7,20 @@ import { withTimeout } from '#core/timeout.ts'
 import { messagingAttributes, startChildSpan } from '#core/tracing.ts'
 import type { TraceSpan } from '#core/tracing/span.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { accepted_gather_ms, max_batch, max_waiting } from './settings.ts'
+import { accepted_gather_ms, accepted_limit_ms, close_limit_ms, max_batch, max_waiting } from './settings.ts'
 
 export type Producer = {
   wake(wakeups: WakeUp[]): void
   publish(states: PublishedState[]): void
   /** Records an accepted request in the stream, if the backend has one. */
   record(request: AcceptedRequest): void
-  /** Discards all buffered messages, because the backend is down. */
+  /**
+   * Discards the buffered wake-ups and states, because the backend is down. Accepted requests are still recorded if it
+   * answers soon.
+   */
   discard(): void
+  /** Records that the connection was lost: a server that restarts may have lost what it received last. */
+  disconnected(): void
   /** Sends the buffered messages, with a time limit. */
   close(): Promise<void>
 }
@@ -39,9 +44,9 @@ export function createProducer(
   })
 
   const { accepted } = backend
-  const recorder = accepted === null ? null : createRecorder(accepted, { backend, watch, miss })
+  const recorder = accepted === null ? null : createRecorder(accepted, watch, miss)
 
-  const senders = () => [...wakeup_senders.values(), state_sender, ...(recorder === null ? [] : [recorder])]
+  const senders = () => [...wakeup_senders.values(), state_sender]
 
   function senderOf(queue: string): Sender<TracedWakeUp> {
     let sender = wakeup_senders.get(queue)
@@ -75,8 +80,9 @@ export function createProducer(
     discard() {
       for (const sender of senders()) sender.discard()
     },
+    disconnected: () => recorder?.disconnected(),
     async close() {
-      await Promise.all(senders().map((sender) => sender.close()))
+      await Promise.all([...senders(), ...(recorder === null ? [] : [recorder])].map((each) => each.close()))
     },
   }
 }
@@ -84,21 +90,21 @@ export function createProducer(
 /** Sends accepted requests to the stream, which also shows if requests before them were missed. */
 function createRecorder(
   accepted: AcceptedStream,
-  { backend, watch, miss }: { backend: Backend; watch: BackendWatch; miss: (requests: number) => void },
-): Sender<AcceptedRequest> {
+  watch: BackendWatch,
+  miss: (requests: number) => void,
+): Sender<AcceptedRequest> & { disconnected(): void } {
   let is_incomplete = false
-  const onLost = (requests: number) => {
-    is_incomplete = true
-    miss(requests)
-  }
   const sender = createSender<AcceptedRequest>({
     async send(requests) {
       const was_incomplete = is_incomplete
       is_incomplete = false
       await accepted.append(requests, was_incomplete)
     },
-    limit_ms: backend.limit_ms,
-    onLost,
+    limit_ms: accepted_limit_ms,
+    onLost(requests) {
+      is_incomplete = true
+      miss(requests)
+    },
     probeNow: watch.probeNow,
     gather_ms: accepted_gather_ms,
   })
@@ -106,13 +112,10 @@ function createRecorder(
     ...sender,
     add(request) {
       watch.markUsed()
-      if (watch.isDown()) onLost(1)
-      else sender.add(request)
+      sender.add(request)
     },
-    discard() {
-      // A server that restarts may have lost what it received last.
+    disconnected() {
       is_incomplete = true
-      sender.discard()
     },
   }
 }
@@ -171,7 +174,8 @@ function createSender<T>(options: {
       waiting = []
     },
     async close() {
-      await withTimeout(sending ?? Promise.resolve(), 2 * options.limit_ms).catch(() => {})
+      const limit_ms = Math.min(2 * options.limit_ms, close_limit_ms)
+      await withTimeout(sending ?? Promise.resolve(), limit_ms).catch(() => {})
     },
   }
 }

@@ -91,7 +91,10 @@ export type Queue = {
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
   const failed = errorReport(hooks, () => watch.isDown())
   const signals = {
-    onLost: (reason: string) => watch.onLost(reason),
+    onLost(reason: string) {
+      producer.disconnected()
+      watch.onLost(reason)
+    },
     changed: () => watch.probeNow(),
     failed,
     warn: (message: string) => hooks.log('warn', {}, message),

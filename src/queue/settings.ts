@@ -55,6 +55,8 @@ export const wakeup_wait_ms = 60_000
 export const max_waiting = 20_000
 /** How long accepted requests are gathered before they are recorded. One command for each would cost more. */
 export const accepted_gather_ms = 25
+/** How long a batch of accepted requests may take to be recorded: no caller waits for it. */
+export const accepted_limit_ms = 5_000
 
 /**
  * The maximum number of BullMQ jobs that wait in a queue: without a worker, their number must not grow without limit.
