@@ -9,13 +9,14 @@ import { createDatabase } from '#test/databases.ts'
 import { hasOpenWork, openWork } from '#test/open-work.ts'
 import { patchedCopy } from '../torture/copy.ts'
 import { NEXT_VERSION } from '../torture/faults/versions.ts'
-import { MUTATIONS } from '../torture/mutations.ts'
+import { MUTATIONS } from '../torture/mutations/list.ts'
 import { planFaults } from '../torture/schedule.ts'
 import { checkObservations, observe, type ResourceName, type Observations } from '../torture/observations.ts'
 import type { FollowedEvent } from '../torture/events/follower.ts'
 import type { Arrival } from '../torture/events/receivers.ts'
 import { judgeDeliveries } from '../torture/verdict/deliveries.ts'
 import { judgeFeeds, type FeedEvent } from '../torture/verdict/feeds.ts'
+import { doneTwice, DONE_TWICE } from '../torture/verdict/money.ts'
 import { judgeMessages, SENT_TWICE, type JudgedMessage } from '../torture/verdict/messages.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -173,6 +174,21 @@ test('the responses to concurrent requests may show either state', () => {
   const observations = observationsOf('payout', { status: 'paid' }, { status: 'processing' })
   for (const { seen } of observations.values()) seen[1]!.start = 0.2
   expect(checkObservations(observations)).toEqual([])
+})
+
+test('two objects at the processor for one idempotency key are a problem, under different ids here too', () => {
+  const created = (effect: string, key: string, sluice_payment_id: string) => ({
+    effect,
+    amount: 100,
+    metadata: { sluice_tenant_id: 'acme', sluice_key: key, sluice_payment_id },
+  })
+  const once = [
+    created('authorize', 'one', '1'),
+    created('capture', 'one', '1'),
+    created('authorize', 'two', '2'),
+  ]
+  expect(doneTwice(once)).toEqual([])
+  expect(doneTwice([...once, created('authorize', 'one', '3')])).toMatchObject([{ problem: DONE_TWICE }])
 })
 
 /** The feed of one tenant: events of one resource with these types, in this order. */

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import type { EmbeddedPostgres } from '#start/postgres.ts'
@@ -132,6 +133,8 @@ export async function startSystem(options: SystemOptions): Promise<System> {
       provider: (name) => addresses.get(name)!,
       webhooks_url,
       email_secret,
+      // Without Redis, only a witness notices that the files of the database are older.
+      ...(redis === null && { witness_url: pathToFileURL(join(folder, 'witness')).href }),
     })
     const sql = connectDatabase(database.url, { max: 4, application_name: 'torture' })
     cleanup.defer(() => sql.end({ timeout: 1 }))
@@ -226,11 +229,17 @@ async function startMembers(
 function systemVariables({
   webhooks_url,
   email_secret,
+  witness_url,
   ...addresses
-}: Parameters<typeof variables>[0] & { webhooks_url: string; email_secret: string }): Record<string, string> {
+}: Parameters<typeof variables>[0] & {
+  webhooks_url: string
+  email_secret: string
+  witness_url?: string
+}): Record<string, string> {
   return {
     ...SMALL_SYSTEM,
     ...variables(addresses),
+    ...(witness_url !== undefined && { WITNESS_URL: witness_url }),
     AUDIT_EVERY_S: '20',
     RECONCILE_EVERY_S: '5',
     RECONCILE_AFTER_S: '10',

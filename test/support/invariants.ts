@@ -21,6 +21,9 @@ export async function findRemainingProblems(world: Books): Promise<Problem[]> {
   }
 }
 
+/** The problem that is found if a payment at the processor has no row. */
+export const EFFECT_WITHOUT_PAYMENT = 'an effect of an unknown payment'
+
 export type Problem = { problem: string; [fact: string]: unknown }
 
 /** The workers of a test claim due jobs within seconds. */
@@ -158,7 +161,7 @@ async function paymentDisagreements({ sql, provider }: Books): Promise<Problem[]
     // Ignores effects of another application on the same account.
     if (metadata['application'] === 'another') continue
     if (!references.has(payment_intent!) && !ids.has(metadata['sluice_payment_id'] ?? ''))
-      report('an effect of an unknown payment', { effect, payment_intent })
+      report(EFFECT_WITHOUT_PAYMENT, { effect, payment_intent })
   }
   const our_references = new Set(refunds.map(({ processor_reference }) => processor_reference))
   const ourRefunds = new Set(refunds.map(({ id }) => id))

@@ -2,7 +2,7 @@
 // that are promoted.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { runCommand } from '#test/commands.ts'
-import { makeWorkOlder, type RestorablePostgres } from '#test/restorable.ts'
+import { shiftWork } from '#test/restorable.ts'
 import { until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import type { Load } from '../load.ts'
@@ -14,11 +14,19 @@ import type { Fault } from './fault.ts'
 
 /** How long the primary runs on without its standby. */
 const RECEIVER_HELD_MS = 5000
+/**
+ * How far the clock of the standby is behind that of the primary. All servers here have one clock, so the times of the
+ * work in the standby are moved instead.
+ */
+const CLOCK_BEHIND_MS = 3000
 /** How long some processes work with the previous primary. */
 const TWO_PRIMARIES_MS = 30_000
 
 /** Longer than the processor keeps idempotency keys. */
 const DAY_MS = 25 * 3_600_000
+
+/** A time to which the database can go back. `since`: clock `performance.now()`. */
+type Point = { since: number; goBack: () => Promise<void> }
 
 const usual = { switches: true, duration_ms: 15_000, recovery_limit_ms: 10_000 } as const
 
@@ -39,7 +47,8 @@ export const SWITCH_FAULTS: Fault[] = [
   {
     ...usual,
     name: 'failover-async',
-    about: 'PostgreSQL crashes, and a standby that lags five seconds behind takes its place',
+    about:
+      'PostgreSQL crashes, and a standby five seconds behind it, with a clock three behind, takes its place',
     minutes: 30,
     async inflict(system, _, load) {
       const { restorable, moveDatabase } = system
@@ -51,6 +60,7 @@ export const SWITCH_FAULTS: Fault[] = [
         await load.whileSwitching(since, async () => {
           await restorable!.postgres.crash()
           await standby.promote()
+          await shiftWork(standby.url, CLOCK_BEHIND_MS)
           moveDatabase(standby.url)
         })
       })
@@ -70,13 +80,39 @@ export const SWITCH_FAULTS: Fault[] = [
     about: 'the database is restored to an earlier second',
     duration_ms: 40_000,
     minutes: 30,
-    inflict: async (system, random, load) =>
-      await rewind(system, random, load, async ({ backUp, restoreTo }) => {
-        await backUp()
-        return async () => {
-          const [row] = await system.sql<{ now: string }[]>`select clock_timestamp()::text as now`
-          return async () => await restoreTo(row!.now)
-        }
+    inflict: (system, random, load) =>
+      load.withoutNewTenants(async () => {
+        const point = await restorePoint(system, random)
+        await sleep(random.between(1000, 25_000))
+        await load.whileSwitching(point.since, point.goBack)
+      }),
+  },
+  {
+    ...usual,
+    name: 'restore-day',
+    about:
+      'the database is restored to a second that is then 25 hours ago, and an operator releases what waits',
+    duration_ms: 40_000,
+    minutes: 30,
+    inflict: restoreAfterDay,
+  },
+  {
+    ...usual,
+    name: 'restore-twice',
+    about: 'the database is restored twice, the second time to before the first',
+    duration_ms: 50_000,
+    minutes: 30,
+    inflict: (system, random, load) =>
+      load.withoutNewTenants(async () => {
+        const earlier = await restorePoint(system, random)
+        const between_ms = random.between(1000, 6000)
+        await sleep(between_ms)
+        const later = await pointInTime(system)
+        await sleep(random.between(1000, 10_000))
+        await load.whileSwitching(later.since, later.goBack)
+        // The feed has more events after the first restore than between the two seconds.
+        await sleep(2 * between_ms + random.between(3000, 6000))
+        await load.whileSwitching(earlier.since, earlier.goBack)
       }),
   },
   {
@@ -85,8 +121,13 @@ export const SWITCH_FAULTS: Fault[] = [
     about: 'the files of PostgreSQL are replaced by an earlier copy: crash recovery, and the same timeline',
     duration_ms: 40_000,
     minutes: 30,
-    inflict: async (system, random, load) =>
-      await rewind(system, random, load, async ({ copyVolume }) => copyVolume),
+    inflict: ({ restorable }, random, load) =>
+      load.withoutNewTenants(async () => {
+        const since = performance.now()
+        const goBack = await restorable!.copyVolume()
+        await sleep(random.between(1000, 25_000))
+        await load.whileSwitching(since, goBack)
+      }),
   },
 ]
 
@@ -126,28 +167,28 @@ async function promoteSecond(system: System, random: Random, load: Load): Promis
   }
 }
 
-/**
- * Makes the database go back. `prepare` resolves with a function that marks a time and resolves with a function that
- * goes back to this time.
- */
-async function rewind(
-  system: System,
-  random: Random,
-  load: Load,
-  prepare: (restorable: RestorablePostgres) => Promise<() => Promise<() => Promise<void>>>,
-): Promise<void> {
-  const restorable = system.restorable!
+/** Takes a base backup. Resolves with a point in time soon after it. */
+async function restorePoint(system: System, random: Random): Promise<Point> {
+  await system.restorable!.backUp()
+  await sleep(random.between(0, 3000))
+  return await pointInTime(system)
+}
+
+/** The present time, to which the last base backup can be restored later. */
+async function pointInTime({ sql, restorable }: System): Promise<Point> {
+  const since = performance.now()
+  const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`
+  return { since, goBack: () => restorable!.restoreTo(row!.now) }
+}
+
+async function restoreAfterDay(system: System, random: Random, load: Load): Promise<void> {
   await load.withoutNewTenants(async () => {
-    const mark = await prepare(restorable)
-    await sleep(random.between(0, 3000))
-    const since = performance.now()
-    const goBack = await mark()
+    const point = await restorePoint(system, random)
     await sleep(random.between(1000, 25_000))
-    if (random.next() < 0.5) return await load.whileSwitching(since, goBack)
     await withPromptNotifications(system, async () => {
       await load.whileSwitching(
-        since,
-        () => goBackByDay(system, goBack),
+        point.since,
+        () => goBackByDay(system, point),
         () => releaseAfterDay(system),
       )
     })
@@ -155,13 +196,10 @@ async function rewind(
 }
 
 /** Goes back to a time which is then a day ago: the processor has forgotten the keys of what happened since. */
-async function goBackByDay(
-  { wires, postgres, provider }: System,
-  goBack: () => Promise<void>,
-): Promise<void> {
+async function goBackByDay({ wires, postgres, provider }: System, { goBack }: Point): Promise<void> {
   wires.postgres.refuse(true)
   await goBack()
-  await makeWorkOlder(postgres.url, DAY_MS)
+  await shiftWork(postgres.url, -DAY_MS)
   await provider('stripe').control('POST', '/clock', { advance_ms: DAY_MS })
   wires.postgres.refuse(false)
 }

@@ -4,6 +4,8 @@ import { RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { Follower } from '../events/follower.ts'
 
+/** The problem that is found if a feed continues with sequences that it has given before. */
+export const SEQUENCE_REUSED = 'a sequence names two events'
 const SKIPPED = 'a reader of the feed skipped an event'
 
 /** A row of `events`. */
@@ -63,7 +65,7 @@ export function judgeFeeds(
     for (const { id, sequence } of lost)
       if ((ids.get(sequence) ?? id) !== id)
         problems.push({
-          problem: 'a sequence names two events',
+          problem: SEQUENCE_REUSED,
           tenant_id,
           sequence,
           id,

@@ -3,9 +3,10 @@
 import type { Channel } from '#core/addresses.ts'
 import { sendSms } from '#jobs/messages.ts'
 import type { Problem } from '#test/invariants.ts'
+import type { Switch } from '../record.ts'
 import type { System } from '../system.ts'
 import { departuresOf, type Departure } from './departures.ts'
-import { namedAsLost } from './lost.ts'
+import { lossesOf } from './lost.ts'
 
 export const SENT_TWICE = 'a message was sent twice'
 
@@ -117,7 +118,10 @@ export async function lookUpUnknownSms({ sql }: System): Promise<void> {
 }
 
 /** Judges all messages. */
-export async function messagesOf(system: System): Promise<ReturnType<typeof judgeMessages>> {
+export async function messagesOf(
+  system: System,
+  switches: Switch[],
+): Promise<ReturnType<typeof judgeMessages>> {
   const { sql } = system
   // Our messages are read first: what a provider reports after that is an update, not a contradiction.
   const messages = await sql<JudgedMessage[]>`
@@ -138,11 +142,14 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
           and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
     from messages m
     left join jobs j on j.tenant_id = m.tenant_id and j.resource_id = m.id and j.queue = 'messages'`
-  const lost = new Set((await namedAsLost(sql)).map(({ id }) => id))
+  const { named, recorded_since } = await lossesOf(system)
+  const lost = new Set(named.map(({ id }) => id))
   const departures = await departuresOf(system)
   const stored = new Set(messages.map(({ id }) => id))
+  const are_all_named = switches.every(({ since }) => since >= recorded_since)
+  const mayBeLost = (id: string) => lost.has(id) || !are_all_named
   return judgeMessages(
     messages,
-    departures.filter(({ id }) => id === null || stored.has(id) || !lost.has(id)),
+    departures.filter(({ id }) => id === null || stored.has(id) || !mayBeLost(id)),
   )
 }

@@ -5,12 +5,36 @@ import type { System } from '../system.ts'
 /** Maximum number of reported cases. */
 const MAX_REPORTED = 20
 
+export const DONE_TWICE = 'a request took effect twice at the processor'
 export const OVERDRAWN = 'payouts were accepted for more than the balance'
 
 /** Finds problems with payouts that `findRemainingProblems` does not check. */
 export async function moneyProblems(system: System): Promise<Problem[]> {
-  const found = await Promise.all([overdrawn(system), paidAfterFailure(system)])
-  return found.flat()
+  const effects: Effect[] = await system.provider('stripe').effects()
+  const found = await Promise.all([overdrawn(system), paidAfterFailure(system, effects)])
+  return [...found.flat(), ...doneTwice(effects)]
+}
+
+/** An effect in the processor's own record. */
+export type Effect = { effect: string; amount: number; metadata: Record<string, string> }
+
+/** The effects that a request for a new object has. */
+const CREATIONS = new Set(['authorize', 'refund', 'top_up', 'transfer', 'payout'])
+
+/**
+ * By the processor's record, each request took effect once: objects that were created for one idempotency key of a
+ * tenant have different ids here if the database has lost the request and it was repeated.
+ */
+export function doneTwice(effects: Effect[]): Problem[] {
+  const created = effects.filter(
+    ({ effect, metadata }) => CREATIONS.has(effect) && metadata['sluice_key'] !== undefined,
+  )
+  const requests = Map.groupBy(created, ({ effect, metadata }) =>
+    [effect, metadata['sluice_tenant_id'], metadata['sluice_key']].join(' '),
+  )
+  return [...requests.values()].flatMap((same) =>
+    same.length > 1 ? [{ problem: DONE_TWICE, effects: same }] : [],
+  )
 }
 
 /**
@@ -54,11 +78,9 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
  * Payouts that were refused, canceled, failed by an operator or returned must not be paid. Only a forced failure would
  * be an exception, and no operator forces one here.
  */
-async function paidAfterFailure({ sql, provider }: System): Promise<Problem[]> {
+async function paidAfterFailure({ sql }: System, effects: Effect[]): Promise<Problem[]> {
   const payouts = await sql<{ id: string; status: string; at_processor: string | null }[]>`
     select id, status, processor_status as at_processor from payouts where status in ('failed', 'canceled')`
-  const effects: { effect: string; amount: number; metadata: Record<string, string> }[] =
-    await provider('stripe').effects()
   const paid = new Map<string, number>()
   for (const { effect, amount, metadata } of effects) {
     const id = metadata['sluice_payout_id']

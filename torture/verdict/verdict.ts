@@ -14,7 +14,7 @@ import type { System } from '../system.ts'
 import { statusDifferences } from './processor-status.ts'
 import { eventsBackwards, endsOf, type Ends } from './ends.ts'
 import { hasOpenEvents, judgeAllEvents, type EventCounts } from './events.ts'
-import { namedAsLost } from './lost.ts'
+import { lossesOf } from './lost.ts'
 import { lookUpUnknownSms, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 import { overruledOptOuts } from './opt-outs.ts'
@@ -26,6 +26,9 @@ const DUE_WITHIN_S = 15
  * then no longer knows their keys.
  */
 const MAX_UNKNOWN = 5
+
+/** The problem that is found if the system does not notice that the database has lost requests. */
+export const NEITHER_BACK_NOR_NAMED = 'a request that the database has lost is neither back nor named'
 
 export type Verdict = {
   problems: Problem[]
@@ -91,7 +94,7 @@ export async function judge(system: System, record: ClientRecord): Promise<Verdi
     moneyProblems(system),
     eventsBackwards(system),
     statusDifferences(system),
-    messagesOf(system),
+    messagesOf(system, record.switches),
     overruledOptOuts(system),
     judgeAllEvents(system, record.switches),
   ])
@@ -226,13 +229,14 @@ type StoredKey = { key: string; id: string; state: string | null; job_missing: b
 
 /** Each accepted request must have its row and its job, and the answers must match the final state. */
 async function acceptedRequests(
-  { sql }: System,
+  system: System,
   record: ClientRecord,
 ): Promise<{ problems: Problem[]; finished: Set<string> }> {
+  const { sql } = system
   const keys = await sql<StoredKey[]>`
     select k.key, k.resource_id as id, j.state, k.job_id is not null and j.id is null as job_missing,
       k.job_id is null or j.finished_at is not null as finished
-    from idempotency_keys k left join jobs j on j.id = k.job_id`
+    from idempotency_keys k left join all_jobs j on j.id = k.job_id`
   const stored_keys = new Map(keys.map((row) => [row.key, row]))
   const rows = await sql<{ id: string; status: string; amount: number | null }[]>`
     select id, 'there' as status, null::bigint as amount from customers
@@ -245,18 +249,17 @@ async function acceptedRequests(
     union all select id, status, null from verifications
     union all select id, status, null from messages`
   const resources = new Map(rows.map((row) => [row.id, row]))
-  const named = new Set((await namedAsLost(sql)).map(({ key }) => key))
+  const losses = await lossesOf(system)
+  const named = new Set(losses.named.map(({ key }) => key))
   const problems: Problem[] = []
   const finished = new Set<string>()
   for (const request of record.accepted.values()) {
     const row = stored_keys.get(request.key)
     const resource = resources.get(request.id)
     if (isInterrupted(record, request.key)) {
-      if (resource === undefined && !named.has(request.key))
-        problems.push({
-          problem: 'a request that the database has lost is neither back nor named',
-          ...request,
-        })
+      const is_recorded = request.at >= losses.recorded_since
+      if (is_recorded && resource === undefined && !named.has(request.key))
+        problems.push({ problem: NEITHER_BACK_NOR_NAMED, ...request })
     } else if (row === undefined || resource === undefined)
       problems.push({ problem: 'an accepted request is lost', ...request })
     else if (row.job_missing) problems.push({ problem: 'the job of an accepted request is lost', ...request })

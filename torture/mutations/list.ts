@@ -1,22 +1,13 @@
 // Each mutation removes one protection in a copy of the sources. The torture must find the problem that the mutation
 // names.
-import type { Patch } from './copy.ts'
-import { UNEXPLAINED } from './history/check.ts'
-import { EVENT_LOST, OVERTAKEN } from './verdict/deliveries.ts'
-import { FEED_GAP } from './events/follower.ts'
-import { SENT_TWICE } from './verdict/messages.ts'
-import { OVERDRAWN } from './verdict/money.ts'
-import { OVERRULED } from './verdict/opt-outs.ts'
-
-export type Mutation = {
-  name: string
-  about: string
-  /** The problem that must be found. */
-  expect: string
-  /** Faults that provoke the problem. */
-  faults: string[]
-  patches: Patch[]
-}
+import { UNEXPLAINED } from '../history/check.ts'
+import { EVENT_LOST, OVERTAKEN } from '../verdict/deliveries.ts'
+import { FEED_GAP } from '../events/follower.ts'
+import { SENT_TWICE } from '../verdict/messages.ts'
+import { OVERDRAWN } from '../verdict/money.ts'
+import { OVERRULED } from '../verdict/opt-outs.ts'
+import type { Mutation } from './mutation.ts'
+import { SWITCH_MUTATIONS } from './switches.ts'
 
 export const MUTATIONS: Mutation[] = [
   {
@@ -253,4 +244,5 @@ const cache = new Map<string, { until: number; found: any }>()`,
       },
     ],
   },
+  ...SWITCH_MUTATIONS,
 ]
