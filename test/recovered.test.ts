@@ -4,6 +4,7 @@ import { loadConfig } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { discardJob, retryJob } from '#domain/job-acts/act.ts'
+import { recoverParty } from '#domain/recovered/parties.ts'
 import { findAllDrifts } from '#domain/operations/unresolved.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
 import { startWorker } from '#workers/main.ts'
@@ -23,7 +24,7 @@ import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { startProcess } from '#test/process.ts'
 import { refundInDashboard } from '#test/stripe-events.ts'
 import { marksOf, settleTopUp, topUp, topUpAtProcessor } from '#test/top-ups.ts'
-import { startVerification } from '#test/verifications.ts'
+import { settleSession, startVerification, verificationIn } from '#test/verifications.ts'
 import { createWorld, describeIn, type World } from '#test/world.ts'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
@@ -71,6 +72,16 @@ function kept(resource: Record<string, unknown>): Record<string, unknown> {
 async function read(client: Client, paths: string[]): Promise<Record<string, unknown>> {
   const answers = await Promise.all(paths.map(async (path) => [path, kept((await client.get(path)).body)]))
   return Object.fromEntries(answers)
+}
+
+/** Calls the processor as another program does. */
+async function callStripe({ provider }: World, path: string, body?: Record<string, string>): Promise<any> {
+  const { url, api_key } = provider('stripe')
+  const answer = await fetch(`${url}/v1/${path}`, {
+    headers: { authorization: `Bearer ${api_key}` },
+    ...(body && { method: 'POST', body: new URLSearchParams(body) }),
+  })
+  return await answer.json()
 }
 
 /** Creates objects of each kind and in each state. Returns their paths. */
@@ -201,6 +212,30 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
     const [work] = await sql`select result -> 'lists' -> 'top_ups' as top_ups from recurring_work
       where name = 'objects of stripe'`
     expect(work!.top_ups.foreign).toBeGreaterThanOrEqual(foreign.length)
+  })
+
+  test('a refund with the copied metadata of another refund is an orphan', async ({ world }) => {
+    const { sql } = world
+    const client = await world.clientOf()
+    const payments = [await capturedPayment(client), await capturedPayment(client)]
+    const { body: own } = await refund(client, payments[0]!.id, { amount_minor: 300 }, WAIT)
+    const { metadata } = await callStripe(world, `refunds/${own.processor_reference}`)
+    expect(metadata).toMatchObject({ sluice_refund_id: own.id })
+    const marks = Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, String(value)])
+    const copies = await Promise.all(
+      payments.map(({ processor_reference: payment_intent }) =>
+        callStripe(world, 'refunds', { payment_intent, amount: '200', ...Object.fromEntries(marks) }),
+      ),
+    )
+    await eventually(async () => {
+      const orphans = await sql<{ reference: string }[]>`
+        select theirs ->> 'processor_reference' as reference from drifts
+        where tenant_id = ${client.tenant_id} and subject = 'refund' and state = 'orphan'`
+      expect(new Set(orphans.map(({ reference }) => reference))).toEqual(new Set(copies.map(({ id }) => id)))
+    })
+    expect((await client.get(`/v1/refunds/${own.id}`)).body).toEqual(own)
+    const after = await Promise.all(payments.map(({ id }) => client.get(`/v1/payments/${id}`)))
+    expect(after.map(({ body }) => body.amount_refunded_minor)).toEqual([300, 0])
   })
 
   test('objects of a tenant that does not exist are orphans until they are dismissed or the tenant exists again', async ({
@@ -377,6 +412,70 @@ describeIn('a request that is repeated after its row was lost and made again', {
       ])
       expect((await client.post(path, body)).body).toEqual(again.body)
     }
+    await checkInvariants(world)
+  })
+
+  test('fills in no other destination of a recipient; an approval counts only for a destination that is known', async ({
+    world,
+  }) => {
+    const { sql, tenant_id, ...client } = { sql: world.sql, ...(await world.clientOf()) }
+    await capturedPayment(client)
+    const bodies = ['acct_success', 'ba_success'].map((destination) => ({
+      ...RECIPIENT,
+      type: destination.startsWith('ba') ? 'bank_account' : 'account',
+      destination,
+      idempotency_key: freshKey(),
+    }))
+    const [paid, unpaid] = await Promise.all(
+      bodies.map(async (body) => {
+        const { id } = (await client.post('/v1/recipients', body)).body
+        const party = { subject_type: 'recipient', subject_id: id }
+        const { body: created } = await startVerification(client, party, WAIT)
+        await settleSession(world, created.provider_reference, 'verified')
+        await verificationIn(client, created.id, 'approved')
+        return id as string
+      }),
+    )
+    await payOut(client, paid!, {}, WAIT)
+    await world.drain()
+    await loseEverythingOf(world, tenant_id)
+    await untilListsRead(world)
+    const [known, unknown] = await Promise.all(
+      [paid, unpaid].map(async (id) => (await client.get(`/v1/recipients/${id}`)).body),
+    )
+    expect([known, unknown]).toMatchObject([
+      { destination: 'acct_success', kyc_status: 'approved' },
+      { destination: 'ba_unknown', kyc_status: 'approved' },
+    ])
+    await eventually(async () =>
+      expect((await payOut(client, unpaid!)).body.error).toMatchObject({
+        code: 'payout_invalid',
+        param: 'recipient_id',
+      }),
+    )
+    const other = await client.post('/v1/recipients', { ...bodies[0], destination: 'acct_other' })
+    expect([other.status, other.body.error]).toMatchObject([
+      422,
+      { code: 'idempotency_key_reused', context: { resource_id: paid } },
+    ])
+    const again = await Promise.all(bodies.map(async (body) => await client.post('/v1/recipients', body)))
+    expect(again.map(({ status, body }) => [status, body.destination, body.kyc_status])).toEqual([
+      [201, 'acct_success', 'approved'],
+      [201, 'ba_success', 'none'],
+    ])
+    expect((await payOut(client, unpaid!, {}, WAIT)).status).toBe(201)
+
+    // A verification was taken up before the payout.
+    const id = newId()
+    await sql.begin((tx) => recoverParty(tx, 'recipient', { tenant_id, id }))
+    await sql.begin((tx) =>
+      recoverParty(tx, 'recipient', { tenant_id, id }, { destination: 'card_1a', currency: 'eur' }),
+    )
+    expect((await client.get(`/v1/recipients/${id}`)).body).toMatchObject({
+      type: 'card',
+      currency: 'eur',
+      destination: 'card_1a',
+    })
     await checkInvariants(world)
   })
 })

@@ -391,6 +391,7 @@ describe('no role has more rights than its process needs', () => {
       'append_audit_entry(jsonb)',
       'check_server(jsonb,boolean)',
       'check_server(jsonb,boolean,boolean)',
+      'complete_recipient(uuid,uuid,text,text,text)',
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',

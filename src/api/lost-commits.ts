@@ -63,10 +63,15 @@ const DEPENDS_ON_LOST = new Set<string>(['insufficient_balance', 'refund_exceeds
 
 /**
  * The refusal of a request. While jobs wait since a switch of the database, the request may be the repetition of a lost
- * one that was accepted and even done: a refusal because of an amount is `database_unavailable` then.
+ * one that was accepted and even done: a refusal because of an amount, or of anything else that is `lost`, is
+ * `database_unavailable` then.
  */
-export function refusalUnlessHeld({ database }: Pick<ApiContext, 'database'>, refusal: AppError): AppError {
-  if (!database.isHeld() || !DEPENDS_ON_LOST.has(refusal.code)) return refusal
+export function refusalUnlessHeld(
+  { database }: Pick<ApiContext, 'database'>,
+  refusal: AppError,
+  lost = false,
+): AppError {
+  if (!database.isHeld() || !(lost || DEPENDS_ON_LOST.has(refusal.code))) return refusal
   return new AppError('database_unavailable', {
     message:
       'The database was restored or failed over, and what it lost is still being taken up. Repeat the request later.',

@@ -20,7 +20,9 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
       cross join lateral (values
         ('a verification has no party in its tenant', s.id is null),
         ('a verified party does not show the verification', s.id is not null
-          and (s.kyc_id is null or s.kyc_status = 'none')),
+          and (s.kyc_id is null or s.kyc_status = 'none')
+          -- A recovered approval does not count for a recipient whose destination was lost.
+          and not (${type} = 'recipient' and p.recovered_at is not null and p.status = 'approved')),
         ('an open verification is not the latest', p.open and s.kyc_id <> p.id)
       ) as finding(problem, violated)
       where p.subject_type = ${type} and finding.violated`

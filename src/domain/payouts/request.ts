@@ -14,6 +14,7 @@ import {
 import { enqueuingJobs } from '../jobs/request.ts'
 import { freeing, reserving } from '../ledger.ts'
 import { providerMetadata } from '../provider-metadata.ts'
+import { hasUnknownDestination } from '../recovered/parties.ts'
 import { payoutsWait } from '../switches/holds.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
@@ -41,6 +42,7 @@ export type PayoutResult = {
     | 'key_used'
     | 'recipient_not_found'
     | 'recipient_archived'
+    | 'recipient_lost'
     | 'other_currency'
     | 'recipient_rejected'
     | 'too_precise'
@@ -81,6 +83,7 @@ export async function requestPayouts(
           when ${isKeyUsed(sql, 'payout')} then 'key_used'
           when r.id is null then 'recipient_not_found'
           when r.archived_at is not null then 'recipient_archived'
+          when ${hasUnknownDestination(sql)} then 'recipient_lost'
           when r.currency <> a.currency then 'other_currency'
           when r.kyc_status = 'rejected' then 'recipient_rejected'
           when not a.exact then 'too_precise' end as result

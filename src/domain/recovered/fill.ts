@@ -1,7 +1,8 @@
 // Fills in rows that were made again, when their creation is requested again: with what the provider does not hold.
-import type { Fragment, Json, Sql } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
 import { storingKeys, type IdempotentRequest, type KeyedResource } from '../idempotency.ts'
+import { placeholderKey } from '../provider-metadata.ts'
 import { resourceOf, type ResourceName } from '../resources.ts'
 import type { VerificationSubjectType } from '../verifications/verification.ts'
 
@@ -34,7 +35,8 @@ export async function fillRecoveredRow(
 
 /**
  * Fills in a customer, merchant or recipient of which only the id was known, and stores the key of its creation.
- * `columns`: the columns of the answer. Undefined if there is no such party: its creation was not lost.
+ * `columns`: the columns of the answer. Undefined if there is no such party: its creation was not lost. The fingerprint
+ * is empty, and nothing is written, if the lost request had other content.
  */
 export async function fillParty<T extends object>(
   sql: Sql,
@@ -47,7 +49,7 @@ export async function fillParty<T extends object>(
     const content = { ...fields, idempotency_key } as Json
     const [filled] = await tx<{ done: boolean }[]>`
       select fill_party(${type}, ${tenant_id}, ${id}, ${tx.json(content)}) as done`
-    if (filled?.done !== true) return undefined
+    if (filled?.done !== true) return await findPlaceholder(tx, type, { tenant_id, id }, columns)
     const key = tx`
       select ${tenant_id}::uuid as tenant_id, ${idempotency_key}::text as idempotency_key,
         ${request.route}::text as route, ${fingerprint}::text as fingerprint, id as resource_id, null::uuid as job_id
@@ -62,4 +64,17 @@ export async function fillParty<T extends object>(
       select ${columns} from r`
     return resource && { fingerprint, resource }
   })
+}
+
+async function findPlaceholder<T extends object>(
+  tx: Tx,
+  type: VerificationSubjectType,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  columns: Fragment,
+): Promise<KeyedResource<T> | undefined> {
+  const [resource] = await tx<T[]>`
+    select ${columns} from ${tx(resourceOf(type).table)}
+    where tenant_id = ${tenant_id} and id = ${id} and idempotency_key = ${placeholderKey(id)}
+      and recovered_at is not null`
+  return resource && { fingerprint: '', resource }
 }

@@ -1,7 +1,7 @@
 // Makes customers, merchants and recipients again of which only the id is known: rows of payments, payouts and
 // verifications name them. A repeated creation fills them in.
 import { DESTINATIONS } from '#core/config/providers.ts'
-import type { Fragment, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { placeholderKey } from '../provider-metadata.ts'
 import type { VerificationSubjectType } from '../verifications/verification.ts'
 
@@ -9,10 +9,12 @@ import type { VerificationSubjectType } from '../verifications/verification.ts'
 const UNKNOWN = 'Not known'
 /** The user-assigned code of a country that is not known. */
 const UNKNOWN_COUNTRY = 'ZZ'
+/** The destination of a recipient that is not known. */
+const UNKNOWN_DESTINATION = `${DESTINATIONS.bank_account}unknown`
 
 /**
- * Inserts the party if it does not exist. `destination, currency`: what is known of a recipient from a
- * payout.
+ * Inserts the party if it does not exist. `destination, currency`: what is known of a recipient from a payout; it also
+ * completes a recipient that exists without.
  */
 export async function recoverParty(
   tx: Tx,
@@ -21,7 +23,7 @@ export async function recoverParty(
   { destination = null, currency = 'usd' }: { destination?: string | null; currency?: string } = {},
 ): Promise<void> {
   const key = placeholderKey(id)
-  const token = destination ?? `${DESTINATIONS.bank_account}unknown`
+  const token = destination ?? UNKNOWN_DESTINATION
   const [kind] = Object.entries(DESTINATIONS).find(([, prefix]) => token.startsWith(prefix)) ?? [
     'bank_account',
   ]
@@ -40,4 +42,13 @@ export async function recoverParty(
         clock_timestamp())`,
   }
   await tx`${inserts[type]()} on conflict (tenant_id, id) do nothing`
+  if (destination !== null)
+    await tx`select complete_recipient(${tenant_id}, ${id}, ${kind}, ${currency}, ${destination})`
+}
+
+/** Whether the destination of the recipient `r` is not known: nothing can be paid out to it. */
+export function hasUnknownDestination(sql: Sql): Fragment {
+  return sql`(
+    r.destination = ${UNKNOWN_DESTINATION} and r.recovered_at is not null
+    and r.idempotency_key = 'recovered:' || r.id)`
 }

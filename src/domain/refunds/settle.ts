@@ -133,8 +133,10 @@ export async function settleRefundAsFailed(
 /**
  * Inserts a refund that exists at the processor, as pending; the caller settles it next. `own`: the refund was created
  * here, and its row was lost; null: it was made at the processor. A failed refund is inserted as failed and reserves
- * nothing. An existing refund does not change. Returns the id of the refund. Undefined when the payment is not captured
- * here yet, or if other refunds have reserved the amount: the processor must refuse them first, so retry later.
+ * nothing. An existing refund does not change. Returns the id of the refund. `exists`: the row of the own refund, or
+ * another one with its key, was inserted meanwhile, or belongs to another refund of the processor. Undefined when the
+ * payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse them first,
+ * so retry later.
  */
 export async function importRefund(
   sql: Sql,
@@ -148,7 +150,7 @@ export async function importRefund(
     failure: { code: string; message: string } | null
     own: (ObjectMarks & { reason: string | null }) | null
   },
-): Promise<{ id: string } | undefined> {
+): Promise<{ id: string } | 'exists' | undefined> {
   const status = refund.failure === null ? 'pending' : 'failed'
   const reserved_minor = refund.failure === null ? refund.amount_minor : 0
   const { own } = refund
@@ -193,7 +195,7 @@ export async function importRefund(
     // written here.
     const constraint = violatedConstraint(error)
     if (own !== null && constraint?.startsWith('refunds_') === true && !constraint.endsWith('_created_at'))
-      return own
+      return 'exists'
     if (constraint !== 'refunds_processor_reference') throw error
     return await findRefundByReference(sql, refund.processor, refund.processor_reference)
   }

@@ -91,7 +91,8 @@ export function createPayoutRoute(
           return result === 'key_used' ? result : undefined
         },
         isFulfilled: ({ status }) => status === 'processing' || status === 'paid',
-        explainRefusal: () => refusalUnlessHeld(context, refusalOf(outcome, body)),
+        explainRefusal: () =>
+          refusalUnlessHeld(context, refusalOf(outcome, body), outcome?.result === 'recipient_lost'),
       })
     },
   )
@@ -101,6 +102,10 @@ const INVALID_PAYOUT_TEXTS: Partial<
   Record<PayoutResult['result'], (body: CreateBody) => [param: string, message: string]>
 > = {
   recipient_archived: () => ['recipient_id', 'The recipient is archived.'],
+  recipient_lost: () => [
+    'recipient_id',
+    'The database lost the destination of the recipient. Repeat the request that created the recipient, with its idempotency key.',
+  ],
   other_currency: ({ currency }) => ['currency', `The recipient is not paid in ${currency}.`],
   recipient_rejected: () => ['recipient_id', 'The verification of the recipient was rejected.'],
 }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { ExistingPayment } from '#domain/payments/find.ts'
-import { findOrigin, marksIn } from '#domain/provider-metadata.ts'
+import { findOrigin, idIn, marksIn } from '#domain/provider-metadata.ts'
 import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import { findRefundByIds, findRefundByReference, type ExistingRefund } from '#domain/refunds/find.ts'
 import { importRefund } from '#domain/refunds/settle.ts'
@@ -14,6 +14,7 @@ import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { endApplied, isLookup } from '../notifications/apply.ts'
 import { COMPARED, compare } from '../notifications/drifts.ts'
+import { parkOrphan } from '../notifications/orphans.ts'
 import { retryQuery, finish, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
 import { findParentRow, findParentPayment, parkUntilAmountFits } from '../notifications/parent-payment.ts'
 import { comparedPayment, paymentKey } from '../payments/effects.ts'
@@ -48,7 +49,7 @@ async function applyRefund(
     return is_lookup ? finish(notification, 'ignored') : parkFor(context, notification, 'not_at_processor')
   }
   if (refund.released_hold) return finish(notification, 'ignored')
-  const ours = await ourRefund(context, refund)
+  let ours = await ourRefund(context, refund)
   let of: { tenant_id: string; payment_id: string; id: string } | undefined = ours
   if (of === undefined) {
     if (payment === undefined) {
@@ -56,9 +57,20 @@ async function applyRefund(
       if ('decision' in found) return found.decision
       payment = found.payment
     }
-    of = await insertRefund(context, payment, refund)
-    if (of === undefined)
+    const inserted = await insertRefund(context, payment, refund)
+    if (inserted === undefined)
       return await parkUntilAmountFits(context, notification, payment, refund.payment_reference)
+    // The row may have been made meanwhile. A row of another refund shows that the metadata was copied.
+    if (inserted === 'exists') ours = await ourRefund(context, refund)
+    of = ours ?? (typeof inserted === 'object' ? inserted : undefined)
+    if (of === undefined)
+      return await parkOrphan(context, notification, {
+        resource: 'refund',
+        reference,
+        tenant_id: payment.tenant_id,
+        problem: 'its metadata names another refund',
+        theirs: sideOfRefund(refund),
+      })
   }
   const { tenant_id, payment_id, id } = of
   const ids = { tenant_id, payment_id, refund_id: id }
@@ -98,29 +110,33 @@ async function ourRefund(
 }
 
 /**
- * Inserts a refund that has no row: it was created in the processor's dashboard, or created here and lost. Undefined if
- * it does not fit our ledger yet.
+ * Inserts a refund that has no row: it was created in the processor's dashboard, or created here and lost. `exists` and
+ * `copied`: its metadata names a refund that has a row, or a refund of another payment. Undefined if it does not fit
+ * our ledger yet.
  */
 async function insertRefund(
   { sql, log, processor }: WorkerContext,
   payment: ExistingPayment,
   refund: ProcessorRefund,
-) {
+): Promise<{ tenant_id: string; payment_id: string; id: string } | 'exists' | 'copied' | undefined> {
   const { metadata, reason } = refund
   const marks = marksIn(metadata, 'refund')
-  const is_own = marks?.tenant_id === payment.tenant_id && (await findOrigin(sql, metadata)).is_ours
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
+  const own = marks !== undefined && (await findOrigin(sql, metadata)).is_ours ? { ...marks, reason } : null
+  if (own !== null && (own.tenant_id !== of.tenant_id || idIn(metadata, 'payment_id') !== of.payment_id))
+    return 'copied'
   const imported = await importRefund(sql, {
     ...of,
     processor: processor.name,
     processor_reference: refund.reference,
     amount_minor: refund.amount_minor,
     failure: refundFailure(refund),
-    own: is_own ? { ...marks, reason } : null,
+    own,
   })
-  if (is_own && imported !== undefined) {
-    log.warn({ ...of, refund_id: marks.id, reference: refund.reference }, 'a lost refund was made again')
+  if (typeof imported !== 'object') return imported
+  if (own !== null) {
+    log.warn({ ...of, refund_id: own.id, reference: refund.reference }, 'a lost refund was made again')
     metrics.rowsRecovered.inc({ resource: 'refund' })
   }
-  return imported && { ...of, id: imported.id }
+  return { ...of, id: imported.id }
 }
