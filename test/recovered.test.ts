@@ -18,6 +18,7 @@ import {
   createPayment,
   eventually,
   fault,
+  paymentIn,
   refund,
 } from '#test/payments.ts'
 import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
@@ -476,6 +477,43 @@ describeIn('a request that is repeated after its row was lost and made again', {
       currency: 'eur',
       destination: 'card_1a',
     })
+    await checkInvariants(world)
+  })
+
+  test('is fulfilled if it captured or canceled the payment; a request with another key is refused', async ({
+    world,
+  }) => {
+    const client = await world.clientOf()
+    const [whole, part, voided] = await Promise.all(
+      Array.from({ length: 3 }, async () => (await authorizedPayment(client)).id as string),
+    )
+    const of_capture = { refusal: 'payment_not_capturable', other: { amount_minor: 399 } }
+    const of_cancel = { refusal: 'payment_not_cancelable', other: { idempotency_key: freshKey() } }
+    const sent = [
+      { path: `/v1/payments/${whole}/capture`, fields: {}, ...of_capture },
+      { path: `/v1/payments/${part}/capture`, fields: { amount_minor: 400 }, ...of_capture },
+      { path: `/v1/payments/${voided}/cancel`, fields: {}, ...of_cancel },
+    ].map(({ fields, ...request }) => ({ ...request, body: { ...fields, idempotency_key: freshKey() } }))
+    for (const { path, body } of sent) expect((await client.post(path, body, WAIT)).status).toBe(200)
+    await world.drain()
+    await loseEverythingOf(world, client.tenant_id)
+    await untilListsRead(world)
+    await Promise.all([paymentIn(client, part!, 'captured'), paymentIn(client, voided!, 'canceled')])
+    const before = await world.provider('stripe').effects({})
+
+    for (const { path, body, refusal, other } of sent) {
+      const post = async (changes: object) => {
+        const { status, body: answer } = await client.post(path, { ...body, ...changes }, WAIT)
+        return [path, status, answer.error?.code ?? answer.status]
+      }
+      const done = path.endsWith('cancel') ? 'canceled' : 'captured'
+      expect(await post({ idempotency_key: freshKey() })).toEqual([path, 409, refusal])
+      expect(await post(other)).toEqual([path, 409, refusal])
+      expect(await post({})).toEqual([path, 200, done])
+      expect(await post({ idempotency_key: freshKey() })).toEqual([path, 409, refusal])
+      expect(await post({})).toEqual([path, 200, done])
+    }
+    expect(await world.provider('stripe').effects({})).toEqual(before)
     await checkInvariants(world)
   })
 })

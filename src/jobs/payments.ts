@@ -12,6 +12,12 @@ export const processorCall = {
 
 const payment = z.object({ payment_id: z.uuid() })
 
+/**
+ * The payment had the requested status before the request: the call only shows whether an earlier request with this key
+ * had the effect.
+ */
+const confirms = z.literal(true).optional()
+
 export const authorizePayment = defineJob({
   name: 'payment.authorize',
   queue: 'payments',
@@ -42,7 +48,7 @@ export const capturePayment = defineJob({
     operation: 'capture',
     status: 'capturing',
     makes: null,
-    request: z.strictObject({ reference: z.string(), amount_minor: z.int() }),
+    request: z.strictObject({ reference: z.string(), amount_minor: z.int(), confirms }),
   },
 })
 
@@ -55,7 +61,7 @@ export const cancelPayment = defineJob({
     operation: 'cancel',
     status: 'canceling',
     makes: null,
-    request: z.strictObject({ reference: z.string(), reason: z.string().nullable() }),
+    request: z.strictObject({ reference: z.string(), reason: z.string().nullable(), confirms }),
   },
 })
 

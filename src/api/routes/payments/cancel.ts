@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { createBatcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { isCancelDropped } from '#domain/cancellations.ts'
+import { confirmCancel } from '#domain/payments/confirm.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { joinCancel, requestCancels, type CancelRequest } from '#domain/payments/request.ts'
@@ -69,6 +70,7 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader:
       const payment_id = request.params.id
       const body = request.body ?? {}
       const reason = body.reason ?? null
+      let confirms = false
       return await accept(context, request, reply, {
         job: cancelPayment,
         reader,
@@ -79,9 +81,11 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader:
           if (accepted === 'canceling') return 'accepted'
           if (accepted === 'recorded') return { joined: null }
           const joined = await joinCancel(sql, { ...requested, payment_id, reason })
-          return joined && { joined: joined.job_id }
+          if (joined !== undefined) return { joined: joined.job_id }
+          confirms = await confirmCancel(sql, { ...requested, payment_id, reason })
+          return confirms ? 'accepted' : undefined
         },
-        isFulfilled: ({ status }) => status === 'canceled',
+        isFulfilled: ({ status }) => !confirms && status === 'canceled',
         isDropped: (payment) => isCancelDropped(sql, 'payment', payment),
         async explainRefusal() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { createBatcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { amountMinor, moneyText, settlesExactly } from '#core/money.ts'
+import { confirmCapture } from '#domain/payments/confirm.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { requestCaptures, type CaptureRequest } from '#domain/payments/request.ts'
@@ -75,13 +76,21 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader
       const payment_id = request.params.id
       const body = request.body ?? {}
       const amount_minor = body.amount_minor ?? null
+      let confirms = false
       return await accept(context, request, reply, {
         job: capturePayment,
         reader,
         id: payment_id,
         body,
-        step: (requested) => capture({ ...requested, payment_id, amount_minor }),
+        async step(requested) {
+          const capturing = { ...requested, payment_id, amount_minor }
+          const accepted = await capture(capturing)
+          if (accepted !== undefined) return accepted
+          confirms = await confirmCapture(sql, capturing)
+          return confirms ? 'accepted' : undefined
+        },
         isFulfilled: (payment) =>
+          !confirms &&
           payment.status === 'captured' &&
           payment.amount_captured_minor === (amount_minor ?? payment.amount_minor),
         async explainRefusal() {

@@ -7,9 +7,16 @@ import { emptyPaymentUpdate, type PaymentUpdate } from '#domain/payments/settle.
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
-import { done, failed, retry, unknown, type Decision } from '../../decision.ts'
+import { done, failed, retry, retryUndone, unknown, type Decision } from '../../decision.ts'
 import { REVERSIBLE, sendingRange } from '../absence.ts'
-import { UNREACHABLE, outcomeOfSealError } from '../calls.ts'
+import {
+  UNREACHABLE,
+  isProviderRefusal,
+  isReplayedError,
+  neverSent,
+  outcomeOfSealError,
+  sendUnlessLookupOnly,
+} from '../calls.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
 import { createAtProvider, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
@@ -29,6 +36,10 @@ const MAX_LISTED_S = 3600
 const CANCELED = {
   code: 'payment_canceled',
   message: 'The payment was canceled before the call to the processor.',
+} as const
+const KEY_REUSED = {
+  code: 'idempotency_key_reused',
+  message: 'The idempotency key was used before with other content.',
 } as const
 const STILL_PROCESSING = 'the processor is still processing the payment'
 
@@ -152,6 +163,7 @@ async function change(
   wanted: 'captured' | 'canceled',
   send: (key: string) => Promise<Outcome<ProcessorPayment>>,
 ): Promise<Decision> {
+  if (job.call.request.confirms === true) return await confirm(context, job, wanted, send)
   const { reference } = job.call.request
   return await changeAtProvider<ProcessorPayment>(job, {
     reference,
@@ -178,6 +190,39 @@ async function change(
       })
     },
   })
+}
+
+/**
+ * Decides whether an earlier request, which the database lost, had the effect that the payment shows: the processor
+ * knows the key then, and repeats its answer, even if that was an error.
+ */
+async function confirm(
+  { sql }: WorkerContext,
+  job: ChangeJob,
+  wanted: 'captured' | 'canceled',
+  send: (key: string) => Promise<Outcome<ProcessorPayment>>,
+): Promise<Decision> {
+  const { call } = job
+  const sent = await sendUnlessLookupOnly(call, send)
+  const repeated_error = isReplayedError(sent) && !call.in_doubt && !call.lookup_only
+  if (repeated_error || (sent.kind === 'done' && sent.value.status === wanted))
+    return done({ reference: call.request.reference })
+  if (sent.kind === 'declined' && !isProviderRefusal(sent)) return failed(KEY_REUSED)
+  if (neverSent(call, sent)) return failed(UNREACHABLE)
+  if (sent.kind !== 'done' && sent.kind !== 'declined' && !isReplayedError(sent)) return retryUndone(sent)
+  const { tenant_id, payment_id } = idsOf(job)
+  const payment = await findPaymentByIds(sql, { tenant_id, id: payment_id }, null)
+  const { amount_captured_minor = 0, currency = '' } = payment ?? {}
+  return wanted === 'captured'
+    ? failed({
+        code: 'payment_not_capturable',
+        message: `The payment cannot be captured: ${moneyText(amount_captured_minor, currency)} is already captured.`,
+        context: { amount_captured_minor, currency },
+      })
+    : failed({
+        code: 'payment_not_cancelable',
+        message: 'The payment cannot be canceled: it is canceled.',
+      })
 }
 
 /** The failure of a capture if the payment was captured outside of Sluice, with another amount. */

@@ -1,0 +1,81 @@
+// Repeated requests whose effect was taken up from the processor after the database had lost them.
+import type { Fragment, Sql } from '#core/db.ts'
+import { cancelPayment, capturePayment } from '#jobs/payments.ts'
+import { requestJson } from '#jobs/job.ts'
+import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
+import { enqueuingJobs } from '../jobs/request.ts'
+
+type ConfirmationRequest = JobRequest & { payment_id: string }
+
+/**
+ * Confirms the capture of a payment that was captured since the database lost changes, with the amount of the request.
+ * The job repeats the call: under the key of the lost request, the processor repeats its answer. With another key it
+ * refuses the call, and the job fails. Returns whether the request was accepted. Call it after `requestCaptures` has
+ * refused.
+ */
+export async function confirmCapture(
+  sql: Sql,
+  request: ConfirmationRequest & { amount_minor: number | null },
+): Promise<boolean> {
+  const call = requestJson(sql, capturePayment, {
+    reference: sql`processor_reference`,
+    amount_minor: sql`amount_captured_minor`,
+    confirms: sql`true`,
+  })
+  const fits = sql`
+    p.status = 'captured' and p.amount_captured_minor = coalesce(a.amount_minor, p.amount_minor)
+    and ${isTakenUp(sql, sql`p.captured_at`, capturePayment.name)}`
+  return await confirm(sql, request, fits, (rows) =>
+    enqueuingJobs(sql, capturePayment, 'payment', rows, call),
+  )
+}
+
+/** Confirms the cancellation of a payment, like `confirmCapture`. Call it after `joinCancel` has found none. */
+export async function confirmCancel(
+  sql: Sql,
+  request: ConfirmationRequest & { reason: string | null },
+): Promise<boolean> {
+  const call = requestJson(sql, cancelPayment, {
+    reference: sql`processor_reference`,
+    reason: sql`reason`,
+    confirms: sql`true`,
+  })
+  const fits = sql`p.status = 'canceled' and ${isTakenUp(sql, sql`p.canceled_at`, cancelPayment.name)}`
+  return await confirm(sql, request, fits, (rows) => enqueuingJobs(sql, cancelPayment, 'payment', rows, call))
+}
+
+/** Stores the key and inserts the job if the payment `p` of the request `a` meets the condition `fits`. */
+async function confirm(
+  sql: Sql,
+  request: ConfirmationRequest,
+  fits: Fragment,
+  enqueue: (rows: Fragment) => Fragment,
+): Promise<boolean> {
+  const keys = sql`select *, payment_id as resource_id from taken_up`
+  const rows = await sql`
+    with taken_up as (
+      select a.*, p.processor_reference, p.amount_captured_minor
+      from jsonb_to_recordset(${sql.json([request])}) as a(
+        ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, reason text)
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+      where a.idempotency_key is not null and not ${isKeyUsed(sql)} and p.processor_reference is not null and ${fits}
+    ),
+    stored_keys as (${storingKeys(sql, 'payment', keys)}),
+    job as (${enqueue(sql`taken_up`)})
+    select from taken_up`
+  return rows.count > 0
+}
+
+/**
+ * Whether the payment got its status after a switch of the last day that lost changes, and not by a job that is known
+ * here. The processor forgets keys after a day.
+ */
+function isTakenUp(sql: Sql, changed_at: Fragment, job: string): Fragment {
+  return sql`
+    ${changed_at} > (
+      select min(s.switched_at) from database_switches s
+      where s.switched_at > now() - interval '24 hours' and s.newest_at < s.switched_at)
+    and not exists (
+      select from all_jobs j
+      where j.tenant_id = p.tenant_id and j.resource_id = p.id and j.name = ${job} and j.state = 'succeeded')`
+}
