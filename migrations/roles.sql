@@ -96,6 +96,8 @@ begin
   end loop;
   grant usage on sequence created_at_microseconds to sluice_api, sluice_worker;
   grant execute on function unique_now() to sluice_api, sluice_worker;
+  -- The API confirms that what it has read is at the synchronous standby.
+  grant update on sequence replication_confirmations to sluice_api;
 
   for each in select * from (values
     -- Each process checks whether the database is migrated for its version.

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
-import { isUnavailable } from '#core/db.ts'
+import { isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { freePort } from '#start/ports.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { onlyWithQueue } from '#test/backends.ts'
@@ -12,6 +12,8 @@ import { createTemporaryFolder } from '#test/folders.ts'
 import { expectNothingLost, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
+import { freshKey } from '#test/client.ts'
+import { loseStandby } from '#test/lost-standby.ts'
 import { startProxy } from '#test/proxy.ts'
 import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { postgresUrl } from '#test/suite.ts'
@@ -62,6 +64,48 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
     },
   )
 
+  test.for(onlyWithQueue('redis', queue))(
+    'a commit that did not wait for its synchronous standby is answered 503, and so is a replay',
+    withConnection,
+    async (_, { onTestFinished }) => {
+      const deployment = await createDeployment({ queue, server_url: postgres.url })
+      onTestFinished(() => deployment.close())
+      const standby = await loseStandby(postgres)
+      onTestFinished(() => standby.close())
+      const sql = connectDatabase(deployment.env.DATABASE_URL!, { max: 1, application_name: 'test' })
+      onTestFinished(() => sql.end({ timeout: 1 }))
+      const write = (sender: Sql | Tx) => sender`select pg_logical_emit_message(true, 'test', '')`
+      const inTransaction = () => sql.begin(async (tx) => void (await write(tx)))
+      const failures = [
+        await standby.whileEndingWaits(errorOf(write(sql))),
+        await standby.whileEndingWaits(errorOf(inTransaction())),
+        await standby.whileEndingWaits(errorOf(write(sql)), 'pg_terminate_backend'),
+      ]
+      expect(failures.map((error) => [(error as Error).name, isUnavailable(error)])).toEqual(
+        Array.from({ length: 3 }, () => ['UnreplicatedCommitError', true]),
+      )
+
+      const api = await standby.whileEndingWaits(deployment.startApi({ SYNCHRONOUS_STANDBY: 'true' }))
+      const body = { idempotency_key: freshKey(), email: 'ada@example.com' }
+      const create = () => deployment.client.post('/v1/customers', body)
+      for (const request of ['first', 'replay']) {
+        const refused = await standby.whileEndingWaits(create())
+        expect([request, refused.status, refused.body.error?.code]).toEqual([
+          request,
+          503,
+          'database_unavailable',
+        ])
+        expect(refused.headers.get('retry-after')).toBe('1')
+      }
+      expect(await api.waitForLine('a request failed')).toContain(
+        'a commit may be missing at the synchronous standby',
+      )
+      await standby.end()
+      const replayed = await create()
+      expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+    },
+  )
+
   test.for(onlyWithQueue('postgres', queue))(
     'if Postgres is unavailable at the start, the API is not ready, answers 503 and logs a warning until Postgres is up',
     withConnection,
@@ -96,6 +140,13 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
     },
   )
 })
+
+function errorOf(work: PromiseLike<unknown>): Promise<unknown> {
+  return Promise.resolve(work).then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}
 
 test.concurrent(
   'connections that stop responding under load are replaced, and work continues',

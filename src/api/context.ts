@@ -31,6 +31,8 @@ export type ApiContext = {
   database: DatabaseWatch
   /** The stored request of an idempotency key on its route; undefined if there is none. */
   findStoredKey: (sent: KeyOnRoute) => Promise<StoredKey | undefined>
+  /** With a synchronous standby, resolves when all that was read before is at the standby. */
+  confirmReplicated: () => Promise<void>
   /** The idempotency keys that this process used recently. */
   recent_keys: RecentNames
   /** The rate limit of each key and of each tenant. */

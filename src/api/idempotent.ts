@@ -49,7 +49,11 @@ function resourceIdOf(stored: StoredRequest): unknown {
  * earlier request's resource, if the key was used with other content.
  */
 export async function acceptOnce<T extends object | string, R extends StoredRequest>(
-  { recent_keys, hashOf }: Pick<ApiContext, 'recent_keys' | 'hashOf'>,
+  {
+    recent_keys,
+    hashOf,
+    confirmReplicated,
+  }: Pick<ApiContext, 'recent_keys' | 'hashOf' | 'confirmReplicated'>,
   { tenant_id, key, route, request_id }: RequestKey,
   content: object,
   step: (requested: IdempotentRequest) => Promise<T | 'key_used' | undefined>,
@@ -78,7 +82,11 @@ export async function acceptOnce<T extends object | string, R extends StoredRequ
   if (value !== undefined && value !== 'key_used') return { kind: 'accepted', value }
   if (key === null) return { kind: 'refused' }
   stored ??= await find({ tenant_id, key, route })
-  if (stored?.fingerprint === requested.fingerprint) return { kind: 'replayed', stored }
+  if (stored?.fingerprint === requested.fingerprint) {
+    // The commit of the earlier request may not have been waited for: then its caller got an error, and repeats it.
+    await confirmReplicated()
+    return { kind: 'replayed', stored }
+  }
   if (stored === undefined && refusal !== undefined) throw refusal
   if (stored === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {

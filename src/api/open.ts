@@ -6,7 +6,7 @@ import type { Log } from '#core/log.ts'
 import { connectConfiguredDatabase, endPools } from '#core/process-pool.ts'
 import { createCurrentVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
-import { findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
+import { confirmReplicated, findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
@@ -54,6 +54,10 @@ export async function openApiContext(
   const findStoredKey = createBatcher<KeyOnRoute, StoredKey | undefined>('find_stored_keys', (sent) =>
     findStoredKeys(sql, sent),
   )
+  const confirm = createBatcher('confirm_replicated', async (requests: object[]) => {
+    await confirmReplicated(sql)
+    return requests
+  })
   const vault = createCurrentVault(() => requireVariable(config, 'ENCRYPTION_KEY'))
   const hashOf = createAddressHash(requireVariable(config, 'ADDRESS_KEY'))
   const recent_keys = createRecentNames(MIN_RECENT_KEYS)
@@ -64,6 +68,9 @@ export async function openApiContext(
     sql,
     database,
     findStoredKey,
+    async confirmReplicated() {
+      if (config.SYNCHRONOUS_STANDBY) await confirm({})
+    },
     recent_keys,
     limit,
     runList: createListRunner(lanes, long, limit),

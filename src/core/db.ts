@@ -5,6 +5,7 @@ import { AppError } from './errors.ts'
 import { parseDatabaseUrl, serverNames } from './postgres/address.ts'
 import { endsConnection, isConnectionCode, refusalText, remedyOf } from './postgres/connection-errors.ts'
 import { UnusableServerError } from './postgres/socket.ts'
+import { UnreplicatedCommitError } from './postgres/unreplicated.ts'
 
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
 export type Sql = postgres.Sql<Types>
@@ -140,6 +141,7 @@ export function databaseError(error: unknown, url: string, variable = 'DATABASE_
 /** The reason why the database is unavailable, for `/readyz`; the server's own message if it answered. */
 export function unavailability(error: unknown): string {
   if (error instanceof ConfigError || error instanceof AppError) return error.message
+  if (error instanceof UnreplicatedCommitError) return `${error.message}.`
   if (error instanceof postgres.PostgresError) return `the database refuses: ${refusalText(error)}`
   if (error instanceof UnusableServerError) return `the database cannot be used: ${error.message}.`
   return 'the database does not answer'

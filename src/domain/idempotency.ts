@@ -135,6 +135,15 @@ function inOrder<Row extends { nth: number }, T>(
 }
 
 /**
+ * Resolves when all changes that this process has read are at the synchronous standby. An earlier commit may have been
+ * seen although its wait was canceled, or ended by a restart of the server. This commit waits, and the standby receives
+ * commits in their order.
+ */
+export async function confirmReplicated(sql: Sql): Promise<void> {
+  await sql`select setval('replication_confirmations', 1)`
+}
+
+/**
  * All uses of a tenant's key, with the state of each job (null without a job), newest first: a page of `limit`. Rows
  * of the same time are never split between pages, so the time can be the cursor: there may be a few more rows. The
  * `offset` forces a lookup by the key.

@@ -40,6 +40,7 @@ export async function offlineDocuments<Path extends string>(
     sql,
     database: CURRENT_DATABASE,
     findStoredKey: async () => undefined,
+    confirmReplicated: async () => {},
     recent_keys: createRecentNames(1),
     limit,
     runList: createListRunner({ long: sql }, 1, limit),

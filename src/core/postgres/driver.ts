@@ -5,6 +5,7 @@ import { isoFromPostgres } from '../time.ts'
 import { ARRAY_TYPES } from './array-types.ts'
 import { driverOptions, type DatabaseTarget } from './servers.ts'
 import { SESSION_SETTINGS } from './settings.ts'
+import { isUnreplicated, unreplicatedCommit } from './unreplicated.ts'
 
 export type DriverOptions = {
   max: number
@@ -31,7 +32,7 @@ const DATE_TIMESTAMPS: postgres.PostgresType = {
   parse: (text: string) => new Date(isoFromPostgres(text)),
 }
 
-/** `onclose` is called for each connection that closes. */
+/** `onclose` is called for each connection that closes, or that must not be used any more. */
 export function openDriver(target: DatabaseTarget, options: DriverOptions, onclose: () => void): Sql {
   const { pgbouncer, settings } = target.address
   const { statement_timeout_ms } = options
@@ -59,7 +60,11 @@ export function openDriver(target: DatabaseTarget, options: DriverOptions, onclo
       bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
       timestamp: options.dates ? DATE_TIMESTAMPS : ISO_TIMESTAMPS,
     },
-    onnotice: () => {},
+    onnotice(notice: postgres.Notice) {
+      if (!isUnreplicated(notice)) return
+      onclose()
+      throw unreplicatedCommit(notice)
+    },
     onclose,
   })
 }
