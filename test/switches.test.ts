@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { createLog } from '#core/log.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import { findOldestDue } from '#domain/jobs/claimable.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
@@ -12,6 +13,7 @@ import { JOB_NAMES } from '#jobs/index.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
+import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
@@ -390,4 +392,40 @@ anyTest('a file remembers the newest text of one installation', async () => {
   expect(await place.keepNewest('one', 'b', 'c')).toBe('b')
   const gone = openWitnessPlace(`file://${folder}/no/witness`, createLog('silent', 'test'))
   await expect(gone.keepNewest('one', 'a')).rejects.toThrow('ENOENT')
+})
+
+anyTest('a copy that nothing uses becomes another installation, whose jobs wait', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const sql = connectDatabase(url, { max: 1, application_name: 'test' })
+  onTestFinished(() => sql.end({ timeout: 1 }))
+  const read = async () => {
+    const [row] = await sql`select i.id, i.witness_key, l.hold from installation i, lineage l`
+    return row!
+  }
+  const draw = () => {
+    const args = ['new-installation', '--reason', 'the copy for staging']
+    return runHere(recoverCommand, args, { DATABASE_URL: url }, 'yes\n')
+  }
+  const before = await read()
+  await sql`
+    insert into processes (id, name, version, host, pid) values (gen_random_uuid(), 'worker', '1', 'host', 17)`
+  expect(await draw()).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('worker (host/17)'),
+  })
+  expect(await read()).toEqual(before)
+  await sql`update processes set seen_at = now() - interval '2 minutes'`
+  expect(await draw()).toMatchObject({ code: 0, stdout: expect.stringContaining(before['id']) })
+  const after = await read()
+  expect(after['hold']).toBe('all')
+  expect(after['id']).not.toBe(before['id'])
+  expect(after['witness_key']).not.toEqual(before['witness_key'])
+  const acts = await sql`select action, details ->> 'to' as to from audit_entries order by seq desc limit 2`
+  expect(acts).toEqual([
+    { action: 'installation.draw', to: after['id'] },
+    { action: 'switches.declare', to: null },
+  ])
+  // A change that does not say so is a mistake.
+  await expect(sql`update installation set id = ${before['id']}`.execute()).rejects.toThrow('append-only')
 })

@@ -12,6 +12,7 @@ import { findCommand, requireOption, requireReason } from './arguments.ts'
 import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
+import { newInstallation } from './recover/new-installation.ts'
 import { printNewest, readNewest } from './recover/newest.ts'
 import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
 import { status } from './recover/status.ts'
@@ -23,6 +24,7 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
   npm run recover -- switched --to 2026-11-28T09:30:00Z --reason "restored from the snapshot of 9:30"
   npm run recover -- seal
   npm run recover -- seal --undo
+  npm run recover -- new-installation --reason "the copy for staging"
 
 status    the default: the switches of the database, which jobs wait since them, and which protections are off.
 release   ends the wait after a restore. Payouts and refunds still wait until the lists of the providers have been read.
@@ -33,11 +35,15 @@ switched  says that the database went back to the time --to, if no process could
           they are behind the witness, and asks. --yes and --json do not ask.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
           over without any wait. --undo ends a move that is given up.
+new-installation
+          makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
+          creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
+          Asks. --yes and --json do not ask.
 
 --json prints JSON.
 DATABASE_URL names the database, as the owner of the tables. Default: the database of the \`npm start\` that runs in this folder.`
 
-const COMMANDS = { status, release, switched, seal }
+const COMMANDS = { status, release, switched, seal, 'new-installation': newInstallation }
 /** How long a seal waits for running jobs: longer than the calls to providers. */
 const SEAL_TIMEOUT_MS = 120_000
 /** Each process checks the seal every second. */

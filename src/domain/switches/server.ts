@@ -55,7 +55,7 @@ export async function checkServer(
   return row!.server
 }
 
-/** The id of the installation. It never changes. */
+/** The id of the installation. It changes only while no process runs: see `drawInstallation`. */
 export async function findInstallationId(sql: Sql): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select id from installation`
   return row!.id
