@@ -1,7 +1,7 @@
 // Tests switches of the database: a restore or a failover is noticed, and what it may have undone is not done twice.
-import { readFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
-import { expect, onTestFinished, test as anyTest } from 'vitest'
+import { expect, onTestFinished, test as anyTest, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
@@ -378,20 +378,51 @@ describeIn('with a synchronous standby', { env: { SYNCHRONOUS_STANDBY: 'true' } 
   })
 })
 
+const KEY = Buffer.alloc(32, 1)
+const SILENT = createLog('silent', 'test')
+
 anyTest('a file remembers the newest text of one installation', async () => {
   const { path: folder, remove } = await createTemporaryFolder()
   onTestFinished(remove)
-  const place = openWitnessPlace(`file://${folder}/witness`, createLog('silent', 'test'))
+  const open = (path: string, key = KEY) =>
+    openWitnessPlace(`file://${folder}/${path}`, async () => key, SILENT)
+  const place = open('witness')
   expect(await place.keepNewest('one', null)).toBeNull()
   expect(await place.keepNewest('one', 'b')).toBe('b')
   expect(await place.keepNewest('one', 'a')).toBe('b')
   expect(await place.keepNewest('one', 'c')).toBe('c')
   expect(await place.keepNewest('one', 'a', 'x')).toBe('c')
   await expect(place.keepNewest('other', 'd')).rejects.toThrow('another installation')
-  expect(await readFile(`${folder}/witness`, 'utf8')).toBe('one c\n')
-  expect(await place.keepNewest('one', 'b', 'c')).toBe('b')
-  const gone = openWitnessPlace(`file://${folder}/no/witness`, createLog('silent', 'test'))
-  await expect(gone.keepNewest('one', 'a')).rejects.toThrow('ENOENT')
+  const written = await readFile(`${folder}/witness`, 'utf8')
+  expect(written).toMatch(/^one c [0-9a-f]{64}\n$/)
+  // Whoever lacks the key can neither change the text nor replace it by a greater one.
+  await expect(open('witness', Buffer.alloc(32, 2)).keepNewest('one', 'z')).rejects.toThrow('another key')
+  await writeFile(`${folder}/witness`, written.replace('one c', 'one d'))
+  await expect(place.keepNewest('one', 'z')).rejects.toThrow('somebody has changed it')
+  await writeFile(`${folder}/witness`, 'one d\n')
+  expect(await place.keepNewest('one', null)).toBeNull()
+  expect(await place.keepNewest('one', 'b')).toBe('b')
+  expect(await place.keepNewest('one', 'a', 'b')).toBe('a')
+  await expect(open('no/witness').keepNewest('one', 'a')).rejects.toThrow('ENOENT')
+  // A folder with this name cannot be replaced.
+  await mkdir(`${folder}/folder`)
+  const occupied = openWitnessPlace(`file://${folder}/folder`, async () => KEY, SILENT)
+  await expect(occupied.keepNewest('one', 'a')).rejects.toThrow('EISDIR')
+  expect(await readdir(folder)).toEqual(['folder', 'witness'])
+})
+
+anyTest('an https address gets user and password as UTF-8', async () => {
+  const sent = vi.spyOn(globalThis, 'fetch').mockImplementation(async () => new Response(''))
+  onTestFinished(() => sent.mockRestore())
+  for (const user of ['ada:p%40ss%E2%82%AC', 'ada:100%', ':token', '']) {
+    const place = openWitnessPlace(`https://${user}@places.example/one`, async () => KEY, SILENT)
+    expect(await place.keepNewest('one', null)).toBeNull()
+  }
+  const credentials = sent.mock.calls.map(([, init]) => {
+    const { authorization } = init!.headers as { authorization?: string }
+    return authorization && Buffer.from(authorization.replace('Basic ', ''), 'base64').toString()
+  })
+  expect(credentials).toEqual(['ada:p@ss€', 'ada:100%', ':token', undefined])
 })
 
 anyTest('a copy that nothing uses becomes another installation, whose jobs wait', async () => {

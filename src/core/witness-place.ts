@@ -1,9 +1,10 @@
 // A place outside of the database that remembers one text: a file on another volume, or an https address.
 import { randomUUID } from 'node:crypto'
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { throttle } from './seldom.ts'
 import type { Log } from './log.ts'
+import { signWitness, verifyWitness } from './witness-signature.ts'
 
 const TIMEOUT_MS = 1_000
 const MAX_LENGTH = 10_000
@@ -23,9 +24,14 @@ type Place = { read(): Promise<string>; write(text: string): Promise<void> }
 /**
  * Opens the place at a `file:` or `https:` URL. An https address is read with GET and written with PUT; user and
  * password of the URL are sent as Basic credentials. A process that writes at the same time may win with an older text;
- * the next call replaces it.
+ * the next call replaces it. The key of `findKey` signs the text. A text that another key has signed is kept and makes
+ * the place unusable; one without a signature counts as none.
  */
-export function openWitnessPlace(url: string, log: Log): Witness {
+export function openWitnessPlace(
+  url: string,
+  findKey: () => Promise<Buffer>,
+  log: Pick<Log, 'warn'>,
+): Witness {
   const place = url.startsWith('file:') ? fileAt(fileURLToPath(url)) : addressAt(new URL(url))
   const warn = throttle(
     (suppressed, problem: string) => log.warn({ suppressed }, `WITNESS_URL: ${problem}`),
@@ -36,9 +42,11 @@ export function openWitnessPlace(url: string, log: Log): Witness {
       try {
         const [line = ''] = (await place.read()).slice(0, MAX_LENGTH).split('\n')
         if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
-        const stored = line.slice(name.length + 1)
-        if (text === null || (stored >= text && stored !== unreadable)) return stored === '' ? null : stored
-        await place.write(`${name} ${text}\n`)
+        const key = await findKey()
+        const stored = line === '' ? null : verifyWitness(key, name, line.slice(name.length + 1))
+        if (line !== '' && stored === null) warn('its text has no signature and is not used')
+        if (text === null || (stored !== null && stored >= text && stored !== unreadable)) return stored
+        await place.write(`${name} ${signWitness(key, name, text)}\n`)
         return text
       } catch (error) {
         warn(`the place cannot be used: ${error instanceof Error ? error.message : String(error)}`)
@@ -55,21 +63,24 @@ function fileAt(path: string): Place {
         if (error.code === 'ENOENT') return ''
         throw error
       }),
-    // A reader never sees a half-written file.
+    // A reader never sees a half-written file. Processes of other users may read it: it holds no secret.
     async write(text) {
       const written = `${path}.${randomUUID()}`
-      await writeFile(written, text, { mode: 0o600 })
-      await rename(written, path)
+      try {
+        await writeFile(written, text, { mode: 0o644, flush: true })
+        await rename(written, path)
+      } catch (error) {
+        await rm(written, { force: true }).catch(() => {})
+        throw error
+      }
     },
   }
 }
 
 function addressAt(url: URL): Place {
-  const { username, password } = url
-  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  const headers = credentialsOf(url)
   url.username = ''
   url.password = ''
-  const headers = username === '' ? {} : { authorization: `Basic ${btoa(credentials)}` }
   const options = () => ({ headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
   return {
     async read() {
@@ -83,5 +94,21 @@ function addressAt(url: URL): Place {
       await answer.body?.cancel()
       if (!answer.ok) throw new Error(`PUT was answered ${answer.status}`)
     },
+  }
+}
+
+/** The Basic credentials of user and password, in UTF-8. */
+function credentialsOf({ username, password }: URL): { authorization?: string } {
+  if (username === '' && password === '') return {}
+  const credentials = Buffer.from(`${decoded(username)}:${decoded(password)}`)
+  return { authorization: `Basic ${credentials.toString('base64')}` }
+}
+
+/** A part of a URL without its percent-encoding; a percent sign that encodes nothing stands for itself. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
   }
 }

@@ -2,10 +2,14 @@
 import { usesRedis, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
-import { createLog } from '#core/log.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
-import { findNewestRows, readWitnesses, type NewestRows } from '#domain/switches/newest.ts'
-import type { ServerFacts } from '#domain/switches/server.ts'
+import {
+  findNewestRows,
+  readWitnesses,
+  type NewestRows,
+  type ReadWitnesses,
+} from '#domain/switches/newest.ts'
+import { findWitnessKey, type ServerFacts } from '#domain/switches/server.ts'
 import { print } from '../print.ts'
 import { withQueue } from './queue.ts'
 
@@ -18,12 +22,14 @@ export type Newest = {
   /** `entries_behind`: the number of later entries that the witness has seen. */
   audit: Behind<NonNullable<NewestRows['audit']> & { entries_behind: number | null }>
   witness: ServerFacts | null
+  /** Why a witness was not asked. */
+  witness_problems: string[]
 }
 
 /** Reads the newest rows, and asks Redis and the place at WITNESS_URL, which are not changed. */
 export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
   const { event, payment, audit } = await findNewestRows(sql)
-  const witness = await askWitnesses(sql, config)
+  const { newest: witness, problems: witness_problems } = await askWitnesses(sql, config)
   const behind = (at: string) =>
     witness === null ? null : Math.max(0, Math.round((Date.parse(witness.clock) - Date.parse(at)) / 1000))
   const seen = witness?.audit?.seq
@@ -36,18 +42,19 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
       entries_behind: seen === undefined ? null : Math.max(0, seen - audit.seq),
     },
     witness,
+    witness_problems,
   }
 }
 
-async function askWitnesses(sql: Sql, config: Config): Promise<ServerFacts | null> {
+async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
   const { WITNESS_URL } = config
   const places =
-    WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, createLog('silent', 'recover'))]
+    WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, () => findWitnessKey(sql), { warn() {} })]
   if (!usesRedis(config)) return await readWitnesses(sql, places)
   return await withQueue(config, async (queue) => await readWitnesses(sql, [queue, ...places]))
 }
 
-export function printNewest({ event, payment, audit, witness }: Newest): void {
+export function printNewest({ event, payment, audit, witness, witness_problems }: Newest): void {
   const line = (name: string, at: string, behind_s: number | null, what: string) =>
     print(
       `${name.padEnd(16)}${at}${behind_s === null ? '' : `, ${durationText(behind_s)} before the witness`}: ${what}`,
@@ -61,6 +68,7 @@ export function printNewest({ event, payment, audit, witness }: Newest): void {
   print(
     `witness         ${witness === null ? 'none: Redis and WITNESS_URL remember nothing of this database' : `last saw the database at ${witness.clock}`}`,
   )
+  for (const problem of witness_problems) print(`                not asked: ${problem}`)
 }
 
 function missingText(entries: number | null): string {

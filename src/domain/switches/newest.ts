@@ -34,11 +34,21 @@ export async function findWitnessName(sql: Sql): Promise<string> {
   return `sluice:server:${await findInstallationId(sql)}`
 }
 
-/** The newest facts that a witness remembers; null if there are none. A witness that does not answer is left out. */
-export async function readWitnesses(sql: Sql, witnesses: readonly Witness[]): Promise<ServerFacts | null> {
+/** The newest facts that a witness remembers; null if there are none. `problems`: why a witness could not be asked. */
+export type ReadWitnesses = { newest: ServerFacts | null; problems: string[] }
+
+export async function readWitnesses(sql: Sql, witnesses: readonly Witness[]): Promise<ReadWitnesses> {
   const name = await findWitnessName(sql)
-  const kept = await Promise.all(witnesses.map((witness) => witness.keepNewest(name, null).catch(() => null)))
+  const answers = await Promise.allSettled(witnesses.map((witness) => witness.keepNewest(name, null)))
   let newest: ServerFacts | null = null
-  for (const facts of kept.map(decodeFacts)) if (facts !== null && isNewer(facts, newest)) newest = facts
-  return newest
+  const problems: string[] = []
+  for (const answer of answers) {
+    if (answer.status === 'rejected') {
+      problems.push(answer.reason instanceof Error ? answer.reason.message : String(answer.reason))
+      continue
+    }
+    const facts = decodeFacts(answer.value)
+    if (facts !== null && isNewer(facts, newest)) newest = facts
+  }
+  return { newest, problems }
 }

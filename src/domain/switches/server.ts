@@ -60,3 +60,9 @@ export async function findInstallationId(sql: Sql): Promise<string> {
   const [row] = await sql<{ id: string }[]>`select id from installation`
   return row!.id
 }
+
+/** The key that signs what is remembered at WITNESS_URL. */
+export async function findWitnessKey(sql: Sql): Promise<Buffer> {
+  const [row] = await sql<{ witness_key: Buffer }[]>`select witness_key from installation`
+  return row!.witness_key
+}

@@ -10,7 +10,7 @@ import { throttle } from '#core/seldom.ts'
 import { openWitnessPlace, type Witness } from '#core/witness-place.ts'
 import { findSwitch } from './find.ts'
 import { createMemory } from './memory.ts'
-import { checkServer, HOLDS, type CheckedServer } from './server.ts'
+import { checkServer, findWitnessKey, HOLDS, type CheckedServer } from './server.ts'
 
 export type DatabaseWatch = {
   /** Whether the server was in use when it was last checked, and the database was not sealed. */
@@ -51,7 +51,8 @@ export async function watchDatabase(
 ): Promise<DatabaseWatch> {
   const { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL } = config
   const report = createReport(sql, log)
-  const place = WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, log)
+  const place =
+    WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, () => findWitnessKey(sql), log)
   const memory = createMemory(sql, log, place === null ? [queue] : [queue, place])
   const warn = throttle(
     (suppressed, err: unknown) =>
