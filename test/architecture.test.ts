@@ -36,7 +36,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   ],
   dashboard: ['core', 'jobs', 'queue', 'domain', 'api'],
   emulators: ['core'],
-  commands: ['core', 'domain', 'queue', 'providers/stripe/events'],
+  commands: ['core', 'domain', 'queue', 'providers/lists', 'providers/stripe/events', 'start/restored'],
   start: ['*'],
   sdk: [],
 }

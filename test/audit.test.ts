@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect } from 'vitest'
 import { auditCommand } from '#commands/audit.ts'
+import { recoverCommand } from '#commands/recover.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
@@ -495,6 +496,15 @@ test('the audit command reports a wrong row, exits with 1, and changes nothing',
   const json = await audit(world, ['--json'])
   expect(json.code).toBe(1)
   expect(JSON.parse(json.stdout)).toMatchObject({ holds: false, problems: [{ id: payment.id, off_by: 2 }] })
+  const { DATABASE_URL: restored } = world.env
+  const rehearsal = await runHere(recoverCommand, ['rehearse', '--restored', restored!, '--json'], world.env)
+  expect([rehearsal.code, JSON.parse(rehearsal.stdout)]).toMatchObject([
+    1,
+    {
+      audit: { holds: false, problems: [{ id: payment.id }] },
+      newest: { payment: { id: expect.any(String) } },
+    },
+  ])
   await tamper(world, `update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
   expect((await audit(world)).code).toBe(0)
 })

@@ -1,6 +1,8 @@
 // Tests restores of the database: what the outside world did since stays done, and is done once.
+import { existsSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, test as anyTest } from 'vitest'
+import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
@@ -241,4 +243,46 @@ test('after a day, work waits for an operator, and is not done twice although it
   )
   // Nobody can tell whether the email was sent.
   expect([email, sms]).toEqual(['unknown', expect.stringMatching(/^(sent|delivered)$/)])
+})
+
+test('a rehearsal restores the backup beside the running system, and changes nothing but its own folder', async ({
+  deployment,
+}) => {
+  const { client, sql, env, server } = deployment
+  await capturedPayment(client)
+  const backup = await server.backUp()
+  const { id } = await capturedPayment(client)
+  const archive = await server.archive()
+  const later = await capturedPayment(client)
+  const countSwitches = async () => (await sql`select from database_switches`).length
+  const switches = await countSwitches()
+  const files = async () => (await readdir(archive)).filter((name) => name.endsWith('.history'))
+  const timelines = await files()
+
+  const folder = await createTemporaryFolder()
+  onTestFinished(folder.remove)
+  const own_folder = join(folder.path, 'rehearsal')
+  const args = [
+    'rehearse',
+    '--backup',
+    backup,
+    '--restore-command',
+    `cp ${archive}/%f %p`,
+    '--folder',
+    own_folder,
+  ]
+  const { code, stdout, stderr } = await runHere(recoverCommand, args, env, 'y\n')
+  expect([code, stderr]).toEqual([0, expect.stringContaining('[y/N]')])
+  expect(stdout).toMatch(new RegExp(`^restore: .* s$[^]*^newest payment .* before the witness: ${id}$`, 'm'))
+  expect(stdout).toMatch(/^No problem was found\.$[^]*^payments .* [1-9]\d* without a row/m)
+  expect(stdout).not.toContain(later.id)
+  expect(existsSync(own_folder)).toBe(false)
+  expect([await countSwitches(), await files()]).toEqual([switches, timelines])
+
+  const refused = await runHere(recoverCommand, [...args, '--to', '2020-01-01T00:00:00Z', '--yes'], env)
+  expect(refused).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('PostgreSQL could not recover the backup'),
+  })
+  expect(existsSync(own_folder)).toBe(false)
 })

@@ -63,7 +63,8 @@ async function audit(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   })
 }
 
-function printReport(
+/** Prints the report of an audit, and the last entry of the audit log. */
+export function printReport(
   { checks, problems }: AuditReport,
   head: Awaited<ReturnType<typeof findAuditHead>>,
 ): void {

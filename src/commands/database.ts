@@ -37,6 +37,11 @@ export function completeConfig(config: Config): Config {
   }
 }
 
+/** The URL of the same database for sessions that change nothing. */
+export function readOnlyUrl(url: string): string {
+  return `${url}${url.includes('?') ? '&' : '?'}default_transaction_read_only=on`
+}
+
 /**
  * Runs `work` on the database. Errors: ConfigError if the database does not answer or is not migrated to this version.
  */

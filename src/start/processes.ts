@@ -46,6 +46,8 @@ export async function spawnServer(options: {
   folder: string
   account: Account | null
   end_signal: NodeJS.Signals
+  /** Default: `serverEnvironment`. */
+  env?: NodeJS.ProcessEnv
 }): Promise<ServerProcess> {
   // A file, not a pipe: the server would block on a pipe that a busy process does not read.
   const logFile = join(options.folder, 'server.log')
@@ -56,7 +58,7 @@ export async function spawnServer(options: {
     detached: true,
     stdio: ['ignore', output, output],
     cwd: options.folder,
-    env: serverEnvironment,
+    env: options.env ?? serverEnvironment,
     ...(options.account && { uid: options.account.uid, gid: options.account.gid }),
   })
   closeSync(output)

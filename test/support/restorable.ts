@@ -14,8 +14,10 @@ import { until } from './process.ts'
 export type RestorablePostgres = {
   /** The primary server. Another one after the promotion of a standby. */
   readonly postgres: EmbeddedPostgres
-  /** Takes a base backup. Later times can be restored. */
-  backUp: () => Promise<void>
+  /** Takes a base backup, and returns its folder. Later times can be restored. */
+  backUp: () => Promise<string>
+  /** Resolves when everything that was committed is in the archive. Returns the folder of the archive. */
+  archive: () => Promise<string>
   /**
    * Restores the base backup and the archived WAL to this time, by the clock of the database, at the same address. The
    * server gets a new timeline.
@@ -82,6 +84,17 @@ export async function startRestorablePostgres(
       backup = join(primary.home.folder, 'backup')
       await rm(backup, { recursive: true, force: true })
       await backUpTo(backup, primary)
+      return backup
+    },
+    async archive() {
+      await withSession(primary, async (sql) => {
+        const [row] = await sql<{ wal: string }[]>`select pg_walfile_name(pg_switch_wal()) as wal`
+        await until('the WAL is archived', async () => {
+          const archived = await sql`select from pg_stat_archiver where last_archived_wal >= ${row!.wal}`
+          return archived.length > 0
+        })
+      })
+      return join(primary.home.folder, 'archive')
     },
     async restoreTo(time) {
       if (backup === null) throw new Error('No base backup was taken')

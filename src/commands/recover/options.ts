@@ -6,19 +6,21 @@ export const RECOVER_OPTIONS = {
   messages: { type: 'string' },
   to: { type: 'string' },
   reason: { type: 'string' },
+  backup: { type: 'string' },
+  restored: { type: 'string' },
+  'restore-command': { type: 'string' },
+  bin: { type: 'string' },
+  folder: { type: 'string' },
+  keep: { type: 'boolean', default: false },
   undo: { type: 'boolean', default: false },
   yes: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-type RecoverOptions = {
-  messages?: string
-  to?: string
-  reason?: string
-  undo: boolean
-  yes: boolean
-  json: boolean
-}
+export type RecoverOptions = Partial<
+  Record<'messages' | 'to' | 'reason' | 'backup' | 'restored' | 'restore-command' | 'bin' | 'folder', string>
+> &
+  Record<'keep' | 'undo' | 'yes' | 'json', boolean>
 /** The context of a command. */
 export type Recover = { sql: Sql; config: Config; values: RecoverOptions }
