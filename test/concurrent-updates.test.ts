@@ -196,6 +196,7 @@ const settlePayment = (
           amount_captured_minor: null,
           client_secret: null,
           capture_before: null,
+          authorized_at: null,
           cancellation_reason: null,
           failure: null,
           ...update,

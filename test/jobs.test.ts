@@ -254,6 +254,7 @@ describeIn('the fence', { parts: ['api'], notifications: false }, (test) => {
     amount_captured_minor: status === 'captured' ? 1000 : 0,
     client_secret: null,
     capture_before: null,
+    authorized_at: null,
     cancellation_reason: null,
     failure: null,
   })

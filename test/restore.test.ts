@@ -203,9 +203,16 @@ test('after a day, work waits for an operator, and is not done twice although it
   const time = await clockOf(deployment)
   await deployment.startWorker()
   await eventually(async () => expect(await effectsOfAll()).toEqual(done))
-  const lost = [await send(deployment, '/v1/payments', PAYMENT), await send(deployment, TOP_UPS, TOP_UP)]
+  const canceled = await send(deployment, '/v1/payments', PAYMENT)
+  await send(deployment, `/v1/payments/${canceled.answer.body.id}/cancel`, {})
+  const lost = [
+    await send(deployment, '/v1/payments', PAYMENT),
+    await send(deployment, TOP_UPS, TOP_UP),
+    canceled,
+  ]
   const effectsOfLost = () => Promise.all(lost.map(({ answer }) => effectsWith(deployment, answer.body.id)))
-  await eventually(async () => expect(await effectsOfLost()).toEqual([['authorize'], ['top_up']]))
+  const lost_effects = [['authorize'], ['top_up'], ['authorize', 'cancel']]
+  await eventually(async () => expect(await effectsOfLost()).toEqual(lost_effects))
 
   await deployment.killAll()
   wire.refuse(true)
@@ -233,7 +240,9 @@ test('after a day, work waits for an operator, and is not done twice although it
         where resource_id = any(${lost.map(({ answer }) => answer.body.id)}) and finished_at is null`
       expect(open).toEqual([])
     })
-    expect(await effectsOfLost()).toEqual([['authorize'], ['top_up']])
+    expect(await effectsOfLost()).toEqual(lost_effects)
+    const { body } = await client.get(`/v1/payments/${canceled.answer.body.id}`)
+    expect(body).toMatchObject({ status: 'canceled', authorized_at: expect.any(String) })
   } finally {
     await control('POST', '/clock', { advance_ms: -25 * HOUR_MS })
   }

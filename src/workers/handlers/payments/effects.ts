@@ -44,6 +44,7 @@ export function paymentUpdate(
         ? null
         : vault.seal(payment.client_secret, clientSecretContext(tenant_id, payment_id)),
     capture_before: payment.capture_before,
+    authorized_at: payment.status === 'canceled' ? payment.authorized_at : null,
     cancellation_reason: payment.cancellation_reason,
     // A succeeded or canceled payment has no failure, even if earlier tries of the buyer failed.
     failure: waits || payment.status === 'failed' ? declineOf(payment) : null,
