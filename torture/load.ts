@@ -26,6 +26,8 @@ export type Load = {
   open(): number
   /** Number of requests without an answer, or with a 5xx that no provider failure explains. */
   countRefused(): number
+  /** For how long no scenario was started because of switches. */
+  pausedMs(): number
   /** Starts no more scenarios. Resolves when all have ended. */
   stop(): Promise<void>
   /** Creates and captures one payment with this client. Rejects after `limit_ms`. */
@@ -56,7 +58,7 @@ export function startLoad(
   const ended = new Map<string, number>()
   const repeating: Promise<void>[] = []
   const tenants = createTenantGate(() => system.newTenant())
-  const switching = { now: false }
+  const switching = { now: false, paused_ms: 0 }
   const started_at = performance.now()
   const stopping = new AbortController()
   let probes = 0
@@ -81,10 +83,10 @@ export function startLoad(
   }
   async function startScenarios(): Promise<void> {
     for (let index = 0; !stopping.signal.aborted; index++) {
-      const due = started_at + (index * 1000) / scenarios_per_s
+      const due = () => started_at + switching.paused_ms + (index * 1000) / scenarios_per_s
       while (
         !stopping.signal.aborted &&
-        (performance.now() < due || open.size >= MAX_CONCURRENT || switching.now)
+        (performance.now() < due() || open.size >= MAX_CONCURRENT || switching.now)
       )
         await sleep(5)
       if (stopping.signal.aborted) return
@@ -105,6 +107,7 @@ export function startLoad(
     record,
     open: () => open.size,
     countRefused: () => record.refused,
+    pausedMs: () => switching.paused_ms,
     async stop() {
       stopping.abort()
       await beginning
@@ -125,6 +128,7 @@ export function startLoad(
         await release()
       } finally {
         switching.now = false
+        switching.paused_ms += performance.now() - at
       }
     },
     async probe(client, limit_ms) {

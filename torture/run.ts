@@ -122,7 +122,7 @@ async function runSystem(
     problems.push(...(await inflict(system, load, planned, inflicted, options)))
   }
   await sleep(Math.max(0, started_at + length_ms - performance.now()), undefined, { signal: stopped })
-  const per_s = load.record.requests / ((performance.now() - started_at) / 1000)
+  const per_s = load.record.requests / ((performance.now() - started_at - load.pausedMs()) / 1000)
   const { requests } = load.record
   await system.provider('stripe').control('DELETE', '/faults')
   await makeNotificationsPrompt(system)

@@ -139,7 +139,9 @@ export async function messagesOf(
         where n.resource = 'message' and n.resource_id = m.id and n.state = 'applied' and n.applied_at < j.finished_at
       ) as reported, exists (
         select from job_attempts a where a.tenant_id = j.tenant_id and a.job_id = j.id
-          and (a.outcome is null or a.outcome in ('ambiguous', 'unknown'))) as ambiguous
+          and (a.outcome is null or a.outcome in ('ambiguous', 'unknown')))
+        -- After a switch, an SMS is looked for by its text before it is sent.
+        or exists (select from database_switches s where s.switched_at < m.created_at) as ambiguous
     from messages m
     left join jobs j on j.tenant_id = m.tenant_id and j.resource_id = m.id and j.queue = 'messages'`
   const { named, recorded_since } = await lossesOf(system)
