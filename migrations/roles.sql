@@ -108,7 +108,7 @@ begin
     ('sluice_service', 'installation', 'select'),
     ('sluice_service', 'lineage', 'select'),
     ('sluice_service', 'database_switches', 'select'),
-    ('sluice_worker', 'database_switches', 'update (lists_read_at, discarded_at)'),
+    ('sluice_worker', 'database_switches', 'update (lists_read_at, discarded_at, opt_outs_read_at)'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),

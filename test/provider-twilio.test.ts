@@ -12,7 +12,7 @@ import { startTwilioEmulator, type TwilioEmulatorOptions } from '#emulators/twil
 import type { FinishedCall } from '#providers/http.ts'
 import { NotStarted, permits } from '#providers/permit.ts'
 import { verifyTwilio } from '#providers/signatures.ts'
-import type { OutgoingSms, SmsProvider } from '#providers/sms.ts'
+import type { OutgoingSms, ReceivedSms, SmsProvider } from '#providers/sms.ts'
 import { openTwilio, type TwilioOptions } from '#providers/twilio/client.ts'
 import { twilioFailure } from '#providers/twilio/failures.ts'
 import { smsStatusOf } from '#providers/twilio/statuses.ts'
@@ -472,6 +472,39 @@ test('a number that opts out of a sender gets no SMS from that sender until the 
   expect(posted.at(-1)!.params).toMatchObject({ OptOutType: 'STOP', MessagingServiceSid: SERVICE })
   expect(await send({ from: SERVICE })).toBe('declined')
   expect(await send({})).toMatch(/^SM/)
+})
+
+test('received SMS are listed in pages, without those that were sent', async () => {
+  const { url } = await startReceiver()
+  emulator = await startEmulator({ webhook_url: `${url}/twilio` })
+  provider = open(emulator.url)
+  const bodies = ['Stop', 'yes', 'Is it blue?', 'Genug']
+  for (const body of bodies) {
+    await emulator.control('POST', '/inbound', { from: TO, to: FROM, body })
+    await send({})
+  }
+  const found: ReceivedSms[] = []
+  let pages = 0
+  for (let page: string | null | undefined = null; page !== undefined; pages++) {
+    const list = await provider.listReceived({
+      from_s: Math.floor(Date.now() / 1000) - 60,
+      page,
+      page_size: 3,
+    })
+    if (list.kind !== 'done') throw new Error(list.kind)
+    found.push(...list.value.received)
+    page = list.value.next ?? undefined
+  }
+  expect(pages).toBe(3)
+  expect(found.map(({ body }) => body).toSorted()).toEqual(bodies.toSorted())
+  expect(found.find(({ body }) => body === 'Stop')).toMatchObject({
+    account: expect.stringMatching(/^AC/),
+    from: TO,
+    received_by: [FROM],
+    keyword: 'opt_out',
+  })
+  const future = { from_s: Math.floor(Date.now() / 1000) + 60, page: null }
+  expect(await provider.listReceived(future)).toEqual({ kind: 'done', value: { received: [], next: null } })
 })
 
 test('callbacks can be paused, duplicated, dropped and reordered', async () => {

@@ -15,6 +15,7 @@ import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
+import { suppressionsOf } from '#test/messages.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
 import { clientWithBalance, payOut, payoutIn, recipient } from '#test/payouts.ts'
@@ -358,6 +359,58 @@ describeIn('while another server is in use', {}, (test) => {
     expect(await switchOf(world, before!.last + 1)).toMatchObject({ kind: 'planned', hold: null, seal: null })
     await accepts(202)
   })
+})
+
+test('an opt-out that the database has lost is read again before an SMS that was accepted before is sent', async ({
+  world,
+}) => {
+  const { client, sql, provider } = world
+  const twilio = provider('twilio')
+  const number = '+491701234999'
+  const send = async (body: object = {}) =>
+    (
+      await client.post(
+        '/v1/messages/sms',
+        { idempotency_key: freshKey(), to: number, body: 'Hi', ...body },
+        ASYNC,
+      )
+    ).body.id as string
+  const stateOf = async (id: string) => (await client.get(`/v1/messages/${id}`)).body.status as string
+  const first = await send()
+  await eventually(async () => expect(await stateOf(first)).toBe('delivered'))
+  const later = await send({ send_at: inSeconds(3600) })
+  const inbound = { from: number, to: world.env['TWILIO_FROM'], body: 'Stop' }
+  await twilio.control('POST', '/inbound', inbound)
+  await eventually(async () => expect(await suppressionsOf(world, 'sms', number)).toHaveLength(1))
+  await sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`
+    for (const table of ['suppressions', 'latest_opt_outs', 'notifications', 'notification_history'])
+      await tx`delete from ${tx(table)}`
+    await tx`delete from messages where status = 'received'`
+    await tx`delete from jobs where queue = 'notifications'`
+    await tx`delete from job_history where queue = 'notifications'`
+  })
+
+  // The list of a day is read after a switch; a lookup of an SMS lists those to its number.
+  const refused = await twilio.fault({
+    match: { method: 'GET', contains: new Date().toISOString().slice(0, 11) },
+    times: 1000,
+    fault: 'error_500_before',
+  })
+  const [before] = await sql<{ last: number }[]>`select last_switch as last from lineage`
+  await promote(world)
+  expect(await switchOf(world, before!.last + 1)).toMatchObject({ kind: 'failover', opt_outs_read_at: null })
+  await sql`update jobs set run_at = now() where resource_id = ${later}`
+  await eventually(async () => {
+    const [job] = await sql`select last_error from jobs where resource_id = ${later}`
+    expect(JSON.stringify(job)).toContain('opt-outs since the switch of the database have not been read yet')
+  })
+  expect(await stateOf(later)).toBe('scheduled')
+  await refused.remove()
+  await eventually(async () => expect(await stateOf(later)).toBe('suppressed'))
+  expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'opt_out', lifted: false }])
+  const [read] = await sql`select opt_outs_read_at from database_switches where number = ${before!.last + 1}`
+  expect(read!['opt_outs_read_at']).not.toBeNull()
 })
 
 describeIn('with a synchronous standby', { env: { SYNCHRONOUS_STANDBY: 'true' } }, (test) => {

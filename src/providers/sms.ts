@@ -32,6 +32,19 @@ export type ProviderSms = {
   price: { amount: string; currency: string } | null
 }
 
+/** An SMS that the provider has received. */
+export type ReceivedSms = {
+  account: string
+  sid: string
+  from: string
+  /** The number that received the SMS, and its messaging service, if any. */
+  received_by: string[]
+  body: string
+  keyword: 'opt_out' | 'opt_in' | 'help' | 'other'
+  /** ISO 8601. */
+  received_at: string
+}
+
 export type SmsProvider = {
   /** Sends an SMS once; the provider has no idempotency keys. Returned texts contain no number. */
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
@@ -39,5 +52,15 @@ export type SmsProvider = {
   findSms(reference: string): Promise<Outcome<ProviderSms | null>>
   /** Lists the SMS with this text to this number, created at or after `since_s` (unix seconds), oldest first. */
   searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
+  /**
+   * A page of the SMS that the provider has received since `from_s` (unix seconds), newest first. `page`: `next` of the
+   * previous page; null for the first one. `next` null: there are no more.
+   */
+  listReceived(list: {
+    from_s: number
+    page: string | null
+    /** The number of SMS on a page, sent ones included. Default: the provider's maximum. */
+    page_size?: number
+  }): Promise<Outcome<{ received: ReceivedSms[]; next: string | null }>>
   close(): Promise<void>
 }

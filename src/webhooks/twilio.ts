@@ -7,7 +7,7 @@ import { SMS } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
 import type { Vault } from '#core/secrets.ts'
 import { webhooksUrl } from '#core/startup.ts'
-import { createInboundVault, inboundTextContext, type InboundText } from '#domain/messages/inbound.ts'
+import { createInboundVault, inboundNotification } from '#domain/messages/inbound.ts'
 import type { MessageProviderEvent } from '#domain/messages/update.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { isTwilioSignature, verifyTwilio } from '#providers/signatures.ts'
@@ -97,11 +97,6 @@ function parseForm(raw: Buffer): URLSearchParams {
   return new URLSearchParams(text)
 }
 
-/** A text without characters that PostgreSQL or JSON cannot store. */
-function storableText(text: string): string {
-  return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
-}
-
 /** The notification to store. `message_id`: the id of our message from the callback URL, if there is one. */
 function toArrival(
   { hashOf, vault }: WebhooksContext & { vault: Vault },
@@ -111,18 +106,7 @@ function toArrival(
   const { account, sid } = post
   const about = { account, object_id: sid, reported: null }
   if (post.kind === 'inbound') {
-    const { from, received_by, body, keyword } = post
-    const payload: MessageProviderEvent = {
-      about: 'inbound_sms',
-      keyword,
-      from: hashOf('sms', from),
-      received_by: received_by.map((each) => hashOf('sms', each)),
-    }
-    const kind = `sms.${keyword}`
-    const stored = notificationOf(SMS.provider, { ...about, event_id: sid, kind, payload, is_relevant: true })
-    const inbound: InboundText = { from, to: received_by[0]!, body: storableText(body) }
-    const text = vault.seal(JSON.stringify(inbound), inboundTextContext(stored.id))
-    return { ...stored, payload: { ...payload, text } }
+    return inboundNotification({ vault, hashOf }, { ...post, received_at: null })
   }
   const { provider_status, status, failure } = post
   const is_relevant = status !== null

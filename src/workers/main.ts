@@ -31,6 +31,7 @@ import { createPerformer } from './perform.ts'
 import { startEndpointNotices } from './recurring/endpoints.ts'
 import { startMessageUpkeep } from './recurring/messages.ts'
 import { startOperatorActs } from './recurring/operator-acts.ts'
+import { startOptOutReader } from './recurring/opt-outs.ts'
 import { startProposals } from './recurring/proposals.ts'
 import { startReconciler } from './recurring/reconcile.ts'
 import { startRetention } from './recurring/retention.ts'
@@ -204,7 +205,7 @@ function startRecurring(
         ]
       : []),
     ...(queues.some((name) => name === sendSms.queue)
-      ? [startMessageUpkeep(context, config.MESSAGE_RETENTION_DAYS)]
+      ? [startMessageUpkeep(context, config.MESSAGE_RETENTION_DAYS), startOptOutReader(context)]
       : []),
     ...(queues.some((name) => name === sendDelivery.queue) ? startEndpointNotices(context) : []),
   ]

@@ -137,6 +137,7 @@ const OPERATION_TITLES = {
   search_verification: 'searches for verifications',
   find_sms: 'lookups of SMS',
   search_sms: 'searches for SMS',
+  list_received_sms: 'lists of received SMS',
   list_events: 'lists of events',
   list_objects: 'lists of objects',
 } as const

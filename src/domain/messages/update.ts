@@ -81,6 +81,8 @@ export const messageEvent = z.discriminatedUnion('about', [
     from: hash,
     /** The receiving number, and its messaging service, if any. */
     received_by: z.array(hash),
+    /** When the provider received it, if it was read from the provider's list. */
+    received_at: z.iso.datetime({ offset: true }).optional(),
     /** The sealed `InboundText`; removed when the notification is applied. */
     text: z.string().optional(),
   }),

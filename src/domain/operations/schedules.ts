@@ -10,6 +10,8 @@ const DESCRIPTIONS: Record<string, string> = {
   'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
   'moving finished jobs': 'Moves finished jobs into the history.',
   'moving notifications': 'Moves finished notifications into the history.',
+  'received SMS':
+    'After a switch of the database, reads the SMS that the provider received since then, with their opt-outs.',
   'SMS lookups': 'Looks up SMS at the provider if their status callback did not arrive.',
 }
 const LISTS: Record<string, string> = {

@@ -103,6 +103,7 @@ function acceptSms(
   const sms: SentSms = {
     ...message,
     sid: newSid('SM'),
+    direction: 'outbound-api',
     segments: segmentsOf(message.body),
     status: message.messaging_service_sid === null ? 'queued' : 'accepted',
     error_code: null,

@@ -15,10 +15,12 @@ export type SentSmsStatus =
   | 'failed'
   | 'canceled'
   | 'read'
+  | 'received'
 
-/** An outgoing message. Its numbers and text are in memory only. */
+/** A message. Its numbers and text are in memory only. */
 export type SentSms = {
   sid: string
+  direction: 'outbound-api' | 'inbound'
   to: string
   /** Null until the messaging service has chosen a number. */
   from: string | null
@@ -59,6 +61,8 @@ export type TwilioEmulator = {
   requests: RequestLog
   /** The newest messages, oldest first. */
   messages: Map<string, SentSms>
+  /** The newest received messages, oldest first. */
+  received: SentSms[]
   /** The newest effects. */
   effects: SmsEffect[]
   /** The file with all effects. */
@@ -76,6 +80,12 @@ const MAX_EFFECTS = 100_000
 export function storeSms({ messages }: TwilioEmulator, sms: SentSms): void {
   messages.set(sms.sid, sms)
   if (messages.size > MAX_MESSAGES) for (const sid of messages.keys()) return void messages.delete(sid)
+}
+
+/** Adds a received message and drops the oldest above MAX_MESSAGES. */
+export function storeReceived({ received }: TwilioEmulator, sms: SentSms): void {
+  received.push(sms)
+  if (received.length > MAX_MESSAGES) received.shift()
 }
 
 /** Adds an effect and drops the oldest above MAX_EFFECTS. */

@@ -1,6 +1,6 @@
 // Inbound messages: posted to the webhook. Opt-out keywords are applied to later messages.
 import { optOutKeyOf } from './create.ts'
-import { newSid, type TwilioEmulator } from './emulator.ts'
+import { newSid, storeReceived, type TwilioEmulator } from './emulator.ts'
 import { SMS_ERRORS } from './errors.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
@@ -29,7 +29,7 @@ function optOut({ opted_out }: TwilioEmulator, pair: string): void {
   if (opted_out.size > MAX_OPTED_OUT) opted_out.delete(oldest!)
 }
 
-/** Posts an inbound message to the webhook. Resolves with the answer of the webhook; status 0: no answer. */
+/** Stores an inbound message, and posts it to the webhook. Resolves with the answer of the webhook; status 0: no answer. */
 export async function receiveSms(
   emulator: TwilioEmulator,
   { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,
@@ -43,6 +43,23 @@ export async function receiveSms(
   if (meaning === 'STOP') optOut(emulator, pair)
   if (meaning === 'START') emulator.opted_out.delete(pair)
   const sid = newSid('SM')
+  const now_ms = Date.now()
+  storeReceived(emulator, {
+    sid,
+    direction: 'inbound',
+    to,
+    from,
+    messaging_service_sid: messaging_service_sid ?? null,
+    body,
+    segments: 1,
+    status: 'received',
+    error_code: null,
+    callback_url: null,
+    created_ms: now_ms,
+    updated_ms: now_ms,
+    sent_ms: now_ms,
+    is_priced: false,
+  })
   const answer = await emulator.callbacks.post(emulator.webhook_url, {
     MessageSid: sid,
     SmsSid: sid,

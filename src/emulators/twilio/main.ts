@@ -53,6 +53,7 @@ export async function startTwilioEmulator(
     faults: emptyFaults(),
     requests: emptyRequestLog(options.record_requests ?? true),
     messages: new Map(),
+    received: [],
     effects: [],
     file: null,
     opted_out: new Set(),

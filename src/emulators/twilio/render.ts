@@ -14,7 +14,7 @@ export function messagesPath(account_sid: string): string {
 
 /** A message in the format of Twilio's API. */
 export function renderSms(account_sid: string, sms: SentSms): object {
-  const { sid, to, from, messaging_service_sid, body, segments, status, error_code } = sms
+  const { sid, to, from, messaging_service_sid, body, segments, status, error_code, direction } = sms
   const path = `${messagesPath(account_sid)}/${sid}`
   return {
     account_sid,
@@ -23,7 +23,7 @@ export function renderSms(account_sid: string, sms: SentSms): object {
     date_created: rfc2822(sms.created_ms),
     date_sent: sms.sent_ms === null ? null : rfc2822(sms.sent_ms),
     date_updated: rfc2822(sms.updated_ms),
-    direction: 'outbound-api',
+    direction,
     error_code,
     error_message: error_code === null ? null : `The message to ${to} failed with error ${error_code}`,
     from,
@@ -48,9 +48,11 @@ export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): 
   const page_size = Number(query.get('PageSize') ?? DEFAULT_PAGE_SIZE)
   if (page_size < 1 || page_size > MAX_PAGE_SIZE)
     throw smsInvalid(20001, `The 'PageSize' is not between 1 and ${MAX_PAGE_SIZE}.`)
-  const matching = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) =>
-    matchesQuery(sms, query),
-  )
+  const to = query.get('To')
+  const received = emulator.received.filter((sms) => to === null || sms.to === to).toReversed()
+  const matching = [...newestMessages(emulator, to ?? undefined), ...received]
+    .filter((sms) => matchesQuery(sms, query))
+    .toSorted((one, other) => other.created_ms - one.created_ms)
   const token = query.get('PageToken')
   const start = token === null ? 0 : matching.findIndex(({ sid }) => sid === token.slice(2)) + 1
   const page = Number(query.get('Page') ?? 0)

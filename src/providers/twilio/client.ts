@@ -5,10 +5,11 @@ import { SMS, type ProviderOperation } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
 import { NoAnswer, openHttp, type FinishedCall } from '../http.ts'
-import type { ProviderSms, SmsProvider } from '../sms.ts'
+import type { ProviderSms, ReceivedSms, SmsProvider } from '../sms.ts'
 import { classifySmsLookup, classifySmsSend, isUnknownSms } from './classify.ts'
 import { accountMessages, type TwilioAccount } from './messages.ts'
 import { readSms } from './read.ts'
+import { listReceived } from './received.ts'
 import { isService, searchMessages } from './search.ts'
 
 export type TwilioOptions = TwilioAccount & {
@@ -60,6 +61,12 @@ export function openTwilio(options: TwilioOptions): SmsProvider {
     },
     searchSms: async (search): Promise<Outcome<ProviderSms[]>> =>
       await call('search_sms', async (messages) => await searchMessages(messages, search), classifySmsLookup),
+    listReceived: async (list): Promise<Outcome<{ received: ReceivedSms[]; next: string | null }>> =>
+      await call(
+        'list_received_sms',
+        async (messages) => await listReceived(messages, list),
+        classifySmsLookup,
+      ),
     close: () => http.close(),
   }
 }

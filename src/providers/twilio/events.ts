@@ -83,7 +83,7 @@ export function readTwilioPost(posted: object): TwilioPost | undefined {
 }
 
 /** Compares letters and digits only, so that "Stop.", "opt out" and full-width letters match. */
-function keywordOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
+export function keywordOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
   const text = body
     .normalize('NFKC')
     .replaceAll(/[^\p{L}\p{N}]/gu, '')

@@ -171,10 +171,10 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
 async function applyInboundSms(
   context: WorkerContext,
   notification: StoredNotification,
-  { keyword, from, received_by, text }: MessageEventAbout<'inbound_sms'>,
+  { keyword, from, received_by, text, ...event }: MessageEventAbout<'inbound_sms'>,
 ): Promise<Decision> {
   const { sql, vault } = context
-  const { received_at } = notification
+  const received_at = event.received_at ?? notification.received_at
   const writers = (await findTextingTenants(sql, { from, received_by, received_at })).filter(
     ({ is_reply_target }) => is_reply_target || keyword === 'opt_out' || keyword === 'opt_in',
   )

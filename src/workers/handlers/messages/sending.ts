@@ -10,6 +10,7 @@ import {
   type MessageToBegin,
 } from '#domain/messages/begin.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import { awaitsOptOuts } from '#domain/switches/opt-outs.ts'
 import { emptyMessageUpdate, type MessageUpdate } from '#domain/messages/update.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import { awaitPermit, currentPermit, NotStarted } from '#providers/permit.ts'
@@ -42,6 +43,9 @@ export type MessageSender = {
   /** The time of the last lookup, in milliseconds after the message became unknown. */
   last_lookup_ms: number
 }
+/** The delay before another attempt while opt-outs must be read. */
+const OPT_OUTS_DELAY_MS = 1_000
+
 const begin = createBatcherPerPool<MessageToBegin, MessageToSend | undefined>(
   'begin_message',
   async (sql, messages) => {
@@ -68,6 +72,16 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
+  // The begin marks recipients who have opted out.
+  if (
+    sender.channel === 'sms' &&
+    context.database.hasSwitched() &&
+    (await awaitsOptOuts(context.sql, idsOf(job)))
+  )
+    return retry('opt-outs since the switch of the database have not been read yet', {
+      after_ms: OPT_OUTS_DELAY_MS,
+      unsent: true,
+    })
   // Files are read even if an earlier attempt may have reached the provider: only the message's row shows whether the
   // message has begun.
   const files = job.call.request.has_files ? await sender.filesOf(context, job) : []

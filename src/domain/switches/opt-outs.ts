@@ -1,0 +1,50 @@
+// Opt-outs that the database may have lost: after a switch, the texts that the provider of SMS received are read again.
+import type { Fragment, Sql } from '#core/db.ts'
+
+/** The switches after which received texts have not been read. */
+export type UnreadOptOuts = {
+  /** The number of the last one. */
+  number: number
+  /** Unix seconds: the begin of what is read, an hour before the newest change that a switch did not lose. */
+  from_s: number
+}
+
+/** Undefined: there is none. */
+export async function findUnreadOptOuts(sql: Sql): Promise<UnreadOptOuts | undefined> {
+  const [unread] = await sql<UnreadOptOuts[]>`
+    select max(s.number) as number,
+      floor(extract(epoch from min(s.newest_at) - interval '1 hour'))::bigint as from_s
+    from database_switches s where ${isUnread(sql)} having count(*) > 0`
+  return unread
+}
+
+/**
+ * Records that the texts have been read for the switches up to `read_for` in the position of the recurring work
+ * `reader`, unless one of them is still to be applied.
+ */
+export async function recordOptOutsRead(sql: Sql, reader: string, provider: string): Promise<void> {
+  await sql`
+    update database_switches s set opt_outs_read_at = clock_timestamp() from recurring_work readers
+    where readers.name = ${reader} and s.number <= (readers.position ->> 'read_for')::bigint and ${isUnread(sql)}
+      and not exists (
+        select from notifications n
+        where n.provider = ${provider} and n.received_at <= readers.ended_at and n.state in ('received', 'waiting'))`
+}
+
+/** Whether the message was accepted before a switch after which the texts have not been read. */
+export async function awaitsOptOuts(
+  sql: Sql,
+  { tenant_id, message_id }: { tenant_id: string; message_id: string },
+): Promise<boolean> {
+  const found = await sql`
+    select from database_switches s
+    where ${isUnread(sql)} and s.switched_at > (
+      select created_at from messages where tenant_id = ${tenant_id} and id = ${message_id})
+    limit 1`
+  return found.length > 0
+}
+
+/** A switch that lost nothing needs no reading. */
+function isUnread(sql: Sql): Fragment {
+  return sql`(s.opt_outs_read_at is null and s.recorded_at is not null and s.newest_at < s.switched_at)`
+}

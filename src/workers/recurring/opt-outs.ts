@@ -1,0 +1,96 @@
+// After a switch of the database, reads the texts that the provider of SMS received since then: the database may have
+// lost opt-outs and replies.
+import { z } from 'zod'
+import { requireVariable } from '#core/config.ts'
+import { SMS } from '#core/config/providers.ts'
+import { endRun, failRun, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
+import { createInboundVault, inboundNotification } from '#domain/messages/inbound.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
+import { findUnreadOptOuts, recordOptOutsRead, type UnreadOptOuts } from '#domain/switches/opt-outs.ts'
+import type { ReceivedSms, SmsProvider } from '#providers/sms.ts'
+import { repeat, RunError, type Loop } from '../clock.ts'
+import type { WorkerContext } from '../context.ts'
+
+/** The name of the reading in the table of recurring work. */
+const RUN_NAME = 'received SMS'
+const INTERVAL_MS = 1_000
+const RETRY_S = 5
+const MAX_PAGES_PER_RUN = 50
+
+const readingPosition = z.object({
+  /** Everything was read for the switches up to this number. */
+  read_for: z.int(),
+  /** The reading of which only some pages have been read. */
+  reading: z.object({ for: z.int(), from_s: z.int(), next: z.string().nullable() }).nullable(),
+})
+type ReadingPosition = z.output<typeof readingPosition>
+
+/** Starts the reading; one worker at a time reads. Without a provider of SMS, nothing is read. */
+export function startOptOutReader(context: WorkerContext): Loop {
+  const { sql, database, sms, log } = context
+  let closing = false
+  const loop = repeat(
+    log,
+    RUN_NAME,
+    () => INTERVAL_MS,
+    async () => {
+      if (sms === null || !database.hasSwitched()) return
+      const unread = await findUnreadOptOuts(sql)
+      if (unread === undefined) return
+      await recordOptOutsRead(sql, RUN_NAME, SMS.provider)
+      await runIfDue(sql, RUN_NAME, (run) => readTexts(context, sms, { unread, closed: () => closing }, run))
+    },
+  )
+  return {
+    async close() {
+      closing = true
+      await loop.close()
+    },
+  }
+}
+
+async function readTexts(
+  context: WorkerContext,
+  sms: SmsProvider,
+  { unread, closed }: { unread: UnreadOptOuts; closed: () => boolean },
+  run: Run,
+): Promise<void> {
+  const { sql } = context
+  let position: ReadingPosition = readingPosition.safeParse(run.position).data ?? {
+    read_for: 0,
+    reading: null,
+  }
+  if (position.read_for < unread.number && position.reading?.for !== unread.number)
+    position = { ...position, reading: { for: unread.number, from_s: unread.from_s, next: null } }
+  for (let pages = 0; position.reading !== null && pages < MAX_PAGES_PER_RUN; pages++) {
+    const { from_s, next } = position.reading
+    const page = await sms.listReceived({ from_s, page: next })
+    if (page.kind !== 'done') {
+      const reason = page.kind === 'declined' ? page.failure.message : page.reason
+      // The page may be gone: the list is read again from the start.
+      const restarted = { ...position, reading: { ...position.reading, next: null } }
+      await failRun(sql, run, { reason, position: restarted, next_s: RETRY_S })
+      throw new RunError(reason)
+    }
+    await store(context, page.value.received)
+    position =
+      page.value.next === null
+        ? { read_for: position.reading.for, reading: null }
+        : { ...position, reading: { ...position.reading, next: page.value.next } }
+    // Another worker reads the remaining pages.
+    if (closed() || !(await renewRun(sql, run, position))) break
+  }
+  await endRun(sql, run, { position, next_s: 0 })
+}
+
+/** Stores received texts like notifications. A text that was also received by the webhooks host is stored once. */
+async function store({ sql, config, hashOf }: WorkerContext, received: ReceivedSms[]): Promise<void> {
+  if (received.length === 0) return
+  const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
+  const notifications = received.map((text) => ({
+    ...inboundNotification({ vault, hashOf }, text),
+    will_wake: false,
+    request_id: null,
+  }))
+  await storeNotifications(sql, notifications)
+}
