@@ -1,3 +1,5 @@
+-- locks: lineage
+
 -- What a witness has seen is compared with more than positions of the write-ahead log: whatever writes to a copy of the
 -- files before a process checks it moves its position on.
 
