@@ -1,4 +1,4 @@
--- locks: database_switches
+-- locks: database_switches, lineage row exclusive
 
 -- When the texts that the provider of SMS received since the newest change before the switch had been read and applied.
 -- Until then, SMS that were accepted before the switch are not sent: their recipients may have opted out.

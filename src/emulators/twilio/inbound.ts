@@ -29,7 +29,7 @@ function optOut({ opted_out }: TwilioEmulator, pair: string): void {
   if (opted_out.size > MAX_OPTED_OUT) opted_out.delete(oldest!)
 }
 
-/** Stores an inbound message, and posts it to the webhook. Resolves with the answer of the webhook; status 0: no answer. */
+/** Stores an inbound message, and posts it to the webhook. Resolves with its answer; status 0: no answer. */
 export async function receiveSms(
   emulator: TwilioEmulator,
   { from, to, body, opt_out_type, messaging_service_sid }: InboundSms,
