@@ -790,6 +790,12 @@ test("an operator adds and removes the email domains of a tenant, and the tenant
 test('after a restore, operators see on every page what waits, release it on one page, and acknowledge it', async () => {
   const { world } = dashboard
   const { email } = await dashboard.person('operator')
+  const unreadable = await fault(world, {
+    match: { path: '^/v1/transfers' },
+    times: 10_000,
+    fault: 'refuse_401',
+  })
+  onTestFinished(() => unreadable.remove())
   await goBackInTime(world, { lost_audit_entries: 3 })
   const { body: payment } = await createPayment(world.client, {}, ASYNC)
   const page = await dashboard.open('/payments', { as: 'operator' })
@@ -803,10 +809,13 @@ test('after a restore, operators see on every page what waits, release it on one
   await member.getByRole('heading', { level: 1, name: 'Payments' }).waitFor()
   expect(await member.getByText('Restore of the database').count()).toBe(0)
 
+  await page.getByText(/^The list transfers of stripe cannot be read since/).waitFor()
   await page.getByRole('main').getByRole('button', { name: 'Release' }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText(/Waiting: .*\d jobs? in payments/).waitFor()
   const release = dialog.getByRole('button', { name: 'Release' })
+  await dialog.getByText('Cannot be read: transfers of stripe.').waitFor()
+  await dialog.getByLabel(/^Do not wait for the lists/).check()
   await dialog.getByLabel('Reason').fill('Compared with the processor')
   expect(await release.isDisabled()).toBe(true)
   await dialog.getByLabel(/^Discard them/).check()
@@ -814,8 +823,9 @@ test('after a restore, operators see on every page what waits, release it on one
   await release.click()
   await dialog.getByText('Released: switch 1.').waitFor()
   await dialog.getByRole('button', { name: 'Close' }).last().click()
-  await switches.getByText(`by ${email}`).waitFor()
+  await switches.getByText(`by ${email}`, { exact: true }).waitFor()
   await switches.getByText('messages discarded').waitFor()
+  await switches.getByText(`nothing waits for them: decided by ${email}`).waitFor()
   await paymentIn(world.client, payment.id, 'authorized')
 
   await perform(page, page.getByRole('button', { name: 'Acknowledge switch 1' }), 'Acknowledge')

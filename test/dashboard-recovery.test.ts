@@ -1,10 +1,12 @@
 // Switches of the database on the dashboard: what operators read, acknowledge and release.
 import { expect } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
+import { objectsResult } from '#workers/recurring/objects-position.ts'
 import { runHere } from '#test/commands.ts'
 import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
-import { ASYNC, capturedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
+import { ASYNC, capturedPayment, createPayment, eventually, fault, paymentIn } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
+import { refundInDashboard } from '#test/stripe-events.ts'
 import { goBackInTime } from '#test/switches.ts'
 import { describeIn, testIn, type World } from '#test/world.ts'
 
@@ -95,7 +97,7 @@ test('an operator releases only the switches that they have seen, with a reason'
   })
 
   const last = { up_to: unseen, messages: 'discard', reason: 'checked too' }
-  expect((await release(last)).body).toEqual({ released: [unseen] })
+  expect((await release(last)).body).toEqual({ released: [unseen], waived: [] })
   expect((await release(last)).status).toBe(409)
   const listed = async (query: string) => (await operator.get(`/api/ops/switches?${query}`)).body
   expect(await listed('limit=1')).toMatchObject([
@@ -109,9 +111,75 @@ test('an operator releases only the switches that they have seen, with a reason'
   expect(entries).toHaveLength(2)
 })
 
-const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
+const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0', DISABLED_AREAS: 'compliance' }
 
 describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
+  test('a list that cannot be read is named, and holds payouts only until an operator waives it; no area that is off waits', async ({
+    world,
+  }) => {
+    const { client, sql } = world
+    const operator = await signedInAs(world, { is_operator: true })
+    const recovery = async () => (await operator.get('/api/ops/recovery')).body
+    const refuse = (path: string) => fault(world, { match: { path }, times: 10_000, fault: 'refuse_401' })
+    await refuse('^/v1/identity/verification_sessions')
+    const unreadable = await refuse('^/v1/transfers')
+    const payment = await capturedPayment(client)
+    await refundInDashboard(world, payment.processor_reference, 350)
+    const { number } = await goBackInTime(world)
+    const listed = {
+      provider: 'stripe',
+      list: 'transfers',
+      error: expect.stringMatching(/^401 /),
+    }
+    await eventually(async () =>
+      expect(await recovery()).toMatchObject({ unread_lists: [listed], awaiting_lists: [number] }),
+    )
+    // The other lists have been read.
+    const [reader] = await sql`select result, failure from recurring_work where name = 'objects of stripe'`
+    expect(reader!.failure).toMatch(/^transfers: /)
+    expect(Object.keys(objectsResult.parse(reader!.result).lists)).toContain('top_ups')
+
+    const release = { up_to: number, reason: 'checked' }
+    const act = (body: object) => operator.post('/api/ops/switches/release', { ...release, ...body })
+    expect((await act({ messages: null })).status).toBe(400)
+    expect((await act({ messages: 'send' })).body).toEqual({ released: [number], waived: [] })
+    expect(await recovery()).toMatchObject({ hold: 'creations', unreleased: [] })
+    const status = async () => (await runHere(recoverCommand, [], world.env)).stdout
+    expect(await status()).toContain('the list transfers of stripe cannot be read since 20')
+    expect(await status()).toContain('release --without-lists')
+
+    const waived = await runHere(
+      recoverCommand,
+      ['release', '--without-lists', '--reason', 'no transfers here'],
+      world.env,
+    )
+    expect(waived.stdout).toBe(`Nothing waits for the lists of the providers since switch ${number}.\n`)
+    expect(await recovery()).toMatchObject({ hold: null, awaiting_lists: [], unread_lists: [listed] })
+    expect((await act({ messages: null, without_lists: true })).status).toBe(409)
+    const [entry] =
+      await sql`select details from audit_entries where action = 'switches.release' order by seq desc`
+    expect(entry!.details).toMatchObject({
+      reason: 'no transfers here',
+      switches: [],
+      without_lists: [number],
+      unread: [expect.stringMatching(/^transfers of stripe: /)],
+    })
+    // The lists are still read, and what they show is taken up.
+    expect((await operator.get('/api/ops/switches?limit=1')).body).toMatchObject([
+      { number, lists_read_at: null, lists_waived_by: expect.stringContaining('npm run recover') },
+    ])
+    await unreadable.remove()
+    await eventually(async () => {
+      const [row] =
+        await sql`select lists_read_at is not null as is_read from database_switches where number = ${number}`
+      expect(row).toEqual({ is_read: true })
+    })
+    expect(await recovery()).toMatchObject({ unread_lists: [] })
+    expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({
+      amount_refunded_minor: 350,
+    })
+  })
+
   test('operators read which rows were made again since the last switch, and which requests were lost', async ({
     world,
   }) => {

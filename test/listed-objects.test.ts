@@ -1,7 +1,7 @@
 // The processor's lists of objects are read regularly, and after a switch of the database: what no event reported is
 // found.
 import { expect } from 'vitest'
-import { objectsResult } from '#workers/recurring/objects.ts'
+import { objectsResult } from '#workers/recurring/objects-position.ts'
 import { checkInvariants } from '#test/books.ts'
 import { authorizedPayment, capturedPayment, eventually, fault } from '#test/payments.ts'
 import { refundInDashboard } from '#test/stripe-events.ts'

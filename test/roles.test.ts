@@ -497,6 +497,7 @@ describe('readers', () => {
     'lineage',
     'database_heartbeat',
     'database_switches',
+    'unread_lists',
     'job_rollups',
     'provider_accounts',
     'provider_failures',

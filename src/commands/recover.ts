@@ -5,7 +5,7 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
-import { countRunningJobs, isBeingWritten } from '#domain/switches/find.ts'
+import { countRunningJobs, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
 import { confirm } from './ask.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
@@ -22,6 +22,7 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
 
   npm run recover                                              what was noticed, and what waits
   npm run recover -- release --messages send|discard --reason "checked with accounting"
+  npm run recover -- release --without-lists --reason "the account has no Identity"
   npm run recover -- switched --to 2026-11-28T09:30:00Z --reason "restored from the snapshot of 9:30"
   npm run recover -- seal
   npm run recover -- seal --undo
@@ -32,6 +33,13 @@ status    the default: the switches of the database, which jobs wait since them,
 release   ends the wait after a restore. Payouts and refunds still wait until the lists of the providers have been read.
           --messages decides about messages that were accepted before the switch and are not sent yet: they may have been
           sent by the database that was lost. A failover is released without this command.
+          --without-lists also ends the wait for the lists, for the case that a provider does not give one of them. You
+          answer for what these lists would have shown: payouts, refunds and payments that the database lost are not
+          known here. So a balance may be paid out again, more may be refunded than is left, and a request that is
+          repeated more than 23 hours after its first call may take effect twice. First compare by hand with the
+          dashboard of the provider what was made since an hour before the newest change. The lists are still read, and
+          what they show is taken up. It can be given alone, if the switches are released already. The lists of areas in
+          DISABLED_AREAS are not waited for if the provider refuses them.
 switched  says that the database went back to the time --to, if no process could notice that; and that this server is in
           use from now on, although another one was. First prints the newest event, payment and audit entry and how far
           they are behind the witness, and asks. --yes and --json do not ask.
@@ -72,12 +80,27 @@ export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Pr
 }
 
 async function release({ sql, values }: Recover): Promise<void> {
-  const messages = requireOption(values, 'messages')
-  if (!isHeldMessages(messages)) throw new ConfigError('--messages must be send or discard. See --help.')
+  const without_lists = values['without-lists']
+  const messages = without_lists && values.messages === undefined ? null : requireOption(values, 'messages')
+  if (messages !== null && !isHeldMessages(messages))
+    throw new ConfigError('--messages must be send or discard. See --help.')
   const reason = requireReason(values)
-  const { released } = await releaseSwitches(sql, { messages, reason }, BY)
-  if (values.json) return print(JSON.stringify({ released }))
-  print(released.length === 0 ? 'There is no switch to release.' : `Released: switch ${released.join(', ')}.`)
+  const { released, waived } = await releaseSwitches(sql, { messages, without_lists, reason }, BY)
+  if (values.json) return print(JSON.stringify({ released, waived }))
+  if (released.length > 0) print(`Released: switch ${released.join(', ')}.`)
+  if (waived.length > 0)
+    print(`Nothing waits for the lists of the providers since switch ${waived.join(', ')}.`)
+  if (released.length + waived.length === 0) print('There is no switch to release.')
+  else if (messages === null) await warnOfUnreleased(sql)
+}
+
+/** Says that jobs still wait, if the lists were waived of a switch that is not released. */
+async function warnOfUnreleased(sql: Sql): Promise<void> {
+  const { unreleased } = await findSwitchState(sql)
+  if (unreleased.length > 0)
+    print(
+      `Switch ${unreleased.join(', ')} is not released: npm run recover -- release --messages send|discard`,
+    )
 }
 
 function isHeldMessages(text: string): text is HeldMessages {

@@ -12,6 +12,7 @@ export const RECOVER_OPTIONS = {
   bin: { type: 'string' },
   folder: { type: 'string' },
   keep: { type: 'boolean', default: false },
+  'without-lists': { type: 'boolean', default: false },
   undo: { type: 'boolean', default: false },
   yes: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
@@ -21,6 +22,6 @@ export const RECOVER_OPTIONS = {
 export type RecoverOptions = Partial<
   Record<'messages' | 'to' | 'reason' | 'backup' | 'restored' | 'restore-command' | 'bin' | 'folder', string>
 > &
-  Record<'keep' | 'undo' | 'yes' | 'json', boolean>
+  Record<'keep' | 'without-lists' | 'undo' | 'yes' | 'json', boolean>
 /** The context of a command. */
 export type Recover = { sql: Sql; config: Config; values: RecoverOptions }

@@ -35,7 +35,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
         2,
       ),
     )
-  const { server, is_on_lineage, is_sealed, hold } = state
+  const { server, is_on_lineage, is_sealed, hold, unread_lists } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
     print('            The server that runs now is another one, or was not checked yet: start a process.')
@@ -46,6 +46,10 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   if (switches.length === 0) print('switches    none')
   print(`waiting     ${HOLDS[hold ?? 'none']}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
+  for (const { provider, list, failing_since, error } of unread_lists)
+    print(`unread      the list ${list} of ${provider} cannot be read since ${failing_since}: ${error}`)
+  if (unread_lists.length > 0 && state.awaiting_lists.length > 0)
+    print('            If that cannot be mended: npm run recover -- release --without-lists. See --help.')
   print(
     `lost        ${quantity(lost_requests.count, 'accepted request')}, which tenants get as events \`request.lost\``,
   )
@@ -85,9 +89,15 @@ function describe(each: ListedSwitch): string[] {
       : [
           `            of the audit log, the entries ${lost_audit_entries.first} to ${lost_audit_entries.last} were lost`,
         ]),
-    `            lists of the providers: ${each.lists_read_at === null ? 'being read' : `read at ${each.lists_read_at}`}`,
+    `            lists of the providers: ${describeLists(each)}`,
     `            ${each.released_at === null ? 'not released' : `released at ${each.released_at} by ${each.released_by}, messages: ${each.messages}`}`,
   ]
+}
+
+function describeLists({ lists_read_at, lists_waived_at, lists_waived_by }: ListedSwitch): string {
+  if (lists_read_at !== null) return `read at ${lists_read_at}`
+  if (lists_waived_at === null) return 'being read'
+  return `being read, but nothing waits for them: decided at ${lists_waived_at} by ${lists_waived_by}`
 }
 
 const SIGNS = {

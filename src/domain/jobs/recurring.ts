@@ -93,17 +93,18 @@ export async function endRun(
 }
 
 /**
- * Ends the run as failed. The next run is due in `next_s` seconds and starts at `position`, if given. The result and
- * time of the last successful run remain. Does nothing if the lease was lost.
+ * Ends the run as failed. The next run is due in `next_s` seconds and starts at `position`, if given. The time of the
+ * last successful run remains, and its result unless `result` replaces it. Does nothing if the lease was lost.
  */
 export async function failRun(
   sql: Sql,
   run: Run,
-  { reason, position, next_s }: { reason: string; position?: Json; next_s: number },
+  { reason, position, result, next_s }: { reason: string; position?: Json; result?: Json; next_s: number },
 ): Promise<void> {
   await sql`
     update recurring_work set lease_token = null, lease_until = null,
       position = ${position === undefined ? sql`position` : sql.json(position)},
+      result = ${result === undefined ? sql`result` : sql.json(result)},
       failure = ${reason.slice(0, MAX_FAILURE_LENGTH)}, failing_since = coalesce(failing_since, started_at),
       failed_runs = failed_runs + 1, due_at = now() + ${next_s} * interval '1 second'
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`

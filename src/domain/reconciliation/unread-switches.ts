@@ -16,6 +16,8 @@ export type UnreadSwitches = {
  * its object.
  */
 const MAX_CALL_S = 60
+/** The time after which a reader that failed is due again. */
+const RETRY_S = 5
 
 /**
  * The switches after which not everything has been read; undefined if there is none. `after_s`: how long after a switch
@@ -33,11 +35,12 @@ export async function findUnreadSwitches(sql: Sql, after_s: number): Promise<Unr
   return unread
 }
 
-/** Makes the recurring work `reader` due now, unless it has read everything for the switches. */
+/** Makes the recurring work `reader` due now, or soon if it fails, unless it has read everything for the switches. */
 export async function hurryReader(sql: Sql, reader: string, { number }: UnreadSwitches): Promise<void> {
+  const next_at = sql`now() + case when failing_since is null then 0 else ${RETRY_S} end * interval '1 second'`
   await sql`
-    update recurring_work set due_at = now()
-    where name = ${reader} and due_at > now() and coalesce((position ->> 'read_for')::bigint, 0) < ${number}`
+    update recurring_work set due_at = ${next_at}
+    where name = ${reader} and due_at > ${next_at} and coalesce((position ->> 'read_for')::bigint, 0) < ${number}`
 }
 
 /**

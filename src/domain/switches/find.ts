@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
+import { findUnreadLists, unreadListSchema } from '../reconciliation/unread-lists.ts'
 import { isHeld } from './holds.ts'
 import { HOLDS } from './server.ts'
 
@@ -18,6 +19,10 @@ const databaseSwitchSchema = z.object({
   lists_read_at: timestamp.nullable().meta({
     description: 'When everything that the providers list had been taken up.',
   }),
+  lists_waived_at: timestamp.nullable().meta({
+    description: 'When an operator decided that nothing waits for the lists any longer.',
+  }),
+  lists_waived_by: z.string().nullable(),
   released_at: timestamp.nullable(),
   released_by: z.string().nullable(),
   messages: z.enum(['send', 'discard']).nullable(),
@@ -73,7 +78,8 @@ export async function findSwitches(
 function switchColumns(sql: Sql): Fragment {
   return sql`
     s.number, s.kind, s.sign, s.newest_at, s.witnessed_at, s.switched_at, s.jobs_in_doubt, s.lists_read_at,
-    s.released_at, s.released_by, s.messages, s.acknowledged_at, s.acknowledged_by, s.witness -> 'audit' as audit`
+    s.lists_waived_at, s.lists_waived_by, s.released_at, s.released_by, s.messages, s.acknowledged_at,
+    s.acknowledged_by, s.witness -> 'audit' as audit`
 }
 
 export const switchStateSchema = z.object({
@@ -88,6 +94,11 @@ export const switchStateSchema = z.object({
   }),
   holds_messages: z.boolean().meta({ description: 'Messages that were accepted before the switch wait.' }),
   unreleased: z.array(z.int()).meta({ description: 'The numbers of the switches that are not released.' }),
+  awaiting_lists: z.array(z.int()).meta({
+    description:
+      'The numbers of the switches whose jobs wait until the lists of the providers have been read.',
+  }),
+  unread_lists: z.array(unreadListSchema).meta({ description: 'The lists that cannot be read.' }),
   lost_since: timestamp.nullable().meta({
     description:
       'Changes from this time until `lost_until` may be lost: the newest change before the last switch that can have lost any. Null without one.',
@@ -98,7 +109,8 @@ export const switchStateSchema = z.object({
 export type SwitchState = z.output<typeof switchStateSchema>
 
 export async function findSwitchState(sql: Sql): Promise<SwitchState> {
-  const [row] = await sql<SwitchState[]>`
+  const unread_lists = await findUnreadLists(sql)
+  const [row] = await sql<Omit<SwitchState, 'unread_lists'>[]>`
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
         'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
@@ -106,12 +118,15 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
       coalesce((
         select jsonb_agg(number order by number) from database_switches
         where recorded_at is not null and released_at is null), '[]') as unreleased,
+      coalesce((
+        select jsonb_agg(number order by number) from database_switches
+        where recorded_at is not null and lists_read_at is null and lists_waived_at is null), '[]') as awaiting_lists,
       s.newest_at as lost_since, s.switched_at as lost_until
     from lineage l left join lateral (
       select newest_at, switched_at from database_switches
       where recorded_at is not null and newest_at < switched_at
       order by number desc limit 1) s on true`
-  return row!
+  return { ...row!, unread_lists }
 }
 
 export const heldJobsSchema = z.object({ queue: z.string(), jobs: z.int() })

@@ -2,32 +2,68 @@
 import type { Fragment, Sql } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { actorName, appendAuditEntry, appending, type Actor } from '../people/audit-log.ts'
+import { findUnreadLists } from '../reconciliation/unread-lists.ts'
 
 /** What happens to messages that were accepted before the switch. */
 export type HeldMessages = 'send' | 'discard'
 
+type Release = {
+  /** Null: releases nothing, which only makes sense together with `without_lists`. */
+  messages: HeldMessages | null
+  /** Whether jobs no longer wait until the lists of the providers have been read. The lists are still read. */
+  without_lists?: boolean
+  reason: string
+  /** Applies only to the switches up to the one with this number. */
+  up_to?: number
+}
+
 /**
- * Releases what waits since the switches that are not released yet; with `up_to`, only up to the one with this number.
- * Payouts and refunds still wait until the providers' lists have been read. Returns the numbers of the switches, and
- * the audit entry, which is undefined if there was none to release.
+ * Releases what waits since the switches that are not released yet. Payouts and refunds still wait until the providers'
+ * lists have been read, unless `without_lists` is true. Returns the numbers of the switches that were released and
+ * whose lists are waived, and the audit entry, which is undefined if nothing has changed.
  */
 export async function releaseSwitches(
   sql: Sql,
-  { messages, reason, up_to }: { messages: HeldMessages; reason: string; up_to?: number },
+  { messages, without_lists = false, reason, up_to }: Release,
   by: Actor,
-): Promise<{ released: number[]; audit_seq?: number }> {
+): Promise<{ released: number[]; waived: number[]; audit_seq?: number }> {
   return await sql.begin(async (tx) => {
-    const rows = await tx<{ number: number }[]>`
-      update database_switches set released_at = clock_timestamp(), released_by = ${actorName(tx, by)},
-        messages = ${messages}
-      where recorded_at is not null and released_at is null
-        ${up_to === undefined ? tx`` : tx`and number <= ${up_to}`}
-      returning number`
-    const released = rows.map(({ number }) => number).toSorted((one, other) => one - other)
-    if (released.length === 0) return { released }
-    const details = { messages, reason, switches: released }
-    return { released, audit_seq: await appendAuditEntry(tx, by, { action: 'switches.release', details }) }
+    const within = tx`recorded_at is not null ${up_to === undefined ? tx`` : tx`and number <= ${up_to}`}`
+    const released =
+      messages === null
+        ? []
+        : numbersOf(
+            await tx<{ number: number }[]>`
+              update database_switches set released_at = clock_timestamp(), released_by = ${actorName(tx, by)},
+                messages = ${messages}
+              where ${within} and released_at is null
+              returning number`,
+          )
+    const waived = !without_lists
+      ? []
+      : numbersOf(
+          await tx<{ number: number }[]>`
+            update database_switches set lists_waived_at = clock_timestamp(), lists_waived_by = ${actorName(tx, by)}
+            where ${within} and lists_read_at is null and lists_waived_at is null
+            returning number`,
+        )
+    if (released.length + waived.length === 0) return { released, waived }
+    const unread = (await findUnreadLists(tx)).map(
+      ({ provider, list, error }) => `${list} of ${provider}: ${error}`,
+    )
+    const details = {
+      ...(messages !== null && { messages }),
+      reason,
+      switches: released,
+      ...(waived.length > 0 && { without_lists: waived, unread }),
+    }
+    const audit_seq = await appendAuditEntry(tx, by, { action: 'switches.release', details })
+    return { released, waived, audit_seq }
   })
+}
+
+function numbersOf(rows: readonly { number: number }[]): number[] {
+  return rows.map(({ number }) => number).toSorted((one, other) => one - other)
 }
 
 /**

@@ -31,12 +31,12 @@ export async function listReceived(
   return { received, next: nextPageUrl ?? null }
 }
 
-type Field = 'accountSid' | 'sid' | 'from' | 'to' | 'messagingServiceSid' | 'body' | 'dateCreated'
+type ReceivedField = 'accountSid' | 'sid' | 'from' | 'to' | 'messagingServiceSid' | 'body' | 'dateCreated'
 
 /** Throws NoAnswer if the message cannot be read, because the SDK's types do not prove what an answer contains. */
 function readReceived(message: MessageInstance): ReceivedSms {
   const { accountSid, sid, from, to, messagingServiceSid, body, dateCreated } = message as {
-    [Each in Field]: unknown
+    [Each in ReceivedField]: unknown
   }
   const is_complete =
     typeof accountSid === 'string' &&

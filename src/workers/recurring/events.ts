@@ -1,12 +1,10 @@
 // Reads the processor's list of events, to find events whose notifications did not arrive.
 import { z } from 'zod'
-import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import { metrics } from '#core/metrics.ts'
-import { throttle } from '#core/seldom.ts'
 import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { adviceText } from '#domain/operations/outage-texts.ts'
+import { clearUnreadList, recordUnreadList } from '#domain/reconciliation/unread-lists.ts'
 import {
   findUnreadSwitches,
   hurryReader,
@@ -15,12 +13,13 @@ import {
 import type { ProviderEvent } from '#providers/events.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
+import type { UnreadWarning } from './unread-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
 /** How often the lists are read while jobs wait for that, since a switch of the database. */
 export const HELD_INTERVAL_MS = 1_000
-/** The minimum time between two warnings that a list of a provider cannot be read. */
-const UNREAD_INTERVAL_MS = 60_000
+/** The name of the list of events. */
+const LIST = 'events'
 
 export type EventsOptions = {
   every_s: number
@@ -80,25 +79,6 @@ const eventsPosition = z.object({
 })
 type EventsPosition = z.output<typeof eventsPosition>
 
-export type UnreadWarning = (
-  what: 'events' | 'lists',
-  outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured',
-  reason: string,
-) => void
-
-/**
- * Logs that events or lists could not be read from the processor, with the variables to check: at most one line a
- * minute for both.
- */
-export function createUnreadWarning({ log, config, processor }: WorkerContext): UnreadWarning {
-  const provider = processor.name
-  const title = PROVIDER_FACTS[provider]?.title ?? provider
-  return throttle((suppressed, what, outcome, reason) => {
-    const advice = outcome === 'declined' ? '' : adviceText(provider, outcome, config)
-    log.warn({ provider, outcome, reason, suppressed }, `the ${what} of ${title} could not be read${advice}`)
-  }, UNREAD_INTERVAL_MS)
-}
-
 /**
  * Reads the processor's list of events, and stores those that never arrived as notifications. Returns whether there are
  * more events; rejects if the list cannot be read.
@@ -137,7 +117,8 @@ async function readEvents(
     const page = await processor.listEvents({ from_s, to_s, after: range?.after ?? null })
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
-      warnOfUnread('events', page.kind, reason)
+      warnOfUnread([{ list: LIST, outcome: page.kind, reason }])
+      await recordUnreadList(sql, { provider: processor.name, list: LIST, error: reason })
       // The processor may have deleted the event with which this page begins: the range is read again from the start.
       if (page.kind === 'declined') position = { ...position, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
@@ -158,6 +139,7 @@ async function readEvents(
     if (!(await renewRun(sql, run, position))) return false
   }
   const has_more = position.range !== null
+  if (!has_more) await clearUnreadList(sql, { provider: processor.name, list: LIST })
   await endRun(sql, run, { position, next_s: has_more ? 0 : every_s })
   return has_more
 }

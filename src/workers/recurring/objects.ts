@@ -1,12 +1,12 @@
 // Reads the providers' lists of objects by creation time, and requests lookups of objects that have no row here or
 // another state. So an object is found even if the provider never made an event about it.
-import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
 import { endRun, failRun, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { compareListed, LISTED_RESULTS, type ListedResult } from '#domain/reconciliation/listed.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
+import { clearUnreadList, recordUnreadList } from '#domain/reconciliation/unread-lists.ts'
 import {
   findReadSwitch,
   findUnreadSwitches,
@@ -15,13 +15,20 @@ import {
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
 import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
-import type { ListedObject, ObjectLists } from '#providers/objects.ts'
+import type { ListedObject } from '#providers/objects.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
-import { eventReaderOf, HELD_INTERVAL_MS, type UnreadWarning } from './events.ts'
+import { eventReaderOf, HELD_INTERVAL_MS } from './events.ts'
+import {
+  beginOf,
+  beginPosition,
+  listsOf,
+  type ObjectsResult,
+  type ProviderList,
+  type ReadingPosition,
+} from './objects-position.ts'
+import type { UnreadFailure, UnreadWarning } from './unread-warning.ts'
 
-/** The period that each regular run reads. */
-const PERIOD_S = 48 * 3600
 const MAX_PAGES_PER_RUN = 50
 
 export type ObjectsOptions = {
@@ -31,32 +38,6 @@ export type ObjectsOptions = {
   /** Objects younger than this are not compared: our own calls and notifications about them may be in progress. */
   after_s: number
 }
-
-const counts = z.record(z.enum(LISTED_RESULTS), z.int())
-/** The result of a run, and of the pages that a run has read so far. */
-export const objectsResult = z.object({
-  from_s: z.int(),
-  to_s: z.int(),
-  /** The numbers of objects by list and result. */
-  lists: z.record(z.string(), counts),
-})
-type ObjectsResult = z.output<typeof objectsResult>
-
-const objectsPosition = z.object({
-  began_for: z.int(),
-  read_for: z.int(),
-  /** The run of which only some pages have been read: the next page is of the list with this number. */
-  range: z.object({ list: z.int(), after: z.string().nullable(), result: objectsResult }).nullable(),
-})
-type ObjectsPosition = z.output<typeof objectsPosition>
-
-/** The lists of all providers of money and identity, in the order in which they are read: payments before refunds. */
-function listsOf({ processor, payouts, top_ups, identity }: WorkerContext) {
-  return [processor, payouts, top_ups, identity].flatMap(({ name: provider, lists }) =>
-    Object.entries(lists).map(([name, read]) => ({ provider, name, read })),
-  )
-}
-type List = { provider: string; name: string; read: ObjectLists[string] }
 
 /** Starts the reading of lists; one worker at a time reads. */
 export function startObjectReader(
@@ -104,63 +85,92 @@ type ReadOptions = ObjectsOptions & {
   warnOfUnread: UnreadWarning
 }
 
-/** Reads pages of the lists. Returns whether there are more; rejects if a list cannot be read. */
+/**
+ * Reads pages of the lists. A list that cannot be read does not stop the others. Returns whether there are more pages;
+ * rejects after the last one if a list could not be read.
+ */
 async function readObjects(context: WorkerContext, options: ReadOptions, run: Run): Promise<boolean> {
   const { sql } = context
+  const { unread, every_s, check_every_s } = options
   const lists = listsOf(context)
-  let position = beginPosition(run, options)
-  let { range } = position
-  for (let pages = 0; range !== null && pages < MAX_PAGES_PER_RUN; pages++) {
-    const { result, after } = range
-    const list = lists[range.list]!
-    const page = await list.read({ from_s: result.from_s, to_s: result.to_s, after })
-    if (page.kind !== 'done') {
-      const reason = page.kind === 'declined' ? page.failure.message : page.reason
-      options.warnOfUnread('lists', page.kind, reason)
-      // The object with which this page begins may be gone: the list is read again from the start.
-      if (page.kind === 'declined') position = { ...position, range: { ...range, after: null } }
-      await failRun(sql, run, { reason, position, next_s: options.check_every_s })
-      throw new RunError(reason)
-    }
-    const found = await requestLookups(context, list, page.value.objects, result)
-    const next = { after: page.value.last, list: page.value.last === null ? range.list + 1 : range.list }
-    position = { ...position, range: { ...next, result: withCounts(result, list.name, found) } }
-    range = next.list < lists.length ? position.range : null
+  let position = beginPosition(run.position, lists, options)
+  const failures: UnreadFailure[] = []
+  for (let pages = 0; position.range.lists.length > 0 && pages < MAX_PAGES_PER_RUN; pages++) {
+    const failure = await readPage(context, lists, position, unread)
+    if (failure !== null) failures.push(failure)
     // Another worker reads the remaining pages.
-    if (range === null || options.closed()) break
+    if (options.closed()) break
     if (!(await renewRun(sql, run, position))) return false
   }
-  const { result } = position.range!
-  if (range !== null) {
+  if (failures.length > 0) options.warnOfUnread(failures)
+  const { range, ...read } = position
+  if (range.lists.length > 0) {
     await endRun(sql, run, { position, result: run.result, next_s: 0 })
     return true
   }
-  const { unread } = options
-  // What was created before the switch was recorded has been read.
-  const read_for =
-    unread !== undefined && result.to_s >= unread.switched_s ? position.began_for : position.read_for
-  position = { ...position, read_for, range: null }
-  await endRun(sql, run, { position, result, next_s: read_for < position.began_for ? 1 : options.every_s })
+  if (range.failed.length > 0) {
+    const reason = range.failed.map(({ name, error }) => `${name}: ${error}`).join('; ')
+    await failRun(sql, run, { reason, position, result: range.result, next_s: check_every_s })
+    throw new RunError(reason)
+  }
+  const read_for = unread !== undefined && read.unread.length === 0 ? read.began_for : read.read_for
+  await endRun(sql, run, {
+    position: { ...read, read_for, range: null },
+    result: range.result,
+    next_s: read_for < read.began_for ? 1 : every_s,
+  })
   return false
 }
 
-/** The position at which a run begins. After a switch of the database, everything since then is read. */
-function beginPosition(run: Run, { unread, after_s }: ReadOptions): ObjectsPosition {
-  const stored = objectsPosition.safeParse(run.position).data ?? { began_for: 0, read_for: 0, range: null }
-  const is_behind = unread !== undefined && stored.read_for < unread.number
-  const restarts = is_behind && stored.began_for < unread.number
-  if (stored.range !== null && !restarts) return stored
-  // After a switch, lookups of objects whose calls are in progress do no harm.
-  const to_s = Math.floor(Date.now() / 1000) - (is_behind ? 0 : after_s)
-  const from_s = is_behind ? Math.min(unread.from_s, to_s) : to_s - PERIOD_S
-  const range = { list: 0, after: null, result: { from_s, to_s, lists: {} } }
-  return { ...stored, began_for: is_behind ? unread.number : stored.began_for, range }
+/** Reads the next page, and updates the position. Returns why the list could not be read; null if it could. */
+async function readPage(
+  context: WorkerContext,
+  lists: ProviderList[],
+  position: ReadingPosition,
+  unread: UnreadSwitches | undefined,
+): Promise<UnreadFailure | null> {
+  const { sql } = context
+  const { range } = position
+  const [next, ...others] = range.lists
+  const list = lists.find(({ name }) => name === next!.name)
+  if (list === undefined) throw new Error(`no provider has the list ${next!.name}`)
+  const { provider, name } = list
+  const { to_s } = range.result
+  const from_s = beginOf(position, name, unread)
+  const page = await list.read({ from_s, to_s, after: next!.after })
+  if (page.kind === 'done') {
+    const found = await requestLookups(context, list, page.value.objects, range.result)
+    range.result = withCounts(range.result, name, found)
+    if (page.value.last !== null) {
+      range.lists = [{ name, after: page.value.last }, ...others]
+      return null
+    }
+  } else if (list.is_required || !isRefused(page.kind)) {
+    const error = page.kind === 'declined' ? page.failure.message : page.reason
+    // The object with which this page begins may be gone: a list that was declined is read again from the start.
+    const after = page.kind === 'declined' ? null : next!.after
+    range.lists = others
+    range.failed.push({ name, after, error })
+    await recordUnreadList(sql, { provider, list: name, error })
+    return { list: name, outcome: page.kind, reason: error }
+  }
+  range.lists = others
+  // What was created before the switch was recorded has been read.
+  if (unread !== undefined && to_s >= unread.switched_s)
+    position.unread = position.unread.filter((each) => each !== name)
+  await clearUnreadList(sql, { provider, list: name })
+  return null
+}
+
+/** Whether the provider refuses the list: it may have nothing for an area that is switched off. */
+function isRefused(outcome: UnreadFailure['outcome']): boolean {
+  return outcome === 'declined' || outcome === 'misconfigured'
 }
 
 /** Requests lookups of the objects that have no row or another state. Returns the results of the comparison. */
 async function requestLookups(
   { sql, log }: WorkerContext,
-  { provider, name }: List,
+  { provider, name }: ProviderList,
   objects: ListedObject[],
   { to_s }: ObjectsResult,
 ): Promise<ListedResult[]> {

@@ -11,8 +11,9 @@ import { endRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import { PROVIDER_RESOURCE_NAMES, resourceOf } from '#domain/resources.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
-import { createUnreadWarning, startEventReader } from './events.ts'
+import { startEventReader } from './events.ts'
 import { startObjectReader } from './objects.ts'
+import { createUnreadWarning } from './unread-warning.ts'
 
 const LOOKUP_BATCH_SIZE = 500
 /** The minimum time between two warnings about unknown jobs for which no drift can be opened. */

@@ -37,14 +37,20 @@ const recoverySchema = switchStateSchema.extend({
   }),
   protections_off: z.array(z.string()),
 })
-/** `up_to`: the last switch that the operator has seen. One that is noticed meanwhile is not released. */
-const releaseBody = z.strictObject({
-  up_to: z.int().positive(),
-  messages: z.enum(['send', 'discard']),
-  reason: reasonText,
-})
+/**
+ * `up_to`: the last switch that the operator has seen. One that is noticed meanwhile is not released. `messages` is
+ * null only if nothing but `without_lists` is decided.
+ */
+const releaseBody = z
+  .strictObject({
+    up_to: z.int().positive(),
+    messages: z.enum(['send', 'discard']).nullable(),
+    without_lists: z.boolean().default(false),
+    reason: reasonText,
+  })
+  .refine(({ messages, without_lists }) => messages !== null || without_lists, { path: ['messages'] })
 const lostRequestsSchema = z.object({ count: z.int(), latest: z.array(lostRequestSchema) })
-const releasedSchema = z.object({ released: z.array(z.int()) })
+const releasedSchema = z.object({ released: z.array(z.int()), waived: z.array(z.int()) })
 
 export function recoveryRoutes(root: FastifyInstance, { config, sql }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
@@ -96,9 +102,9 @@ export function recoveryRoutes(root: FastifyInstance, { config, sql }: Dashboard
     '/api/ops/switches/release',
     { schema: { body: releaseBody, response: { 200: releasedSchema } } },
     async (request, reply) => {
-      const { released, audit_seq } = await releaseSwitches(sql, request.body, actorOf(request, null))
+      const { audit_seq, ...released } = await releaseSwitches(sql, request.body, actorOf(request, null))
       if (audit_seq === undefined) throw new AppError('conflict', { message: 'No switch is to be released.' })
-      return await reply.header(AUDIT_HEADER, audit_seq).send({ released })
+      return await reply.header(AUDIT_HEADER, audit_seq).send(released)
     },
   )
 }

@@ -574,6 +574,9 @@ interface DatabaseSwitchShape {
   jobs_in_doubt: number
   /** When everything that the providers list had been taken up. */
   lists_read_at: string | null
+  /** When an operator decided that nothing waits for the lists any longer. */
+  lists_waived_at: string | null
+  lists_waived_by: string | null
   released_at: string | null
   released_by: string | null
   messages: 'send' | 'discard' | null
@@ -1356,6 +1359,19 @@ export interface Answers {
     holds_messages: boolean
     /** The numbers of the switches that are not released. */
     unreleased: number[]
+    /** The numbers of the switches whose jobs wait until the lists of the providers have been read. */
+    awaiting_lists: number[]
+    /** The lists that cannot be read. */
+    unread_lists: {
+      provider: string
+      /** The name of the list; `events` for the list of events. */
+      list: string
+      /** ISO 8601 in UTC, with microseconds. */
+      failing_since: string
+      /** When the list could last not be read. */
+      failed_at: string
+      error: string
+    }[]
     /**
      * Changes from this time until `lost_until` may be lost: the newest change before the last switch that
      * can have lost any. Null without one.
@@ -1391,6 +1407,7 @@ export interface Answers {
   'GET /ops/switches': DatabaseSwitchShape[]
   'POST /ops/switches/release': {
     released: number[]
+    waived: number[]
   }
   'GET /ops/audit': {
     seq: number

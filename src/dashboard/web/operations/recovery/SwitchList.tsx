@@ -30,14 +30,7 @@ const COLUMNS: TableColumn<SwitchRow>[] = [
   { title: 'In doubt', cell: ({ jobs_in_doubt }) => counted(jobs_in_doubt, 'job'), align: 'end' },
   {
     title: 'Lists of providers',
-    cell: ({ lists_read_at }) =>
-      lists_read_at === null ? (
-        <Status status="running" label="Being read" />
-      ) : (
-        <>
-          Read <Instant at={lists_read_at} />
-        </>
-      ),
+    cell: (row) => <Lists row={row} />,
   },
   { title: 'Released', cell: (row) => <Released row={row} />, clip: true },
 ]
@@ -122,6 +115,25 @@ function NewestChange({ row }: { row: SwitchRow }) {
         </small>
       )}
     </span>
+  )
+}
+
+function Lists({ row: { lists_read_at, lists_waived_at, lists_waived_by } }: { row: SwitchRow }) {
+  if (lists_read_at !== null)
+    return (
+      <>
+        Read <Instant at={lists_read_at} />
+      </>
+    )
+  return (
+    <>
+      <Status status="running" label="Being read" />
+      {lists_waived_at !== null && (
+        <small className="dim comparison" title={formatInstant(lists_waived_at)}>
+          nothing waits for them: decided by {lists_waived_by}
+        </small>
+      )}
+    </>
   )
 }
 

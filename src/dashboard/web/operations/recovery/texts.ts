@@ -36,6 +36,16 @@ export function waitingText({ hold, holds_messages }: RecoveryAnswer): string {
   return texts.join(' ')
 }
 
+/** What an operator takes on who does not wait for the lists of the providers. */
+export function waiverText(unread: RecoveryAnswer['unread_lists']): string {
+  const failing = unread.map(({ list, provider }) => `${list} of ${provider}`)
+  return [
+    ...(failing.length === 0 ? [] : [`Cannot be read: ${LIST.format(failing)}.`]),
+    'What the database lost and only the lists show is not known here: first compare with the dashboard of the provider.',
+    'The lists are still read, and what they show is taken up.',
+  ].join(' ')
+}
+
 /** Whether changes before the switch may be lost. */
 export function mayHaveLost({ newest_at, switched_at }: SwitchRow): boolean {
   return newest_at < switched_at

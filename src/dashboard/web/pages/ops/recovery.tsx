@@ -3,6 +3,7 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { counted } from '../../kit/counts.ts'
+import { formatInstant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { LostRequests } from '../../operations/recovery/LostRequests.tsx'
 import { Orphans } from '../../operations/recovery/Orphans.tsx'
@@ -24,7 +25,7 @@ export function RecoveryPage() {
     interval_ms: 10_000,
     enabled: is_waiting,
   })
-  const [releasing, setReleasing] = useState<number[]>()
+  const [releasing, setReleasing] = useState<{ released: number[]; awaiting: number[] }>()
   const [opened, setOpened] = useState(false)
   return (
     <>
@@ -34,11 +35,11 @@ export function RecoveryPage() {
         read={query}
         actions={
           data !== undefined &&
-          data.unreleased.length > 0 && (
+          data.unreleased.length + data.awaiting_lists.length > 0 && (
             <Button
               variant="filled"
               onClick={() => {
-                setReleasing(data.unreleased)
+                setReleasing({ released: data.unreleased, awaiting: data.awaiting_lists })
                 setOpened(true)
               }}
             >
@@ -62,10 +63,11 @@ export function RecoveryPage() {
       )}
       <ProviderLists />
       {data && <Protections off={data.protections_off} />}
-      {releasing && (
+      {data && releasing && (
         <ReleaseDialog
-          key={releasing.join()}
-          numbers={releasing}
+          key={JSON.stringify(releasing)}
+          {...releasing}
+          state={data}
           held={held}
           opened={opened}
           onClose={() => setOpened(false)}
@@ -77,7 +79,7 @@ export function RecoveryPage() {
 
 /** What waits now, and whether the server is in use. */
 function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
-  const { server, is_on_lineage, is_sealed } = state
+  const { server, is_on_lineage, is_sealed, unread_lists } = state
   return (
     <div className="job-summary">
       {is_sealed && (
@@ -100,6 +102,18 @@ function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
           </span>
         ))}
       </p>
+      {unread_lists.length > 0 && (
+        <ul className="repeat-list" aria-label="Lists that cannot be read">
+          {unread_lists.map(({ provider, list, failing_since, error }) => (
+            <li key={`${provider} ${list}`}>
+              <strong>
+                The list {list} of {provider} cannot be read since {formatInstant(failing_since)}
+              </strong>
+              <span className="dim">{error}</span>
+            </li>
+          ))}
+        </ul>
+      )}
       <p className="dim">
         The server in use: system {server.system_identifier}, timeline {server.timeline}.
       </p>

@@ -1,0 +1,35 @@
+// The warning that lists of a provider cannot be read.
+import { PROVIDER_FACTS } from '#core/config/providers.ts'
+import { throttle } from '#core/seldom.ts'
+import { adviceText } from '#domain/operations/outage-texts.ts'
+import type { WorkerContext } from '../context.ts'
+
+/** The minimum time between two warnings. */
+const INTERVAL_MS = 60_000
+
+/** `list`: the name of the list; `events` for the list of events. */
+export type UnreadFailure = {
+  list: string
+  outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured'
+  reason: string
+}
+export type UnreadWarning = (failures: UnreadFailure[]) => void
+
+/**
+ * Logs which lists of the processor could not be read, with the variables to check: at most one line a minute for all
+ * lists.
+ */
+export function createUnreadWarning({ log, config, processor, database }: WorkerContext): UnreadWarning {
+  const provider = processor.name
+  const title = PROVIDER_FACTS[provider]?.title ?? provider
+  return throttle((suppressed, failures: UnreadFailure[]) => {
+    const names = new Intl.ListFormat('en').format(failures.map(({ list }) => list))
+    const outcomes = failures.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'declined')
+    const advice = outcomes[0] === undefined ? '' : adviceText(provider, outcomes[0], config)
+    const waiting = database.isHeld() ? '. Jobs may wait for this: see npm run recover -- status' : ''
+    log.warn(
+      { provider, failures, suppressed },
+      `the ${names} of ${title} could not be read${advice}${waiting}`,
+    )
+  }, INTERVAL_MS)
+}
