@@ -139,9 +139,8 @@ export function startLoad(
       }
       const payment = await createPayment(scenario, 1000, 'pm_card_visa')
       if (payment === null) throw new Error('the probe was refused')
-      if (
-        !(await changePayment(scenario, 'capture', payment, { idempotency_key: `${scenario.key}-capture` }))
-      )
+      const capture = { idempotency_key: `${scenario.key}-capture` }
+      if (!(await changePayment(scenario, 'capture', payment, capture)))
         throw new Error('the capture of the probe was refused or its outcome is unknown')
     },
   }

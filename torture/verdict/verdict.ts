@@ -28,7 +28,7 @@ const DUE_WITHIN_S = 15
 const MAX_UNKNOWN = 5
 
 /** The problem that is found if the system does not notice that the database has lost requests. */
-export const NEITHER_BACK_NOR_NAMED = 'a request that the database has lost is neither back nor named'
+const NEITHER_BACK_NOR_NAMED = 'a request that the database has lost is neither back nor named'
 
 export type Verdict = {
   problems: Problem[]

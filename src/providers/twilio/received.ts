@@ -53,7 +53,7 @@ function readReceived(message: MessageInstance): ReceivedSms {
     account: accountSid,
     sid,
     from,
-    received_by: service ? [to, messagingServiceSid as string] : [to],
+    received_by: service ? [to, messagingServiceSid] : [to],
     body,
     keyword: keywordOf(body),
     received_at: dateCreated.toISOString(),
