@@ -4,7 +4,7 @@ import type { Json } from '#core/db.ts'
 import { areasOf } from '#domain/areas.ts'
 import { LISTED_RESULTS } from '#domain/reconciliation/listed.ts'
 import type { UnreadSwitches } from '#domain/reconciliation/unread-switches.ts'
-import type { ObjectLists } from '#providers/objects.ts'
+import type { ProviderList } from '#providers/lists.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** The period that each regular run reads. */
@@ -41,10 +41,10 @@ const objectsPosition = z.object({
 export type ReadingPosition = z.output<typeof objectsPosition> & { range: z.output<typeof objectsRange> }
 
 /** `is_required`: its area is not switched off. */
-export type ProviderList = { provider: string; name: string; read: ObjectLists[string]; is_required: boolean }
+export type RequiredList = ProviderList & { is_required: boolean }
 
 /** The lists of all providers of money and identity, in the order in which they are read: payments before refunds. */
-export function listsOf({ processor, payouts, top_ups, identity, config }: WorkerContext): ProviderList[] {
+export function listsOf({ processor, payouts, top_ups, identity, config }: WorkerContext): RequiredList[] {
   const { deployed } = areasOf(config)
   const of_areas = [
     { area: 'payments', of: processor },
@@ -65,7 +65,7 @@ export function listsOf({ processor, payouts, top_ups, identity, config }: Worke
  */
 export function beginPosition(
   stored: Json,
-  lists: ProviderList[],
+  lists: RequiredList[],
   { unread, after_s, every_s }: { unread: UnreadSwitches | undefined; after_s: number; every_s: number },
 ): ReadingPosition {
   const names = lists.map(({ name }) => name)

@@ -24,7 +24,7 @@ import {
   beginPosition,
   listsOf,
   type ObjectsResult,
-  type ProviderList,
+  type RequiredList,
   type ReadingPosition,
 } from './objects-position.ts'
 import type { UnreadFailure, UnreadWarning } from './unread-warning.ts'
@@ -125,7 +125,7 @@ async function readObjects(context: WorkerContext, options: ReadOptions, run: Ru
 /** Reads the next page, and updates the position. Returns why the list could not be read; null if it could. */
 async function readPage(
   context: WorkerContext,
-  lists: ProviderList[],
+  lists: RequiredList[],
   position: ReadingPosition,
   unread: UnreadSwitches | undefined,
 ): Promise<UnreadFailure | null> {
@@ -170,7 +170,7 @@ function isRefused(outcome: UnreadFailure['outcome']): boolean {
 /** Requests lookups of the objects that have no row or another state. Returns the results of the comparison. */
 async function requestLookups(
   { sql, log }: WorkerContext,
-  { provider, name }: ProviderList,
+  { provider, name }: RequiredList,
   objects: ListedObject[],
   { to_s }: ObjectsResult,
 ): Promise<ListedResult[]> {

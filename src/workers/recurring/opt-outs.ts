@@ -23,7 +23,7 @@ const readingPosition = z.object({
   /** The reading of which only some pages have been read. */
   reading: z.object({ for: z.int(), from_s: z.int(), next: z.string().nullable() }).nullable(),
 })
-type ReadingPosition = z.output<typeof readingPosition>
+type OptOutsPosition = z.output<typeof readingPosition>
 
 /** Starts the reading; one worker at a time reads. Without a provider of SMS, nothing is read. */
 export function startOptOutReader(context: WorkerContext): Loop {
@@ -56,7 +56,7 @@ async function readTexts(
   run: Run,
 ): Promise<void> {
   const { sql } = context
-  let position: ReadingPosition = readingPosition.safeParse(run.position).data ?? {
+  let position: OptOutsPosition = readingPosition.safeParse(run.position).data ?? {
     read_for: 0,
     reading: null,
   }
