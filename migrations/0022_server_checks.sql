@@ -110,12 +110,12 @@ begin
       (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
       (witness ->> 'clock')::timestamptz, clock_timestamp())
     returning * into switch;
-  elsif record_switch.sign = 'operator' then
-    -- Jobs that were visited before are visited again if the operator names an earlier time.
-    update database_switches set kind = 'restore', sign = 'operator',
+  elsif record_switch.newest_at < switch.newest_at or switch.switched_at < clock_timestamp() - interval '10 minutes' then
+    -- The recording was interrupted, or an operator names an earlier time: the jobs are visited again.
+    update database_switches set switched_at = clock_timestamp(), visited_at = '-infinity', jobs_in_doubt = 0,
       newest_at = least(newest_at, record_switch.newest_at),
-      visited_at = case when newest_at > record_switch.newest_at then '-infinity' else visited_at end,
-      jobs_in_doubt = case when newest_at > record_switch.newest_at then 0 else jobs_in_doubt end
+      kind = case when record_switch.sign = 'operator' then 'restore' else kind end,
+      sign = case when record_switch.sign = 'operator' then 'operator' else sign end
     where number = switch.number returning * into switch;
   end if;
 
@@ -133,7 +133,8 @@ begin
       state = case when j.state = 'running' then 'ready' else j.state end, lease_token = null, lease_until = null
     from (select id from visit order by id) visit
     where j.id = visit.id and j.finished_at is null and j.operation is not null
-      and (j.queue <> 'messages' or j.run_at <= switch.switched_at or j.run_at = 'infinity')
+      and (j.queue <> 'messages' or j.run_at <= greatest(switch.switched_at, switch.witnessed_at)
+        or j.run_at = 'infinity')
     returning j.tenant_id, j.id, j.resource_id, j.operation, j.attempt, j.worker, j.started_at,
       old.state = 'running' as was_running
   ), lost_attempt as (
@@ -252,7 +253,7 @@ begin
     is_rewound := is_known and witness ->> 'timeline' = server ->> 'timeline' and is_behind(server, witness);
     is_planned := kept.seal is not null and not is_same and case when witness is null
       then kept.sealed_at > clock_timestamp() - interval '1 day'
-      else coalesce(witness ->> 'seal' = kept.seal::text, false) end;
+      else coalesce(witness ->> 'seal' = kept.seal::text, false) and not is_behind(server, witness) end;
     state := case
       when is_started and not is_heard then 'unchecked'
       when is_planned then 'recording'
@@ -290,7 +291,9 @@ begin
       perform record_complete_switch(server, witness, 'failover');
     else
       recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
-        newest_change_taken_over(is_rewound));
+        least(newest_change_taken_over(is_rewound),
+          -- Processes that record nothing may have written since the start.
+          case when is_rewound then (select h.at from database_heartbeat h) end));
     end if;
     if recorded then state := 'current'; end if;
   end loop;

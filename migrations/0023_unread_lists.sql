@@ -22,6 +22,8 @@ alter table database_switches add constraint database_switches_waived
 -- What waits follows from the switches.
 create or replace function hold_jobs() returns trigger language plpgsql security definer as $$
 begin
+  -- The next statement sees the switch that another session has recorded meanwhile.
+  perform from lineage for update;
   update lineage l set hold = s.hold, holds_messages_before = s.holds_messages_before from (
     select case when bool_or(released_at is null and kind = 'restore') then 'all'
         -- A call may have got a new key after two minutes, and providers forget keys after a day.

@@ -214,3 +214,46 @@ test('feeds are restarted in batches before the server is in use', async () => {
     select from event_sequences where tenant_id in (select tenant_id from feed_restarts) group by tenant_id having count(*) > 1`
   expect(again).toHaveLength(0)
 })
+
+test('a release waits for a switch that is recorded meanwhile, and leaves its hold', async () => {
+  await sql`
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, switched_at, recorded_at, lists_read_at)
+    values (1, 'restore', 'operator', '1', 1, '1', 1, now() - interval '1 hour', now(), now(), now())`
+  await sql`update lineage set last_switch = 1, timeline = timeline - 1`
+  const recording = open(url)
+  onTestFinished(() => recording.end())
+  const recorded = Promise.withResolvers<void>()
+  const commit = Promise.withResolvers<void>()
+  const transaction = recording.begin(async (tx) => {
+    await tx`select check_server(null, false, true)`
+    recorded.resolve()
+    await commit.promise
+  })
+  await recorded.promise
+  const other = open(url)
+  onTestFinished(() => other.end())
+  const release = other`
+    update database_switches set released_at = now(), released_by = 'ada', messages = 'send' where number = 1`.execute()
+  await eventually(async () => {
+    const waiting = await sql`select from pg_locks where not granted`
+    expect(waiting.length).toBeGreaterThan(0)
+  })
+  commit.resolve()
+  await transaction
+  await release
+  const [kept] = await sql`select hold, last_switch from lineage`
+  expect(kept).toEqual({ hold: 'all', last_switch: 2 })
+})
+
+test('what a process that records nothing wrote since the start does not make a restore a failover', async () => {
+  await startServer()
+  await sql`update database_heartbeat set at = now() - interval '3 hours'`
+  await sql`
+    insert into processes (id, name, version, host, pid, queues, started_at, seen_at)
+    values (gen_random_uuid(), 'sluice-webhooks', '1', 'h', 1, '{}', now(), pg_postmaster_start_time() - interval '1 s')`
+  const { number } = (await facts()).heartbeat!
+  const ahead = { heartbeat: { number: number + 1000, at: (await facts()).clock } }
+  expect(await check(ahead)).toMatchObject({ state: 'current', recorded: true, hold: 'all' })
+  expect(await lastSwitch()).toMatchObject({ kind: 'restore' })
+})

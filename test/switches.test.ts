@@ -39,6 +39,7 @@ anyTest('of two texts of facts, the greater one has the newer facts', () => {
     FACTS,
     { ...FACTS, lsn: '00000001AB000030' },
     { ...FACTS, lsn: '000000A000000000' },
+    { ...FACTS, heartbeat: { ...FACTS.heartbeat!, number: 4 } },
     { ...FACTS, switch: 10, timeline: 2, lsn: '0000000000000001' },
   ]
   const texts = newer.map(encodeFacts)

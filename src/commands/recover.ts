@@ -117,7 +117,7 @@ async function switched({ sql, config, values }: Recover): Promise<void> {
   if (!values.json) printNewest(newest)
   if (!values.json && !values.yes)
     await confirm(`This server is in use from now on, as of ${to}. Is that right?`)
-  await declareSwitch(sql, { newest_at: to, reason }, BY)
+  await declareSwitch(sql, { newest_at: new Date(to_ms).toISOString(), reason }, BY)
   if (values.json) return print(JSON.stringify({ switched: true, newest }))
   print('Recorded. The processes use this server within a second. See: npm run recover -- status')
 }

@@ -36,8 +36,16 @@ export async function createDatabase(
     // PostgreSQL does not copy privileges on a database from the template.
     await sql.unsafe(`revoke temporary on database ${name} from public`)
   })
+  const url = urlOf(server, name)
+  // A copy of a database would read what witnesses remember of the original, and of other copies.
+  if (!empty)
+    await withConnection(
+      url,
+      async (sql) =>
+        void (await sql`update installation set id = gen_random_uuid(), drawn_at = clock_timestamp()`),
+    )
   return {
-    url: urlOf(server, name),
+    url,
     drop: () =>
       withConnection(server, async (sql) => void (await sql.unsafe(`drop database ${name} with (force)`))),
   }

@@ -16,7 +16,7 @@ const factsSchema = z.object({
   seal: z.uuid().nullable(),
   switch: z.int(),
 })
-const SWITCH_DIGITS = 16
+const DIGITS = 16
 
 const DAY_MS = 24 * 3_600_000
 
@@ -26,9 +26,12 @@ function arePossible({ timeline, switch: number, clock }: ServerFacts): boolean 
   return timeline > 0 && timeline < 2 ** 31 && number >= 0 && number < 1_000_000 && !is_future
 }
 
-/** Of two texts, the one with the newer facts is greater. */
+/** Of two texts, the one with the newer facts is greater. The `H` makes it greater than one of the previous version. */
 export function encodeFacts(facts: ServerFacts): string {
-  const order = `${String(facts.switch).padStart(SWITCH_DIGITS, '0')}:${facts.lsn}`
+  const [number, heartbeat] = [facts.switch, facts.heartbeat?.number ?? 0].map((each) =>
+    String(each).padStart(DIGITS, '0'),
+  )
+  const order = `${number}:H${heartbeat}:${facts.lsn}`
   return `${order} ${JSON.stringify(factsSchema.parse(facts))}`
 }
 
@@ -52,8 +55,12 @@ export function withLatestClock(facts: ServerFacts, other: ServerFacts | null): 
     : facts
 }
 
-/** Whether facts are of a later switch, or of a later position after the same switch. */
+/**
+ * Whether facts are of a later switch, or of a later heartbeat or position after the same switch. The heartbeat counts
+ * first: a copy of the files that was written to may have a later position.
+ */
 export function isNewer(one: ServerFacts, other: ServerFacts | null): boolean {
   if (other === null || one.switch !== other.switch) return one.switch > (other?.switch ?? -1)
-  return one.lsn > other.lsn
+  const beats = (one.heartbeat?.number ?? -1) - (other.heartbeat?.number ?? -1)
+  return beats === 0 ? one.lsn > other.lsn : beats > 0
 }

@@ -10,17 +10,22 @@ import type { ServerFacts } from './server.ts'
 export type Memory = {
   /** The newest facts that this process or a witness knows; null: none. */
   newest(): ServerFacts | null
-  /** Whether this process knows facts of its own, or each witness answered when it was last asked. */
+  /** Whether this process has checked the server itself within the last seconds. */
+  isRecent(): boolean
+  /** Whether that is so, or each witness answered when it was last asked. */
   isComplete(): boolean
   /** Tells facts to the witness (null: tells nothing) and asks it. Rejects only if the database fails. */
   exchange(witness: Witness, facts: ServerFacts | null): Promise<void>
 }
 
+/** Other processes may have seen more if this one has checked nothing for longer. */
+const RECENT_MS = 5_000
+
 /** Reads facts from the witnesses, and replaces texts there that are no facts. */
 export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]): Memory {
   let name: string | undefined
   let newest: ServerFacts | null = null
-  let knows_own = false
+  let checked_at = -Infinity
   const answered = new Set<Witness>()
   const unreadable = new Map<Witness, string>()
   const warn = throttle(
@@ -31,6 +36,8 @@ export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]):
       ),
     60_000,
   )
+
+  const isRecent = () => performance.now() - checked_at < RECENT_MS
 
   function remember(facts: ServerFacts): void {
     if (isNewer(facts, newest)) newest = withLatestClock(facts, newest)
@@ -51,13 +58,14 @@ export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]):
 
   return {
     newest: () => newest,
-    isComplete: () => knows_own || witnesses.every((witness) => answered.has(witness)),
+    isRecent,
+    isComplete: () => isRecent() || witnesses.every((witness) => answered.has(witness)),
     async exchange(witness, facts) {
       name ??= await findWitnessName(sql)
       const known = facts && withLatestClock(facts, newest)
       if (known !== null) {
         remember(known)
-        knows_own = true
+        checked_at = performance.now()
       }
       const text = known && encodeFacts(known)
       await witness.keepNewest(name, text, unreadable.get(witness)).then(

@@ -86,7 +86,7 @@ export async function watchDatabase(
   /** Returns whether the server was checked. */
   async function check(): Promise<boolean> {
     const before = server?.switch
-    if (server === undefined || server.state === 'unchecked') await exchange()
+    if (!memory.isRecent()) await exchange()
     let checked: CheckedServer
     do {
       const is_heard = memory.isComplete() || (waits_until !== undefined && performance.now() > waits_until)

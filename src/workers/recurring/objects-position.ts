@@ -82,7 +82,8 @@ export function beginPosition(
   if (continued !== null) return { ...position, range: continued }
   // After a switch, lookups of objects whose calls are in progress do no harm.
   const to_s = now_s - (is_behind ? 0 : after_s)
-  const from_s = restarts ? Math.min(unread.from_s, to_s) : to_s - PERIOD_S
+  const reads_switch = is_behind && (restarts || position.unread.length > 0)
+  const from_s = reads_switch ? Math.min(unread.from_s, to_s - PERIOD_S) : to_s - PERIOD_S
   return {
     ...position,
     ...(restarts && { began_for: unread.number, unread: names }),
@@ -106,13 +107,4 @@ function continuedRange(
   if (range.lists.length > 0) return { ...range, lists: range.lists.filter(exists) }
   if (result.to_s <= retried_since_s) return null
   return { lists: range.failed.filter(exists), failed: [], result }
-}
-
-/** Unix seconds: from when a list is read. Since a switch that it has not been read for, or since a regular period. */
-export function beginOf(
-  { unread: names, range: { result } }: ReadingPosition,
-  name: string,
-  unread: UnreadSwitches | undefined,
-): number {
-  return unread !== undefined && names.includes(name) ? Math.min(unread.from_s, result.from_s) : result.from_s
 }

@@ -20,7 +20,6 @@ import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
 import { eventReaderOf, HELD_INTERVAL_MS } from './events.ts'
 import {
-  beginOf,
   beginPosition,
   listsOf,
   type ObjectsResult,
@@ -135,8 +134,7 @@ async function readPage(
   const list = lists.find(({ name }) => name === next!.name)
   if (list === undefined) throw new Error(`no provider has the list ${next!.name}`)
   const { provider, name } = list
-  const { to_s } = range.result
-  const from_s = beginOf(position, name, unread)
+  const { from_s, to_s } = range.result
   const page = await list.read({ from_s, to_s, after: next!.after })
   if (page.kind === 'done') {
     const found = await requestLookups(context, list, page.value.objects, range.result)
