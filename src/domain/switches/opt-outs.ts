@@ -7,13 +7,16 @@ export type UnreadOptOuts = {
   number: number
   /** Unix seconds: the begin of what is read, an hour before the newest change that a switch did not lose. */
   from_s: number
+  /** The number of the last switch for which the recurring work has read everything; 0: none. */
+  read_for: number
 }
 
-/** Undefined: there is none. */
-export async function findUnreadOptOuts(sql: Sql): Promise<UnreadOptOuts | undefined> {
+/** `reader`: the name of the recurring work. Undefined: there is no such switch. */
+export async function findUnreadOptOuts(sql: Sql, reader: string): Promise<UnreadOptOuts | undefined> {
   const [unread] = await sql<UnreadOptOuts[]>`
     select max(s.number) as number,
-      floor(extract(epoch from min(s.newest_at) - interval '1 hour'))::bigint as from_s
+      floor(extract(epoch from min(s.newest_at) - interval '1 hour'))::bigint as from_s,
+      coalesce((select (position ->> 'read_for')::bigint from recurring_work where name = ${reader}), 0) as read_for
     from database_switches s where ${isUnread(sql)} having count(*) > 0`
   return unread
 }

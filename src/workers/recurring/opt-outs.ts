@@ -35,9 +35,10 @@ export function startOptOutReader(context: WorkerContext): Loop {
     () => INTERVAL_MS,
     async () => {
       if (sms === null || !database.hasSwitched()) return
-      const unread = await findUnreadOptOuts(sql)
+      const unread = await findUnreadOptOuts(sql, RUN_NAME)
       if (unread === undefined) return
       await recordOptOutsRead(sql, RUN_NAME, SMS.provider)
+      if (unread.read_for >= unread.number) return
       await runIfDue(sql, RUN_NAME, (run) => readTexts(context, sms, { unread, closed: () => closing }, run))
     },
   )
@@ -84,7 +85,7 @@ async function readTexts(
 }
 
 /** Stores received texts like notifications. A text that was also received by the webhooks host is stored once. */
-async function store({ sql, config, hashOf }: WorkerContext, received: ReceivedSms[]): Promise<void> {
+async function store({ sql, log, config, hashOf }: WorkerContext, received: ReceivedSms[]): Promise<void> {
   if (received.length === 0) return
   const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
   const notifications = received.map((text) => ({
@@ -92,5 +93,7 @@ async function store({ sql, config, hashOf }: WorkerContext, received: ReceivedS
     will_wake: false,
     request_id: null,
   }))
-  await storeNotifications(sql, notifications)
+  const stored = await storeNotifications(sql, notifications)
+  if (stored.length > 0)
+    log.warn({ texts: stored.length }, 'received SMS that the database lacked were read from the provider')
 }
