@@ -454,7 +454,7 @@ anyTest('a file remembers the newest text of one installation', async () => {
   await writeFile(`${folder}/witness`, written.replace('one c', 'one d'))
   await expect(place.keepNewest('one', 'z')).rejects.toThrow('somebody has changed it')
   await writeFile(`${folder}/witness`, 'one d\n')
-  expect(await place.keepNewest('one', null)).toBeNull()
+  await expect(place.keepNewest('one', null)).rejects.toThrow('no signature')
   expect(await place.keepNewest('one', 'b')).toBe('b')
   expect(await place.keepNewest('one', 'a', 'b')).toBe('a')
   await expect(open('no/witness').keepNewest('one', 'a')).rejects.toThrow('ENOENT')

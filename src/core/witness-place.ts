@@ -25,7 +25,7 @@ type Place = { read(): Promise<string>; write(text: string): Promise<void> }
  * Opens the place at a `file:` or `https:` URL. An https address is read with GET and written with PUT; user and
  * password of the URL are sent as Basic credentials. A process that writes at the same time may win with an older text;
  * the next call replaces it. The key of `findKey` signs the text. A text that another key has signed is kept and makes
- * the place unusable; one without a signature counts as none.
+ * the place unusable; one without a signature counts as silence until it is replaced.
  */
 export function openWitnessPlace(
   url: string,
@@ -44,7 +44,10 @@ export function openWitnessPlace(
         if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
         const key = await findKey()
         const stored = line === '' ? null : verifyWitness(key, name, line.slice(name.length + 1))
-        if (line !== '' && stored === null) warn('its text has no signature and is not used')
+        if (line !== '' && stored === null) {
+          if (text === null) throw new Error('its text has no signature')
+          warn('its text has no signature and is replaced')
+        }
         if (text === null || (stored !== null && stored >= text && stored !== unreadable)) return stored
         await place.write(`${name} ${signWitness(key, name, text)}\n`)
         return text

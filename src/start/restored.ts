@@ -50,9 +50,10 @@ export async function startRestored(options: RestoreOptions): Promise<RestoredSe
   if (to !== undefined && restore_command === undefined)
     throw new ConfigError('--to needs --restore-command: the backup itself only reaches to its own end.')
   const requested = options.folder ?? (await mkdtemp(join(tmpdir(), 'sluice-rehearsal-')))
-  if ((await readdir(requested).catch(() => [])).length > 0)
-    throw new ConfigError(`${requested} is not empty: name a new folder.`)
+  await assertEmpty(requested)
   const home = await createServerFolder(requested)
+  // It is another folder if PostgreSQL's user cannot enter the requested one.
+  await assertEmpty(home.folder)
   const remove = async () => {
     for (const folder of new Set([home.folder, requested])) await rm(folder, { recursive: true, force: true })
   }
@@ -84,6 +85,11 @@ export async function startRestored(options: RestoreOptions): Promise<RestoredSe
     await remove()
     throw error
   }
+}
+
+async function assertEmpty(folder: string): Promise<void> {
+  if ((await readdir(folder).catch(() => [])).length > 0)
+    throw new ConfigError(`${folder} is not empty: name a new folder.`)
 }
 
 /** Copies the files of the backup. Links are followed, so that the server writes only to its own folder. */
@@ -135,6 +141,7 @@ function settingsOf({ restore_command, to }: RestoreOptions, socket: string): Re
     unix_socket_directories: socket,
     // A write to the archive would be part of the next restore.
     archive_mode: 'off',
+    max_logical_replication_workers: '0',
     default_transaction_read_only: 'on',
     autovacuum: 'off',
     // Nothing can connect before the recovery has ended.
