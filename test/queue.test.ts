@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type Socket, connect, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Queue as BullQueue } from 'bullmq'
+import { createRedisBackend, Queue as BullQueue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { type PublishedState, type Queue, type QueueConfig, migrateQueue, openQueue } from '#queue/queue.ts'
 import { redisPrefix } from '#queue/settings.ts'
+import { createWorker } from '#queue/worker.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
@@ -322,6 +323,32 @@ describe('the queue on a faulty Redis', () => {
     expect(await performsWakeups(queue, 'forged', performed)).toBe(true)
     await expect.poll(() => forger.getJobCountByTypes('wait', 'active', 'delayed', 'failed'), POLLING).toBe(0)
     expect(performed.filter((id) => forged.some((data) => JSON.stringify(data).includes(id)))).toEqual([])
+  })
+
+  test('pauses after a fetch that is refused at once, so that everything else goes on', async () => {
+    let fetches = 0
+    const factory: typeof createRedisBackend = (...args) => {
+      const backend = createRedisBackend(...args)
+      backend.moveToActive = () => {
+        fetches += 1
+        // The endless loop would not end with the test.
+        return fetches > 1_000 ? new Promise(() => {}) : Promise.reject(new Error('connect ETIMEDOUT'))
+      }
+      return backend
+    }
+    const connection = redis.duplicate({ maxRetriesPerRequest: null })
+    const worker = createWorker(
+      { queue: 'refused', concurrency: 1, perform: async () => {} },
+      { connection, prefix: redisPrefix('refused'), skipVersionCheck: true },
+      factory,
+      () => {},
+    )
+    onTestFinished(async () => {
+      connection.disconnect()
+      await worker.close(true)
+    })
+    await expect.poll(() => fetches, POLLING).toBeGreaterThan(1)
+    expect(fetches).toBeLessThan(10)
   })
 
   test('drops messages that are not states of jobs', async () => {

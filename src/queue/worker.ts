@@ -8,6 +8,7 @@ import {
   Worker,
   type WorkerOptions,
 } from 'bullmq'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createGate } from '#core/gate.ts'
 import type { WorkerStart } from './backend.ts'
 import { decodeWakeUp, type WakeUpData } from './wakeup-messages.ts'
@@ -44,6 +45,19 @@ export class WakeUpWorker<B extends IQueueBackend, C> extends Worker<
       },
       id,
     )
+  }
+
+  /**
+   * BullMQ fetches again at once after an error. A connection that was given up rejects each fetch with its last error:
+   * without a pause, that is an endless loop in which nothing else runs, not even a timer.
+   */
+  protected override async moveToActive(token: string, name?: string): Promise<Job<WakeUpData, void>> {
+    try {
+      return await super.moveToActive(token, name)
+    } catch (error) {
+      await sleep(workerSettings.runRetryDelay, undefined, { ref: false })
+      throw error
+    }
   }
 
   /**
