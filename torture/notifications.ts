@@ -74,7 +74,7 @@ export async function missingNotifications({
   folder,
 }: System): Promise<{ missed: string[]; acknowledged: string[] }> {
   const { all, acknowledged } = await eventsOf(folder)
-  const rows = await sql<{ event_id: string }[]>`select event_id from notifications`
+  const rows = await sql<{ event_id: string }[]>`select event_id from all_notifications`
   const stored = new Set(rows.map(({ event_id }) => event_id))
   const missing = (ids: string[]) => ids.filter((id) => !stored.has(id))
   return { missed: missing(all), acknowledged: missing(acknowledged) }
