@@ -124,7 +124,8 @@ export function acceptanceOf(
 ): Parameters<typeof recordAcceptance>[1] {
   // A created resource changes later: only the result of an action is final.
   const status = NOT_FINAL_WHEN_CREATED.has(kind) ? null : (body.status as string)
-  const amount = kind === 'capture' ? body.amount_captured_minor : body.amount_minor
+  // The answer to a cancellation may show that a capture was earlier.
+  const amount = kind === 'capture' || kind === 'cancel' ? body.amount_captured_minor : body.amount_minor
   return { kind, key, id: body.id as string, status, amount_minor: (amount as number | undefined) ?? null }
 }
 
