@@ -27,6 +27,14 @@ create or replace function newest_change(until timestamptz) returns timestamptz 
     (select max(j.created_at) from jobs j where j.finished_at is null and j.created_at < until))
 $$;
 
+-- The newest change that this server took over. A process that has not checked the server yet may have renewed its row, but
+-- never the heartbeat of the database. A server that was promoted or restored from the archive knows the time of the last
+-- commit that it took over; another one took over nothing that is newer than its start.
+create or replace function newest_change_taken_over(is_rewound boolean) returns timestamptz language sql stable as $$
+  select coalesce(newest_change(coalesce(replayed_at, pg_postmaster_start_time())), replayed_at, to_timestamp(0))
+  from (select case when not is_rewound then pg_last_xact_replay_timestamp() end as replayed_at) replayed
+$$;
+
 -- Restarts the feeds of up to 5,000 tenants that the switch has not restarted yet, before the server is in use. Otherwise
 -- as in 0021_losses.sql.
 create or replace function restart_feeds(switch_number bigint, clock timestamptz) returns timestamptz

@@ -84,14 +84,21 @@ async function effectsWith({ provider }: Deployment, id: string): Promise<string
   return found.flat()
 }
 
+/** A restored copy keeps the leases of the reading of lists, which last a minute. */
+const WAIT_LIMIT_MS = 90_000
+
 /** What has money to move: a balance, recipients and payments. Nothing waits since an earlier switch. */
 async function prepare(deployment: Deployment) {
   const { client, sql } = deployment
-  await until('nothing waits', async () => {
-    const [row] = await sql<{ waits: boolean }[]>`
+  await until(
+    'nothing waits',
+    async () => {
+      const [row] = await sql<{ waits: boolean }[]>`
       select hold is not null or holds_messages_before is not null as waits from lineage`
-    return !row!.waits
-  })
+      return !row!.waits
+    },
+    WAIT_LIMIT_MS,
+  )
   await capturedPayment(client, { amount_minor: 50_000 })
   const authorized = (await createPayment(client)).body
   const captured = await capturedPayment(client)
@@ -223,8 +230,11 @@ test('after a day, work waits for an operator, and is not done twice although it
   await control('POST', '/clock', { advance_ms: 25 * HOUR_MS })
   try {
     await deployment.startApi()
-    const [last] = await sql`select kind, released_at from database_switches order by number desc limit 1`
-    expect(last).toEqual({ kind: 'restore', released_at: null })
+    await eventually(async () => {
+      const [last] = await sql`
+        select kind, released_at from database_switches where recorded_at is not null order by number desc limit 1`
+      expect(last).toEqual({ kind: 'restore', released_at: null })
+    })
     // Without a worker, the provider's objects of the repeated requests are not taken up yet.
     for (const { path, body } of lost) expect((await client.post(path, body, ASYNC)).status).toBe(202)
     await deployment.startWorker()
