@@ -146,8 +146,17 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   // The caller has repeated this one.
   await create(keys[2])
 
+  // Entries that somebody else has written do not stop the reports. A NUL would make the database refuse the batch.
+  const foreign = new Redis(queueConfig(world.config).redis_url!)
+  onTestFinished(() => foreign.disconnect())
+  const malformed = [shop.tenant_id, 'POST /v1/customers', 'nul \0', lost.id, true, null]
+  const written = [JSON.stringify([malformed]), 'no JSON', '{}']
+  for (const text of written) await foreign.xadd('{sluice}:accepted', '*', 'requests', text, 'count', 1)
+
   const number = await recordSwitch(world)
   await untilCompared(world, number)
+  const [run] = await world.sql`select result from recurring_work where name = 'lost requests'`
+  expect(run!.result).toMatchObject({ malformed: written.length })
   await eventually(async () => expect(await lostOf(shop)).toHaveLength(2))
   const reports = await lostOf(shop)
   expect(reports).toEqual(
@@ -207,6 +216,9 @@ describe('the stream', () => {
       await eventually(async () => expect((await keysNow()).at(-1)).toBe(`key-${nth}`))
     }
     expect(await keysNow()).toEqual([8, 9, 10, 11, 12].map((nth) => `key-${nth}`))
+    // The bytes are bounded too: a long request takes the place of several.
+    queue.record({ ...request(13), route: `POST /v1/${'x'.repeat(800)}` })
+    await eventually(async () => expect(await keysNow()).toEqual(['key-12', 'key-13']))
   })
 
   test('shows since when it is complete: requests are counted that Redis refuses or does not receive', async ({

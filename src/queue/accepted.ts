@@ -26,17 +26,22 @@ export type AcceptedStream = {
   append(requests: AcceptedRequest[], is_incomplete: boolean): Promise<void>
   /**
    * The requests of at most `most` entries after an entry, or since a time in ms. An entry has up to `max_batch`
-   * requests. `last`: the last entry that was read; null at the end of the stream. What other programs wrote is
-   * skipped.
+   * requests. `last`: the last entry that was read; null at the end of the stream. `malformed`: how many requests and
+   * entries were skipped, because this program did not write them.
    */
-  read(after: string | number, most: number): Promise<{ requests: RecordedRequest[]; last: string | null }>
+  read(
+    after: string | number,
+    most: number,
+  ): Promise<{ requests: RecordedRequest[]; malformed: number; last: string | null }>
   /** Since when the stream has all requests that clients were promised, in ISO 8601; null if it is empty. */
   completeSince(): Promise<string | null>
 }
 
 const STREAM = '{sluice}:accepted'
-/** The number of requests in the stream. */
+/** The number of requests in the stream; a long one counts as several. */
 const LENGTH = '{sluice}:accepted:length'
+/** The bytes of the requests in the stream are at most this many for each one that is configured. */
+const BYTES_PER_REQUEST = 256
 /** Until when requests are missing. */
 const INCOMPLETE_UNTIL = '{sluice}:accepted:incomplete-until'
 
@@ -56,20 +61,24 @@ if ARGV[2] == '1' then
   redis.call('SET', KEYS[3], now[1] * 1000 + math.ceil(now[2] / 1000))
 end`
 
-const recorded = z.array(
-  z.tuple([
-    z.uuid(),
-    z.string().max(1_000),
-    z.string().min(1).max(255).nullable(),
-    z.uuid(),
-    z.boolean(),
-    z.uuid().nullable(),
-  ]),
-)
+/** Other texts would make the database refuse all requests that are compared at once. */
+const storable = (max: number) =>
+  z
+    .string()
+    .max(max, { abort: true })
+    .refine((text) => text.isWellFormed() && !text.includes('\0'))
+const recorded = z.tuple([
+  z.uuid(),
+  storable(1_000),
+  storable(255).min(1).nullable(),
+  z.uuid(),
+  z.boolean(),
+  z.uuid().nullable(),
+])
 
 /**
- * `tried`: resolves when the first connection is open or has failed. `most`: the number of requests in the stream; the
- * oldest are removed.
+ * `tried`: resolves when the first connection is open or has failed. `most`: the number of requests in the stream, or
+ * fewer if they are long; the oldest are removed.
  */
 export function createAcceptedStream(
   client: RedisClient,
@@ -90,16 +99,17 @@ export function createAcceptedStream(
         ]),
       )
       const keys = [STREAM, LENGTH, INCOMPLETE_UNTIL]
-      await client.eval(APPEND, keys.length, ...keys, most, is_incomplete ? 1 : 0, requests.length, text)
+      const size = Math.max(requests.length, Math.ceil(Buffer.byteLength(text) / BYTES_PER_REQUEST))
+      await client.eval(APPEND, keys.length, ...keys, most, is_incomplete ? 1 : 0, size, text)
     },
     async read(after, count) {
       await tried
       const start = typeof after === 'number' ? String(after) : `(${after}`
       const entries = await client.xrange(STREAM, start, '+', 'COUNT', count)
-      return {
-        requests: entries.flatMap(([entry, [, text = '']]) => decode(entry, text)),
-        last: entries.at(-1)?.[0] ?? null,
-      }
+      const decoded = entries.map(([entry, [, text = '']]) => decode(entry, text))
+      const requests = decoded.flatMap((each) => each.filter((request) => request !== null))
+      const malformed = decoded.flat().length - requests.length
+      return { requests, malformed, last: entries.at(-1)?.[0] ?? null }
     },
     async completeSince() {
       await tried
@@ -110,10 +120,15 @@ export function createAcceptedStream(
   }
 }
 
-function decode(entry: string, text: string): RecordedRequest[] {
+/** The requests of an entry; null for each one that is malformed. */
+function decode(entry: string, text: string): (RecordedRequest | null)[] {
   const accepted_at = isoTime(timeOf(entry))
-  const requests = recorded.safeParse(parsed(text)).data ?? []
-  return requests.map(([tenant_id, route, key, resource_id, is_created, job_id], nth) => {
+  const items = parsed(text)
+  if (!Array.isArray(items)) return [null]
+  return items.map((item, nth) => {
+    const { data } = recorded.safeParse(item)
+    if (data === undefined) return null
+    const [tenant_id, route, key, resource_id, is_created, job_id] = data
     return { entry: `${entry} ${nth}`, accepted_at, tenant_id, route, key, resource_id, is_created, job_id }
   })
 }
@@ -126,6 +141,8 @@ function parsed(text: string): unknown {
   }
 }
 
+/** The latest time of a `Date`; an entry of another program may have a later one. */
+const MAX_TIME_MS = 8.64e15
 /** The id of an entry begins with the time in ms. */
 const timeOf = (entry: string): number => Number(entry.split('-')[0])
-const isoTime = (ms: number): string => new Date(ms).toISOString()
+const isoTime = (ms: number): string => new Date(Math.min(ms, MAX_TIME_MS)).toISOString()

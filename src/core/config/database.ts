@@ -70,7 +70,7 @@ export const DATABASE_VARIABLES = {
   ACCEPTED_MAX: [
     z.coerce.number().int().min(0).max(100_000_000).default(1_000_000),
     '1000000',
-    'how many accepted requests Redis keeps, about 200 bytes each, to find those that are lost when the database is restored or failed over; 0: none',
+    'how many accepted requests Redis keeps, about 200 bytes each and together at most 256 bytes for each, to find those that are lost when the database is restored or failed over; 0: none',
     [...SERVICES],
   ],
   QUEUE_DATABASE_URL: [

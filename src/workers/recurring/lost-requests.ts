@@ -32,7 +32,9 @@ export function startLostRequests({ sql, log }: WorkerContext, accepted: Queue['
       const { number } = positionOf(await findLastPosition(sql, NAME))
       if ((await findUncomparedSwitch(sql, number)) === undefined) return
       await runIfDue(sql, NAME, async (run) => {
-        const reported = await compareAll(sql, run, accepted)
+        const { reported, malformed } = await compareAll(sql, run, accepted)
+        if (malformed > 0)
+          log.warn({ malformed }, 'malformed entries in the stream of accepted requests in Redis are skipped')
         if (reported > 0)
           log.error({ requests: reported }, 'accepted requests are lost: see npm run recover -- status')
       })
@@ -40,23 +42,31 @@ export function startLostRequests({ sql, log }: WorkerContext, accepted: Queue['
   )
 }
 
-/** Compares the requests around each switch in bounded steps, which store their positions. Returns the number lost. */
-async function compareAll(sql: Sql, run: Run, stream: NonNullable<Queue['accepted']>): Promise<number> {
+/**
+ * Compares the requests around each switch in bounded steps, which store their positions. Returns how many were
+ * reported as lost, and how many were malformed.
+ */
+async function compareAll(
+  sql: Sql,
+  run: Run,
+  stream: NonNullable<Queue['accepted']>,
+): Promise<{ reported: number; malformed: number }> {
   let position = positionOf(run.position)
-  let reported = 0
+  const result = { reported: 0, malformed: 0 }
   for (;;) {
     const next = await findUncomparedSwitch(sql, position.number)
     if (next === undefined) break
-    const { requests, last } = await stream.read(position.after ?? next.from_ms, BATCH_SIZE)
+    const { requests, malformed, last } = await stream.read(position.after ?? next.from_ms, BATCH_SIZE)
     const until = requests.filter(({ accepted_at }) => Date.parse(accepted_at) <= next.until_ms)
     const is_end = last === null || until.length < requests.length
     position = is_end ? { number: next.number, after: null } : { number: position.number, after: last }
     const lost = await compareBatch(sql, run, { position, next, requests: until })
-    if (lost === undefined) return reported
-    reported += lost
+    if (lost === undefined) return result
+    result.reported += lost
+    result.malformed += malformed
   }
-  await endRun(sql, run, { position, result: { reported }, next_s: 0 })
-  return reported
+  await endRun(sql, run, { position, result, next_s: 0 })
+  return result
 }
 
 /** Undefined if the lease of the run was lost: nothing was written. */
