@@ -107,6 +107,9 @@ test('an operator releases only the switches that they have seen, with a reason'
     { number: seen, released_by: operator.email, messages: 'send' },
   ])
   await paymentIn(client, payment.id, 'authorized')
+  // The decision is final, also for the role of the dashboard.
+  const reset = sql`update database_switches set released_at = null, released_by = null, messages = null`
+  await expect(reset).rejects.toThrow(/^released_at of switch \d+ is final$/)
   const entries = await sql`select from audit_entries where action = 'switches.release'`
   expect(entries).toHaveLength(2)
 })

@@ -346,7 +346,9 @@ describeIn('while another server is in use', {}, (test) => {
   }) => {
     const { client, sql } = world
     const [before] = await sql<{ last: number }[]>`select last_switch as last from lineage`
-    await sql`update database_switches set lists_read_at = now(), released_at = now(), released_by = 'me', messages = 'send'`
+    await sql`update database_switches set lists_read_at = now() where lists_read_at is null`
+    await sql`
+      update database_switches set released_at = now(), released_by = 'me', messages = 'send' where released_at is null`
     const seal = async (...more: string[]) =>
       expect(await runHere(recoverCommand, ['seal', ...more], world.env)).toMatchObject({ code: 0 })
     const accepts = async (status: number) =>
