@@ -5,6 +5,7 @@ import { newId } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { discardJob, retryJob } from '#domain/job-acts/act.ts'
 import { recoverParty } from '#domain/recovered/parties.ts'
+import { closingOrphan, type ParkedOrphan } from '#domain/reconciliation/orphans.ts'
 import { findAllDrifts } from '#domain/operations/unresolved.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
 import { startWorker } from '#workers/main.ts'
@@ -255,7 +256,17 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
         select id from notifications where object_id = ${processor_reference} and reason = 'orphan' and state = 'parked'`
       return { job_id: parked!.id, actor: 'ada', reason: 'the tenant has left' }
     }
-    await discardJob(sql, await jobOf(topped_up))
+    const dismissed = await jobOf(topped_up)
+    const [other] = await sql<ParkedOrphan[]>`
+      insert into notifications (id, provider, event_id, kind, object_id, payload, state, reason, parked_at)
+      select gen_random_uuid(), provider, event_id || '-2', kind, object_id, payload, state, reason, parked_at
+      from notifications where id = ${dismissed.job_id}
+      returning id as notification_id, provider, object_id as reference`
+    await discardJob(sql, dismissed)
+    // Another notification of the same object is parked.
+    expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 3 }])
+    await closingOrphan(sql, other!)
+    await sql`delete from notifications where id = ${other!.notification_id}`
     expect(await countDrifts(sql)).toMatchObject([{ state: 'orphan', count: 2 }])
     await recordSwitch(sql)
     await untilListsRead(world)

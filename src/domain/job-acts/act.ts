@@ -10,6 +10,7 @@ import { isKeyTooOld } from '../jobs/calls.ts'
 import type { Settlement } from '../jobs/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
+import { closingOrphan, findParkedOrphan } from '../reconciliation/orphans.ts'
 import { resourceNameOf, rootOf, rowIdOf, resourceOf } from '../resources.ts'
 import { settleAsFailedOf } from './settle-as-failed.ts'
 import { matchesConditions, type JobConditions } from './matching.ts'
@@ -58,6 +59,8 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
  * the call.
  */
 export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
+  // A notification and its job have the same id.
+  const orphan = await findParkedOrphan(sql, act.job_id)
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state, j.name, j.payload from jobs j
@@ -66,15 +69,16 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
           where not r.under_way)) ${filterCondition(sql, act)}
       for update
     ), notification as (
-      -- A notification and its job have the same id.
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
-    ), orphan as (
+    ), ${
+      orphan === undefined
+        ? sql``
+        : sql`orphan as (
       -- A dismissed orphan is not reported again.
-      update drifts d set resolved_at = now() from before join notifications n on n.id = before.id
-      where d.resolved_at is null and d.state = 'orphan' and n.reason = 'orphan'
-        and n.object_id in (d.theirs ->> 'processor_reference', d.theirs ->> 'provider_reference')
-    ), delivery as (
+      ${closingOrphan(sql, orphan)} and exists (select from before)
+    ),`
+    } delivery as (
       -- No other job sends the delivery; only a recovery can.
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()

@@ -1,5 +1,5 @@
 // Orphans: drifts about objects of ours at a provider from which no row can be made.
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { derivedId, newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { ProviderResourceName } from '../resources.ts'
 import type { Side } from './side.ts'
@@ -38,22 +38,46 @@ export async function openOrphan(
   return opened.count > 0
 }
 
-/** Closes the drift of an object that has a row now, or whose parent has one. */
-export async function closeOrphan(sql: Sql, object: ProviderObject): Promise<void> {
-  await sql`
+/** A notification that is parked as an orphan; it has the id of its job. */
+export type ParkedOrphan = ProviderObject & { notification_id: string }
+
+/** The notification with this id, if it is parked as an orphan. */
+export async function findParkedOrphan(
+  sql: Sql | Tx,
+  notification_id: string,
+): Promise<ParkedOrphan | undefined> {
+  const [parked] = await sql<ParkedOrphan[]>`
+    select id as notification_id, provider, object_id as reference from notifications
+    where id = ${notification_id} and parked_at is not null and reason = 'orphan' and object_id is not null`
+  return parked
+}
+
+/**
+ * An update that closes the drift of an orphan when its notification ends: it is applied, because the row exists or can
+ * be made now, or an operator discards its job. The drift stays open while another notification of the object is
+ * parked. It is closed in no other case.
+ */
+export function closingOrphan(sql: Sql | Tx, { notification_id, ...object }: ParkedOrphan): Fragment {
+  return sql`
     update drifts set resolved_at = now(), checked_at = now()
-    where subject_id = ${orphanId(object)} and state = 'orphan' and resolved_at is null`
+    where subject_id = ${orphanId(object)} and state = 'orphan' and resolved_at is null
+      and not exists (${parkedAsOrphan(sql, object, notification_id)})`
 }
 
 /** Whether another notification of the object is parked as an orphan. */
 export async function isParkedAsOrphan(
   sql: Sql,
-  { provider, reference }: ProviderObject,
+  object: ProviderObject,
   except_id: string,
 ): Promise<boolean> {
-  const parked = await sql`
+  const parked = await parkedAsOrphan(sql, object, except_id)
+  return parked.count > 0
+}
+
+/** Selects a notification of the object that is parked as an orphan. */
+function parkedAsOrphan(sql: Sql | Tx, { provider, reference }: ProviderObject, except_id: string) {
+  return sql`
     select from notifications
     where parked_at is not null and reason = 'orphan' and provider = ${provider} and object_id = ${reference}
       and id <> ${except_id} limit 1`
-  return parked.count > 0
 }

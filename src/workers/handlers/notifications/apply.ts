@@ -94,10 +94,7 @@ export async function findRowAndRecord<Row extends RowIds, Found extends MarkedR
       }
   }
   if (record !== null && row === undefined && duplicated_row === undefined) {
-    const recovered = await recoverRow(context, rows, record, {
-      provider: notification.provider,
-      recover,
-    })
+    const recovered = await recoverRow(context, rows, record, recover)
     if (recovered !== undefined && 'row' in recovered) return { row: recovered.row, record }
     if (recovered !== undefined)
       return {

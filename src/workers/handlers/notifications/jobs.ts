@@ -2,7 +2,7 @@
 // the present state of the object.
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findNotification, type StoredNotification } from '#domain/notifications/notification.ts'
-import { closeOrphan } from '#domain/reconciliation/orphans.ts'
+import { closingOrphan } from '#domain/reconciliation/orphans.ts'
 import type { ProviderResourceName } from '#domain/resources.ts'
 import { applyNotification } from '#jobs/notifications.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
@@ -67,9 +67,9 @@ async function apply(context: WorkerContext, job: JobOf<typeof applyNotification
   if (resource === undefined)
     return leaveToNewerVersion(`this version applies no events of a ${target.resource}`)
   const decision = await resource.apply(context, notification, target)
-  const { provider, reason, object_id } = notification
-  if (reason === 'orphan' && object_id !== null && (decision.kind === 'done' || decision.kind === 'continue'))
-    await closeOrphan(context.sql, { provider, reference: object_id })
+  const { id: notification_id, provider, reason, object_id: reference } = notification
+  if (reason === 'orphan' && reference !== null && (decision.kind === 'done' || decision.kind === 'continue'))
+    await closingOrphan(context.sql, { notification_id, provider, reference })
   return decision
 }
 

@@ -43,7 +43,7 @@ export async function findParentPayment(
   const payment = await findRowOfRecord(context, paymentRows, record)
   if (payment !== undefined) return { payment }
   const { provider } = notification
-  const recovered = await recoverRow(context, paymentRows, record, { provider, recover: recoverLostPayment })
+  const recovered = await recoverRow(context, paymentRows, record, recoverLostPayment)
   if (recovered !== undefined && 'row' in recovered) {
     // The status of the payment is settled by a lookup of its own.
     const lookup_of_payment = requestLookup(provider, { resource: 'payment', reference }, 'recovered')

@@ -1,7 +1,6 @@
 // Makes lost rows again: a record that this installation has created has no row, because the database went back in
 // time.
 import { metrics } from '#core/metrics.ts'
-import { closeOrphan } from '#domain/reconciliation/orphans.ts'
 import { findOrigin, marksIn, type ObjectMarks } from '#domain/provider-metadata.ts'
 import type { WorkerContext } from '../../context.ts'
 import { findRowOfRecord, type MarkedRecord, type RowFinder } from './rows.ts'
@@ -21,7 +20,7 @@ export async function recoverRow<Row, Found extends MarkedRecord>(
   context: WorkerContext,
   rows: RowFinder<Row>,
   record: Found,
-  { provider, recover }: { provider: string; recover: RecoverRow<Found> },
+  recover: RecoverRow<Found>,
 ): Promise<{ row: Row } | { problem: string; tenant_id: string | null } | undefined> {
   const { sql, log } = context
   const { resource } = rows
@@ -36,9 +35,8 @@ export async function recoverRow<Row, Found extends MarkedRecord>(
   const row = await findRowOfRecord(context, rows, record)
   if (row === undefined)
     return { problem: `another ${resource} has its idempotency key or its place`, tenant_id }
-  const { reference } = record
-  await closeOrphan(sql, { provider, reference })
   if (!inserted) return { row }
+  const { reference } = record
   log.warn({ tenant_id, [`${resource}_id`]: id, reference }, `a lost ${resource} was made again`)
   metrics.rowsRecovered.inc({ resource })
   return { row }
