@@ -319,6 +319,10 @@ describeIn('while another server is in use', {}, (test) => {
       stderr: expect.stringContaining('[y/N] Not confirmed: nothing was done.'),
     })
     expect(await runHere(recoverCommand, args, world.env, 'yes\n')).toMatchObject({ code: 0 })
+    const [entry] = await sql<{ is_atomic: boolean }[]>`
+      select e.xmin = f.xmin as is_atomic from audit_entries e, feed_restarts f
+      where e.action = 'switches.declare' and f.switch_number = 8`
+    expect(entry).toEqual({ is_atomic: true })
     // The mark of the other server has a lower number from now on.
     expect(await switchOf(world, 8)).toMatchObject({ kind: 'restore', sign: 'operator', hold: 'all' })
     await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(202))

@@ -92,10 +92,13 @@ export async function declareSwitch(
   by: Actor,
 ): Promise<void> {
   for (let complete = false; !complete;) {
-    const [row] = await sql<{ complete: boolean }[]>`select declare_switch(${newest_at}) as complete`
-    complete = row!.complete
+    complete = await sql.begin(async (tx) => {
+      const [row] = await tx<{ complete: boolean }[]>`select declare_switch(${newest_at}) as complete`
+      if (row!.complete)
+        await appendAuditEntry(tx, by, { action: 'switches.declare', details: { newest_at, reason } })
+      return row!.complete
+    })
   }
-  await sql`select ${appending(sql, by, { action: 'switches.declare', details: { newest_at, reason } })}`
 }
 
 /** Seals the database or, with false, ends the seal. Returns false if that changes nothing. */
