@@ -256,7 +256,7 @@ begin
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
     ('sluice_worker', 'drifts', 'select, insert, update'),
     ('sluice_worker', 'provider_accounts', 'select, insert'),
-    ('sluice_worker', 'idempotency_keys', 'select, insert, delete'),
+    ('sluice_worker', 'idempotency_keys', 'select, insert, update (fingerprint, job_id), delete'),
     -- Only functions with the owner's rights write to and delete from the history.
     ('sluice_worker', 'job_history', 'select'),
     ('sluice_worker', 'job_attempt_history', 'select'),

@@ -1,6 +1,7 @@
 // Tests derived ids: what a request with an idempotency key creates is the same after the database has lost it.
 import { expect, test as anyTest } from 'vitest'
 import { idsOfRequest } from '#core/ids.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
@@ -9,6 +10,8 @@ import { fund, recipient } from '#test/payouts.ts'
 import { createWorld, testIn, type World } from '#test/world.ts'
 
 const test = testIn()
+
+const WAIT = { prefer: 'wait=20' }
 
 const TENANT = '0198f6f0-0000-7000-8000-000000000001'
 
@@ -161,54 +164,87 @@ test.describe('after the database has lost everything but the tenant', () => {
     }
   })
 
-  test('a repeated request with other content has no second effect, however long its job is looked up', async ({
+  test('a key that is used again with other content is refused, and its row takes what the processor has', async ({
     world,
   }) => {
     const successor = await createSuccessor(world)
     try {
       const funded = await recipients(world)
       const again = await recipients(successor)
-      const requests: [path: string, first: object, other: object][] = [
-        ['/v1/payments', { ...BY_CARD, amount_minor: 1000 }, { ...BY_CARD, amount_minor: 2000 }],
-        [
-          '/v1/wallet/top_ups',
-          { amount_minor: 700, currency: 'usd' },
-          { amount_minor: 800, currency: 'usd' },
-        ],
-        [
-          '/v1/payouts',
-          { amount_minor: 500, currency: 'usd', recipient_id: funded.bank },
-          { amount_minor: 500, currency: 'usd', recipient_id: again.card },
-        ],
+      const capture_key = { idempotency_key: freshKey() }
+      const keyed = { ...BY_CARD, amount_minor: 9000, ...capture_key }
+      const { id: payment_id } = (await world.client.post('/v1/payments', keyed, WAIT)).body
+      await successor.client.post('/v1/payments', keyed, WAIT)
+      for (const { client } of [world, successor])
+        expect((await client.post(`/v1/payments/${payment_id}/capture`, capture_key, WAIT)).status).toBe(200)
+      const top_up = { amount_minor: 700, currency: 'usd', source: 'src_manual', description: 'Float' }
+      const payout = { amount_minor: 500, currency: 'usd', recipient_id: funded.bank }
+      const requests: [path: string, read: string, first: object, other: object][] = [
+        ['/v1/payments', '/v1/payments', { ...BY_CARD, amount_minor: 1000 }, { amount_minor: 2000 }],
+        ['/v1/wallet/top_ups', '/v1/wallet/top_ups', top_up, { amount_minor: 800, description: 'Other' }],
+        ['/v1/payouts', '/v1/payouts', payout, { amount_minor: 600, recipient_id: again.card }],
+        [`/v1/payments/${payment_id}/refunds`, '/v1/refunds', { amount_minor: 300 }, { amount_minor: 200 }],
+        // Only the metadata differs.
+        [`/v1/payments/${payment_id}/refunds`, '/v1/refunds', { amount_minor: 1 }, { metadata: { a: 'b' } }],
       ]
-      for (const [path, first, other] of requests) {
-        const idempotency_key = freshKey()
-        const paid = await world.client.post(path, { ...first, idempotency_key }, { prefer: 'wait=20' })
-        const { id, processor_reference } = paid.body
-        expect(processor_reference).not.toBeNull()
-        const repeated = await successor.client.post(
-          path,
-          { ...other, idempotency_key },
-          { prefer: 'wait=1' },
-        )
-        expect(repeated.body).toMatchObject({ id, status: 'pending' })
-        for (const age of ['0 s', '11 minutes', '25 hours']) {
-          // Later, an operator retries the job.
-          await successor.sql`
-            update jobs set run_at = now(), created_at = created_at - ${age}::interval,
-              first_sent_at = first_sent_at - ${age}::interval, last_sent_at = last_sent_at - ${age}::interval
-            where resource_id = ${id} and run_at = 'infinity'`
-          await eventually(async () => {
-            const [job] = await successor.sql`
-              select generation, last_error ->> 'code' as code, run_at = 'infinity' as is_parked
-              from jobs where resource_id = ${id}`
-            expect([path, age, { ...job }]).toEqual([
-              path,
-              age,
-              { generation: 1, code: 'key_conflict', is_parked: true },
-            ])
-          })
+      for (const [path, read, fields, other_fields] of requests) {
+        const first = { ...fields, idempotency_key: freshKey() }
+        const other = { ...first, ...other_fields }
+        const paid = await world.client.post(path, first, WAIT)
+        const { id, amount_minor, status, processor_reference } = paid.body
+        for (let nth = 0; nth < 2; nth++) {
+          const refused = await successor.client.post(path, other, WAIT)
+          expect([path, refused.status, refused.body.error]).toMatchObject([
+            path,
+            422,
+            { code: 'idempotency_key_reused', context: { resource_id: id } },
+          ])
         }
+        const row = (await successor.client.get(`${read}/${id}`)).body
+        const now = expect.stringMatching(new RegExp(`^(${status}|paid)$`))
+        expect([path, row]).toMatchObject([path, { amount_minor, status: now, processor_reference }])
+        const replayed = await successor.client.post(path, first, WAIT)
+        const is_replay = replayed.headers.get('idempotent-replayed')
+        expect([path, is_replay, replayed.body.id]).toEqual([path, 'true', id])
+        const [events] = await successor.sql`
+          select count(*)::integer as count from events
+            where ${id} in (subject_id::text, data ->> 'id') and type like '%.recovered'`
+        expect([path, events!.count]).toEqual([path, 1])
+      }
+      expect((await auditEverything(successor.sql)).problems).toEqual([])
+    } finally {
+      await successor.close()
+    }
+  })
+
+  test('a repeated request whose object is not found has no second effect, however long its job is looked up', async ({
+    world,
+  }) => {
+    const successor = await createSuccessor(world)
+    try {
+      // The object of another installation is not ours.
+      await successor.sql`update installation set id = gen_random_uuid()`
+      const path = '/v1/wallet/top_ups'
+      const body = { amount_minor: 700, currency: 'usd', idempotency_key: freshKey() }
+      const { id, processor_reference } = (await world.client.post(path, body, WAIT)).body
+      expect(processor_reference).not.toBeNull()
+      const repeated = await successor.client.post(path, { ...body, amount_minor: 800 }, WAIT)
+      expect([repeated.status, repeated.body.error]).toMatchObject([
+        422,
+        { code: 'idempotency_key_reused', context: { resource_id: id } },
+      ])
+      for (const age of ['0 s', '11 minutes', '25 hours']) {
+        // Later, an operator retries the job.
+        await successor.sql`
+          update jobs set run_at = now(), created_at = created_at - ${age}::interval,
+            first_sent_at = first_sent_at - ${age}::interval, last_sent_at = last_sent_at - ${age}::interval
+          where resource_id = ${id} and run_at = 'infinity'`
+        await eventually(async () => {
+          const [job] = await successor.sql`
+            select generation, last_error ->> 'code' as code, run_at = 'infinity' as is_parked
+            from jobs where resource_id = ${id}`
+          expect([age, { ...job }]).toEqual([age, { generation: 1, code: 'key_conflict', is_parked: true }])
+        })
       }
     } finally {
       await successor.close()

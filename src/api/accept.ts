@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { createBatcher } from '#core/batch.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { JobRequest } from '#domain/idempotency.ts'
+import { KEY_CONFLICT } from '#domain/jobs/calls.ts'
 import type { RequestedRow, ResourceWithJob } from '#domain/jobs/find-with-jobs.ts'
 import { fillRecoveredRow } from '#domain/recovered/fill.ts'
 import type { JobDefinition } from '#jobs/job.ts'
@@ -143,6 +144,7 @@ export async function accept<T extends { status: string }>(
       ? { resource: created, job: undefined }
       : await readUntilFinal(find, hints, work, is_new_job ? await hints.next() : wait_ms > 0)
 
+  refuseKeyConflict(job, resource_id)
   if (waitUntil?.(resource) === true) {
     if (!isFulfilled(resource)) throw await explain()
     reply.code(successStatus(request))
@@ -178,6 +180,7 @@ export async function acceptBatchItem<T extends { status: string }>(
     created === undefined
       ? await createReadAccepted(context, key, replayed).resource(job_id, find)
       : { resource: created, job: undefined }
+  refuseKeyConflict(job, resource_id)
   const finished = hasFinished(work, resource, replayed ? job : undefined)
   return { status: finished || work.isFulfilled(resource) ? 201 : 202, resource }
 }
@@ -220,6 +223,16 @@ async function acceptStep<T>(context: ApiContext, key: RequestKey, work: WorkReq
       if (is_new_job && will_wake) wakeups.wake({ id: ids.job_id, queue, tenant_id })
     },
   }
+}
+
+/**
+ * Throws `idempotency_key_reused` if the provider knows the key of the job's call with other content: the database lost
+ * the request that first had this key.
+ */
+function refuseKeyConflict(job: ResourceWithJob<unknown>['job'], resource_id: string): void {
+  const code = job?.last_error?.code
+  if (code !== KEY_CONFLICT && code !== ('idempotency_key_reused' satisfies ErrorCode)) return
+  throw new AppError('idempotency_key_reused', { param: 'idempotency_key', context: { resource_id } })
 }
 
 /**

@@ -166,6 +166,14 @@ export function postings(
     )`
 }
 
+/** The `to_post` of a statement that only changes reserved amounts. */
+export function noTransfers(sql: Sql | Tx): Fragment {
+  return sql`
+    select null::uuid as tenant_id, null::uuid as transfer_id, null::text as kind, null::uuid as subject_id,
+      null::text as debit_account, null::text as credit_account, null::text as currency, null::bigint as amount_minor
+    where false`
+}
+
 function movementsOfTransfers(sql: Sql | Tx): Fragment {
   return sql`
     movements as (

@@ -50,13 +50,13 @@ export type PayoutProcessor = {
   /** Looks up a payout. Null: the processor has no such payout. */
   findPayout(reference: string): Promise<Outcome<ProcessorPayout | null>>
   /**
-   * Searches the payouts to this destination from `from_s` to `to_s` (unix seconds) for the payout with this
-   * `sluice_payout_id` in its metadata. `now_s`: the current time by the clock of the range. If the provider's clock
-   * differs, an empty result is ambiguous.
+   * Searches the payouts to this destination (null: to any) from `from_s` to `to_s` (unix seconds) for the payout with
+   * this `sluice_payout_id` in its metadata. `now_s`: the current time by the clock of the range. If the provider's
+   * clock differs, an empty result is ambiguous.
    */
   searchPayout(query: {
     payout_id: string
-    destination: string
+    destination: string | null
     from_s: number
     to_s: number
     now_s: number

@@ -40,13 +40,13 @@ export type TopUpProcessor = {
   /** Looks up a top-up. Null: the processor has no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>
   /**
-   * Searches the top-ups of this amount from `from_s` to `to_s` (unix seconds) for the top-up with this
+   * Searches the top-ups of this amount (null: of any) from `from_s` to `to_s` (unix seconds) for the top-up with this
    * `sluice_top_up_id` in its metadata. `now_s`: the current time by the clock of the range. If the provider's clock
    * differs, an empty result is ambiguous.
    */
   searchTopUp(query: {
     top_up_id: string
-    amount_minor: number
+    amount_minor: number | null
     from_s: number
     to_s: number
     now_s: number

@@ -33,6 +33,10 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     where finding.violated`
   const expected = sql`
     select case when p.recovered_at is null then 'top_up.created' else 'top_up.recovered' end as type
+    -- The row of a request with the key of a lost one took its content.
+    union all select 'top_up.created' where p.recovered_at is not null and exists (
+      select from events e where e.tenant_id = p.tenant_id and e.subject_id = p.id and e.type = 'top_up.created'
+        and e.created_at >= p.created_at - interval '1 hour')
     union all select 'top_up.succeeded' where p.succeeded_at is not null
     union all select 'top_up.reversed' where p.succeeded_at is not null and p.status = 'failed'
     union all select 'top_up.' || p.status where p.succeeded_at is null and p.status in ('failed', 'canceled')`

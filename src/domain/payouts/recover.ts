@@ -2,7 +2,7 @@
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { insertingEvents, type EventType } from '../events.ts'
-import { openingAccounts, postings } from '../ledger.ts'
+import { noTransfers, openingAccounts, postings } from '../ledger.ts'
 import { resuming } from '../notifications/settle.ts'
 import type { ObjectMarks } from '../provider-metadata.ts'
 import { recoverParty } from '../recovered/parties.ts'
@@ -33,10 +33,6 @@ export async function recoverPayout(sql: Sql, payout: RecoveredPayout): Promise<
     await tx`${openingAccounts(tx, account)}`
     const new_events = tx`
       select p.*, ${newId()}::uuid as event_id, ${'payout.recovered' satisfies EventType} as event from p`
-    const no_transfers = tx`
-      select null::uuid as tenant_id, null::uuid as transfer_id, null::text as kind, null::uuid as subject_id,
-        null::text as debit_account, null::text as credit_account, null::text as currency, null::bigint as amount_minor
-      where false`
     const reserved = tx`
       select tenant_id, upper(currency) as currency, 'available' as account, amount_minor as reserved_delta from p`
     await tx`
@@ -54,7 +50,7 @@ export async function recoverPayout(sql: Sql, payout: RecoveredPayout): Promise<
       ),
       stored_keys as (${storingRecoveredKey(tx, 'payout', tx`lost`, tx`'POST /v1/payouts'`)}),
       event as (${insertingEvents(tx, 'payout', new_events)}),
-      ${postings(tx, no_transfers, reserved)},
+      ${postings(tx, noTransfers(tx), reserved)},
       ${resuming(tx, tx`select processor as provider, processor_reference as reference from p`)}
       select from p`
   })

@@ -54,22 +54,27 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
       }),
 
     searchPayout: ({ payout_id, destination, from_s, to_s, now_s }) =>
-      call('search_payout', () => {
-        const filter = { destination, created: { gte: from_s, lte: to_s } }
+      call('search_payout', async () => {
+        const filter = {
+          ...(destination !== null && { destination }),
+          created: { gte: from_s, lte: to_s },
+        }
         const match = { name: 'sluice_payout_id', id: payout_id, now_s }
-        return isAccount(destination)
-          ? findInList(
-              deadline_ms,
-              (page, within) => stripe.transfers.list({ ...filter, ...page }, within),
-              match,
-              (each) => toTransfer(each),
-            )
-          : findInList(
-              deadline_ms,
-              (page, within) => stripe.payouts.list({ ...filter, ...page }, within),
-              match,
-              (each) => toPayout(each),
-            )
+        const inTransfers = async () =>
+          await findInList(
+            deadline_ms,
+            (page, within) => stripe.transfers.list({ ...filter, ...page }, within),
+            match,
+            (each) => toTransfer(each),
+          )
+        if (destination !== null && isAccount(destination)) return await inTransfers()
+        const found = await findInList(
+          deadline_ms,
+          (page, within) => stripe.payouts.list({ ...filter, ...page }, within),
+          match,
+          (each) => toPayout(each),
+        )
+        return found ?? (destination === null ? await inTransfers() : null)
       }),
 
     close,

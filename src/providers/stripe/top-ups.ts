@@ -44,7 +44,11 @@ export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close()
           deadline_ms,
           (page, within) =>
             stripe.topups.list(
-              { amount: amount_minor, created: { gte: from_s, lte: to_s }, ...page },
+              {
+                ...(amount_minor !== null && { amount: amount_minor }),
+                created: { gte: from_s, lte: to_s },
+                ...page,
+              },
               within,
             ),
           { name: 'sluice_top_up_id', id: top_up_id, now_s },

@@ -52,14 +52,23 @@ export type Creation<Found extends { reference: string }> = {
   /**
    * Searches the provider's records by our own ids. `proves`: whether a complete list without the record can prove that
    * the call never took effect. `decides`: whether the result of this search ends the job or sends the call again, so
-   * that the search must read the complete list.
+   * that the search must read the complete list. `any_content`: the record may differ from the request.
    */
-  search: (needed: { proves: boolean; decides: boolean }) => Promise<Outcome<Found | null>>
+  search: (needed: {
+    proves: boolean
+    decides: boolean
+    any_content?: true
+  }) => Promise<Outcome<Found | null>>
   /** Whether the record matches the request. */
   matchesRequest: (found: Found) => boolean
   /** Decides for a record that does not match the request. Its money is not posted. */
   onMismatch: (found: Found) => Promise<Decision>
   created: (found: Found) => Decision
+  /**
+   * Decides for a record that a lost request with the same key created with other content: the row takes its content.
+   * Undefined: the record is not such a one.
+   */
+  adopt: (found: Found) => Promise<Decision | undefined>
   /**
    * Decides after a definitive refusal. `reference`: the provider's id of the failed object, if the provider created
    * one.
@@ -72,6 +81,9 @@ export type Creation<Found extends { reference: string }> = {
   /** The effects of an attempt that sent nothing; null if the resource row does not record whether a call began. */
   unsent: Effects | null
 }
+
+/** The delay of the next lookup if the provider did not answer the lookup after a conflict of keys. */
+const CONFLICT_LOOKUP_DELAY_MS = 60_000
 
 type CreatingJob = SentJob & { call: StoredCall }
 type Refusal = Extract<Outcome<never>, { kind: 'declined' }>
@@ -136,17 +148,22 @@ export async function lookUpCreation<Found extends { reference: string }>(
 
 /**
  * Decides about a call whose key the provider knows with other content: our database lost the request that first had
- * this key. That request may have taken effect, and a list that is filtered by the content of this one need not show
- * its object. So an absence proves nothing: the call gets no new key, and the job waits for an operator.
+ * this key. If its object is found, the row takes its content, and the present request is refused. An absence proves
+ * nothing: the call gets no new key, and the job waits for an operator.
  */
 async function decideKeyConflict<Found extends { reference: string }>(
   creation: Creation<Found>,
 ): Promise<Decision> {
-  const lookup = await creation.search({ proves: false, decides: false })
+  const lookup = await creation.search({ proves: false, decides: false, any_content: true })
   const found = lookup.kind === 'done' ? lookup.value : null
+  const adopted = found === null ? undefined : await creation.adopt(found)
+  if (adopted !== undefined) return adopted
   if (found !== null && creation.matchesRequest(found)) return creation.created(found)
   const known = found === null ? '' : `, as ${found.reference}`
-  return park(`the provider knows the key of the call with other content${known}`, { code: KEY_CONFLICT })
+  return park(`the provider knows the key of the call with other content${known}`, {
+    code: KEY_CONFLICT,
+    ...(lookup.kind !== 'done' && { delay_ms: CONFLICT_LOOKUP_DELAY_MS }),
+  })
 }
 
 /** Decides for a record that does not match the request. If its money differs from `requested`, opens a drift. */

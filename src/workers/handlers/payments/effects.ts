@@ -1,11 +1,16 @@
 // Translates a provider's report of a payment, and settles it.
+import { adoptPayments, type PaymentAdoption } from '#domain/payments/adopt.ts'
+import { findPaymentByIds } from '#domain/payments/find.ts'
 import { clientSecretContext } from '#domain/payments/sealed.ts'
 import { settlePayments, type PaymentSettlement, type PaymentUpdate } from '#domain/payments/settle.ts'
+import { idIn, type Metadata } from '#domain/provider-metadata.ts'
 import type { PaymentSide } from '#domain/payments/resource.ts'
 import type { ResourceKey } from '#domain/resources.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
+import type { Decision } from '../../decision.ts'
 import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { adopt, findAdopted } from '../adopt.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
 export const comparedPayment: ComparedResource = {
@@ -19,6 +24,38 @@ export const settlingPayment = createSettlingStep<SettlementDetails<PaymentSettl
   settlePayments,
   ({ update }) => update.payment_id,
 )
+
+const adopting = createSettlingStep<SettlementDetails<PaymentAdoption>>(
+  'adopt_payment',
+  adoptPayments,
+  ({ update }) => update.payment_id,
+)
+
+/** Takes the content of the processor's payment of a lost request. */
+export async function adoptPayment(
+  context: WorkerContext,
+  ids: { tenant_id: string; payment_id: string; requested: Metadata },
+  found: ProcessorPayment,
+): Promise<Decision | undefined> {
+  const { tenant_id, payment_id, requested } = ids
+  const row_ids = { tenant_id, id: payment_id }
+  const row = await findPaymentByIds(context.sql, row_ids, null)
+  const adopted = await findAdopted(
+    context,
+    'payment',
+    row_ids,
+    { row, found, requested },
+    {
+      customer_id: idIn(found.metadata, 'customer_id'),
+      merchant_id: idIn(found.metadata, 'merchant_id'),
+      description: found.description,
+      return_url: null,
+    },
+  )
+  const update = paymentUpdate(context, { tenant_id, payment_id }, found)
+  if (adopted === undefined || update === undefined) return undefined
+  return adopt(context, 'payment', adopted, adopting({ update, notification_id: null, adopted }))
+}
 
 /**
  * The update of a payment by the processor's record. Undefined while the processor is still processing: a notification

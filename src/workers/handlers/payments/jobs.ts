@@ -20,7 +20,7 @@ import {
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
 import { createAtProvider, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { declineOf, paymentUpdate, settlingPayment } from './effects.ts'
+import { adoptPayment, declineOf, paymentUpdate, settlingPayment } from './effects.ts'
 
 type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
@@ -83,6 +83,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
     // An operator may have entered the reference of another payment.
     onMismatch: async ({ reference }) => unknown(`${reference} is another payment`),
     created: (found) => authorized(context, job, found),
+    adopt: (found) => adoptPayment(context, { ...idsOf(job), requested: call.request.metadata }, found),
     refused: (failure, reference) => refused(job, failure, reference),
     absent: resendUnderNewKey,
     unreachable: UNREACHABLE,

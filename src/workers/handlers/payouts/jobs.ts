@@ -19,7 +19,7 @@ import {
   type Creation,
 } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { comparedPayout, payoutUpdate, settlingPayout, sideOfPayout } from './effects.ts'
+import { adoptPayout, comparedPayout, payoutUpdate, settlingPayout, sideOfPayout } from './effects.ts'
 
 type CreateJob = JobOf<typeof createPayout>
 type CancelJob = JobOf<typeof cancelPayout>
@@ -53,7 +53,12 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
     isUndecided: () => false,
     findReference: async () => (await find())?.processor_reference ?? null,
     find: (reference) => payouts.findPayout(reference),
-    search: () => payouts.searchPayout({ payout_id, destination, ...filteredListRange(job) }),
+    search: ({ any_content = false }) =>
+      payouts.searchPayout({
+        payout_id,
+        destination: any_content ? null : destination,
+        ...filteredListRange(job),
+      }),
     matchesRequest: (found) => matchesRequest(found, job),
     onMismatch: (found) =>
       reportMismatch(
@@ -67,6 +72,7 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
         },
       ),
     created: (found) => decideByReport(job, found),
+    adopt: (found) => adoptPayout(context, { tenant_id, payout_id, requested: request.metadata }, found),
     refused: (failure) => refused(context, job, failure),
     absent: async () => await absent(context, job, await find()),
     unreachable: UNREACHABLE,

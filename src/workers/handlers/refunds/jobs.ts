@@ -9,7 +9,7 @@ import { IRREVERSIBLE } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
 import { createAtProvider, reportMismatch, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { comparedRefund, refundUpdate, settlingRefund, sideOfRefund } from './effects.ts'
+import { adoptRefund, comparedRefund, refundUpdate, settlingRefund, sideOfRefund } from './effects.ts'
 
 type RefundJob = JobOf<typeof createRefund>
 
@@ -46,6 +46,7 @@ async function create(context: WorkerContext, job: RefundJob): Promise<Decision>
       ),
     created: (refund) =>
       done({ reference: refund.reference, effects: refundEffects(refundUpdate(ids, refund)) }),
+    adopt: (found) => adoptRefund(context, { ...ids, requested: request.metadata }, found),
     refused: (failure) => refused(job, failure),
     absent: resendUnderNewKey,
     unreachable: UNREACHABLE,

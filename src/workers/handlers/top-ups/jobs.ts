@@ -11,7 +11,7 @@ import { IRREVERSIBLE, filteredListRange } from '../absence.ts'
 import { UNREACHABLE, outcomeOfSealError } from '../calls.ts'
 import { createAtProvider, reportMismatch, resendUnderNewKey } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
-import { comparedTopUp, settlingTopUp, sideOfTopUp, topUpUpdate } from './effects.ts'
+import { adoptTopUp, comparedTopUp, settlingTopUp, sideOfTopUp, topUpUpdate } from './effects.ts'
 
 type TopUpJob = JobOf<typeof createTopUp>
 
@@ -33,7 +33,12 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
     findReference: async () =>
       (await findTopUpByIds(sql, { tenant_id, id }, null))?.processor_reference ?? null,
     find: (reference) => top_ups.findTopUp(reference),
-    search: () => top_ups.searchTopUp({ top_up_id: id, amount_minor, ...filteredListRange(job) }),
+    search: ({ any_content = false }) =>
+      top_ups.searchTopUp({
+        top_up_id: id,
+        amount_minor: any_content ? null : amount_minor,
+        ...filteredListRange(job),
+      }),
     matchesRequest: (found) => matchesRequest(found, job),
     onMismatch: (found) =>
       reportMismatch(
@@ -48,6 +53,7 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
       ),
     created: (top_up) =>
       done({ reference: top_up.reference, effects: topUpEffects(topUpUpdate(ids, top_up)) }),
+    adopt: (found) => adoptTopUp(context, { ...ids, requested: job.call.request.metadata }, found),
     refused: (failure) => refused(job, failure),
     absent: resendUnderNewKey,
     unreachable: UNREACHABLE,

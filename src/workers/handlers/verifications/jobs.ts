@@ -57,6 +57,8 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
     matchesRequest: (session) => (session.metadata['sluice_kyc_id'] ?? kyc_id) === kyc_id,
     onMismatch: async ({ reference }) => unknown(`${reference} belongs to another verification`),
     created: (session) => decideOpened(context, job, session),
+    // A session has no content that a person would see differently.
+    adopt: () => Promise.resolve(undefined),
     refused: (failure) => refused(job, failure),
     absent: resendUnderNewKey,
     unreachable: UNREACHABLE,
