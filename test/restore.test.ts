@@ -4,6 +4,11 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { createApiKey, revokeApiKey } from '#domain/api-keys.ts'
+import { reportLostRequests, type ComparedRequest } from '#domain/lost-requests/report.ts'
+import { checkServer } from '#domain/switches/server.ts'
+import { startRestored } from '#start/restored.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
@@ -304,4 +309,89 @@ test('a rehearsal restores the backup beside the running system, and changes not
     stderr: expect.stringContaining('PostgreSQL could not recover the backup'),
   })
   expect(existsSync(own_folder)).toBe(false)
+})
+
+test('what only the old primary has is listed by id, looked up at its provider, and reported to its tenant', async ({
+  deployment,
+}) => {
+  const { client, sql, env, server, tenant_id } = deployment
+  const { authorized } = await prepare(deployment)
+  const by = { tenant_id, actor: 'me', request_id: null, address: null }
+  const key = await createApiKey(
+    sql,
+    { id: tenant_id, slug: 'shop' },
+    { name: 'to revoke', scopes: [], expires_at: null },
+    by,
+  )
+  const backup = await server.backUp()
+  const archive = await server.archive()
+  const captured = await send(deployment, `/v1/payments/${authorized.id}/capture`, {})
+  const customer = (await client.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })).body
+  const payment = await capturedPayment(client)
+  await revokeApiKey(sql, tenant_id, key.id, by)
+
+  const restored = await startRestored({
+    backup,
+    restore_command: `cp ${archive}/%f %p`,
+    to: undefined,
+    bin: undefined,
+    folder: undefined,
+    signal: new AbortController().signal,
+  })
+  onTestFinished(async () => {
+    await restored.stop()
+    await restored.remove()
+  })
+  const { pathname, username } = new URL(env['DATABASE_URL']!)
+  const DATABASE_URL = `postgres://${username}@${pathname}?host=${restored.host}&default_transaction_read_only=off`
+  const used = connectDatabase(DATABASE_URL, { max: 1, application_name: 'test' })
+  onTestFinished(() => used.end())
+  await checkServer(used, null, { is_synchronous: false, is_heard: true })
+  const compare = async (...more: string[]) => {
+    const args = ['compare', '--with', env['DATABASE_URL']!, ...more]
+    return await runHere(recoverCommand, args, { ...env, DATABASE_URL })
+  }
+  const listed = await compare('--json')
+  const rows = listed.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const idsOf = (kind: string) => rows.filter((row) => row.kind === kind).map(({ id }) => id)
+  expect([listed.code, idsOf('customer'), idsOf('payment'), idsOf('revoked_api_key')]).toEqual([
+    0,
+    [customer.id],
+    [payment.id],
+    [key.id],
+  ])
+  expect(idsOf('request')).toHaveLength(3)
+  expect(idsOf('request')).toContain(captured.body.idempotency_key)
+  expect(idsOf('audit_entry').length).toBeGreaterThan(0)
+  expect(rows.at(-1)).toMatchObject({ summary: { lacking: expect.any(Number) }, taken_up: null })
+
+  const first = await compare('--yes')
+  expect(first.stdout).toContain('2 objects of the providers will be looked up')
+  expect(first.stdout).toContain(
+    '3 requests not reported yet, because the lists of the providers are being read',
+  )
+  await used`update database_switches set lists_read_at = now()`
+  for (const text of ['1 lost request reported', '0 lost requests reported'])
+    expect((await compare('--yes')).stdout).toContain(text)
+  const reports = await used`
+    select e.type from lost_requests l join events e on e.tenant_id = l.tenant_id and e.subject_id = l.id
+    where l.resource_id = ${customer.id}`
+  expect(reports).toEqual([{ type: 'request.lost' }])
+  // The record of the same request in Redis is not reported again.
+  const [recorded] = await used`
+    select '1-0 0' as entry, accepted_at, tenant_id, path, 'POST /v1/customers' as route, idempotency_key as key,
+      resource_id, true as is_created, null as job_id from lost_requests where resource_id = ${customer.id}`
+  const [last] = await used`select last_switch as number from lineage`
+  const again = await used.begin(
+    async (tx) => await reportLostRequests(tx, last!.number, [recorded as ComparedRequest]),
+  )
+  expect(again).toBe(0)
+
+  expect((await compare()).stderr).toContain('[y/N] Not confirmed')
+  expect(
+    (await runHere(recoverCommand, ['compare', '--with', DATABASE_URL], { ...env, DATABASE_URL })).stderr,
+  ).toContain('the database in use itself')
 })

@@ -39,7 +39,8 @@ export function completeConfig(config: Config): Config {
 
 /** The URL of the same database for sessions that change nothing. */
 export function readOnlyUrl(url: string): string {
-  return `${url}${url.includes('?') ? '&' : '?'}default_transaction_read_only=on`
+  const own = url.replaceAll(/(?<=[?&])default_transaction_read_only=[^&]*&?/g, '')
+  return `${own}${own.includes('?') ? '&' : '?'}default_transaction_read_only=on`
 }
 
 /**

@@ -12,6 +12,7 @@ import { findCommand, requireOption, requireReason } from './arguments.ts'
 import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
+import { compareOldPrimary } from './recover/compare.ts'
 import { newInstallation } from './recover/new-installation.ts'
 import { printNewest, readNewest } from './recover/newest.ts'
 import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
@@ -27,6 +28,7 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
   npm run recover -- seal
   npm run recover -- seal --undo
   npm run recover -- new-installation --reason "the copy for staging"
+  npm run recover -- compare --with postgres://sluice:secret@old-primary:5432/sluice
   npm run recover -- rehearse --backup /backups/base --restore-command "cp /backups/wal/%f %p"
 
 status    the default: the switches of the database, which jobs wait since them, and which protections are off.
@@ -49,6 +51,11 @@ new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
           Asks. --yes and --json do not ask.
+compare   lists by id what the old primary (--with, of which nothing is changed) has since an hour before the last change
+          that the switch kept (or --since) and this database lacks: requests, resources, tenants, users, keys, revocations
+          of keys and entries of the audit log. Then asks, and takes it up: the workers look up the objects that a provider
+          has, and make them again; tenants get an event request.lost for each request that no provider has seen. Nothing
+          is copied. --json prints a JSON object for each row, and asks nothing: with --yes it takes up.
 rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list. Nothing is
           written but the folder of the restored server, which is removed afterwards. Prints how long each step took.
           --backup: a folder of pg_basebackup, plain or tar, without tablespaces. --restore-command: how PostgreSQL gets
@@ -60,7 +67,14 @@ rehearse  restores a backup beside the running system and audits it, and compare
 --json prints JSON.
 DATABASE_URL names the database, as the owner of the tables. Default: the database of the \`npm start\` that runs in this folder.`
 
-const COMMANDS = { status, release, switched, seal, 'new-installation': newInstallation }
+const COMMANDS = {
+  status,
+  release,
+  switched,
+  seal,
+  compare: compareOldPrimary,
+  'new-installation': newInstallation,
+}
 /** How long a seal waits for running jobs: longer than the calls to providers. */
 const SEAL_TIMEOUT_MS = 120_000
 /** Each process checks the seal every second. */

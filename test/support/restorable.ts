@@ -87,13 +87,7 @@ export async function startRestorablePostgres(
       return backup
     },
     async archive() {
-      await withSession(primary, async (sql) => {
-        const [row] = await sql<{ wal: string }[]>`select pg_walfile_name(pg_switch_wal()) as wal`
-        await until('the WAL is archived', async () => {
-          const archived = await sql`select from pg_stat_archiver where last_archived_wal >= ${row!.wal}`
-          return archived.length > 0
-        })
-      })
+      await archiveWal(primary)
       return join(primary.home.folder, 'archive')
     },
     async restoreTo(time) {
@@ -166,6 +160,19 @@ export async function shiftWork(url: string, by_ms: number): Promise<void> {
     await sql`update job_history set finished_at = finished_at + ${by}`
     await sql`update processes set seen_at = seen_at + ${by}, ended_at = ended_at + ${by}`
     await sql`update database_heartbeat set at = at + ${by}`
+  })
+}
+
+/** Resolves when what was committed is in the archive. */
+async function archiveWal(server: Server): Promise<void> {
+  await withSession(server, async (sql) => {
+    // Without a record, an empty file would not be archived.
+    await sql`select pg_create_restore_point('archived')`
+    const [row] = await sql<{ wal: string }[]>`select pg_walfile_name(pg_switch_wal()) as wal`
+    await until('the WAL is archived', async () => {
+      const archived = await sql`select from pg_stat_archiver where last_archived_wal >= ${row!.wal}`
+      return archived.length > 0
+    })
   })
 }
 

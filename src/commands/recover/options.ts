@@ -6,6 +6,8 @@ export const RECOVER_OPTIONS = {
   messages: { type: 'string' },
   to: { type: 'string' },
   reason: { type: 'string' },
+  with: { type: 'string' },
+  since: { type: 'string' },
   backup: { type: 'string' },
   restored: { type: 'string' },
   'restore-command': { type: 'string' },
@@ -20,7 +22,19 @@ export const RECOVER_OPTIONS = {
 } as const
 
 export type RecoverOptions = Partial<
-  Record<'messages' | 'to' | 'reason' | 'backup' | 'restored' | 'restore-command' | 'bin' | 'folder', string>
+  Record<
+    | 'messages'
+    | 'to'
+    | 'reason'
+    | 'with'
+    | 'since'
+    | 'backup'
+    | 'restored'
+    | 'restore-command'
+    | 'bin'
+    | 'folder',
+    string
+  >
 > &
   Record<'keep' | 'without-lists' | 'undo' | 'yes' | 'json', boolean>
 /** The context of a command. */

@@ -1,5 +1,5 @@
 // Finds the accepted requests that a switch of the database has lost, and reports them.
-import type { Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
 import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
 import type { LostRequest } from './resource.ts'
@@ -25,7 +25,7 @@ export async function findUncomparedSwitch(sql: Sql, number: number): Promise<Un
   return row
 }
 
-/** An accepted request as it was recorded outside of the database. `entry` identifies the record. */
+/** An accepted request as it was recorded outside of the database. `entry`: the record of a request without a key. */
 export type ComparedRequest = {
   entry: string
   accepted_at: string
@@ -41,7 +41,8 @@ export type ComparedRequest = {
 
 /**
  * Reports those of the requests that the database does not have, each once: a row, and an event for the tenant. The
- * database has a request if it has its key, its job or the resource that it created. Returns how many were reported.
+ * database has a request if it has its key, its job or the resource that it created. A request with a key is reported
+ * once for each switch that lost it, whoever has recorded it. Returns how many were reported.
  */
 export async function reportLostRequests(
   tx: Tx,
@@ -52,9 +53,14 @@ export async function reportLostRequests(
     const table = tx(resourceOf(resource).table)
     return tx`exists (select from ${table} r where r.tenant_id = a.tenant_id and r.id = a.resource_id)`
   }).reduce((some, each) => tx`${some} or ${each}`)
+  const entryOf = (number: Fragment) => tx`
+    case when a.key is null then a.entry
+      else encode(sha256(convert_to(jsonb_build_array(${number}, a.route, a.key)::text, 'UTF8')), 'hex') end`
+  const own_entry = entryOf(tx`${switch_number}::bigint`)
   const [row] = await tx<{ reported: number }[]>`
     with lost as materialized (
-      select a.*, gen_random_uuid() as id, gen_random_uuid() as event_id
+      select distinct on (a.tenant_id, ${own_entry}) a.*, ${own_entry} as own_entry, gen_random_uuid() as id,
+        gen_random_uuid() as event_id
       from jsonb_to_recordset(${tx.json(requests)}) as a(
         entry text, accepted_at timestamptz, tenant_id uuid, path text, route text, key text, resource_id uuid,
         is_created boolean, job_id uuid)
@@ -63,12 +69,15 @@ export async function reportLostRequests(
           offset 0)
         and not exists (select from jobs j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
         and not exists (select from job_history j where j.tenant_id = a.tenant_id and j.id = a.job_id offset 0)
-        and not exists (select from lost_requests l where l.tenant_id = a.tenant_id and l.entry = a.entry offset 0)
+        and not exists (
+          select from database_switches s join lost_requests l
+            on l.tenant_id = a.tenant_id and l.entry = ${entryOf(tx`s.number`)}
+          where s.switched_at + ${CLOCK_TOLERANCE}::interval >= a.accepted_at or s.number = ${switch_number} offset 0)
         and not (a.is_created and (${has_row}))
         and exists (select from tenants t where t.id = a.tenant_id)
     ), reported as (
       insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)
-      select tenant_id, id, entry, ${switch_number}, key, path, resource_id, accepted_at from lost
+      select tenant_id, id, own_entry, ${switch_number}, key, path, resource_id, accepted_at from lost
     ), event as (
       ${insertingEvents(
         tx,
@@ -81,6 +90,12 @@ export async function reportLostRequests(
     )
     select count(*)::integer as reported from lost`
   return row!.reported
+}
+
+/** The method and path of a route, whose path parameters follow it. */
+export function pathOfRoute(route: string): string {
+  const [method, path = '', ...values] = route.split(' ')
+  return `${method} ${path.replaceAll(/:\w+/g, () => values.shift() ?? '')}`
 }
 
 /** The lost requests of all tenants: their number, and the latest, at most `limit`. */

@@ -5,6 +5,7 @@ import type { Sql } from '#core/db.ts'
 import { endRun, findLastPosition, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import {
   findUncomparedSwitch,
+  pathOfRoute,
   reportLostRequests,
   type UncomparedSwitch,
 } from '#domain/lost-requests/report.ts'
@@ -78,15 +79,9 @@ async function compareBatch(
   return await sql.begin(async (tx) => {
     if (!(await renewRun(tx, run, position))) return undefined
     if (requests.length === 0) return 0
-    const compared = requests.map((request) => ({ ...request, path: pathOf(request.route) }))
+    const compared = requests.map((request) => ({ ...request, path: pathOfRoute(request.route) }))
     return await reportLostRequests(tx, next.number, compared)
   })
-}
-
-/** The path of a route, whose path parameters follow it. */
-function pathOf(route: string): string {
-  const [method, path = '', ...values] = route.split(' ')
-  return `${method} ${path.replaceAll(/:\w+/g, () => values.shift() ?? '')}`
 }
 
 function positionOf(stored: unknown): Position {

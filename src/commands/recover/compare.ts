@@ -1,0 +1,172 @@
+// `npm run recover -- compare`: lists what the old primary has and the database in use lacks, and takes it up.
+import { ConfigError } from '#core/config.ts'
+import { databaseError, type Sql } from '#core/db.ts'
+import { quantity } from '#core/describe.ts'
+import { assertMigrated } from '#core/migrate.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { parseDatabaseUrl, problemOfDatabaseUrl, serverNames } from '#core/postgres/address.ts'
+import {
+  compareWithOld,
+  identifyDatabase,
+  type ComparedBatch,
+  type LackingKind,
+} from '#domain/old-primary/compare.ts'
+import type { OldRow } from '#domain/old-primary/rows.ts'
+import {
+  findSwitchToCompare,
+  lookUpRows,
+  takeUpRequests,
+  type SwitchToCompare,
+  type TakenUp,
+} from '#domain/old-primary/take-up.ts'
+import { appendAuditEntry } from '#domain/people/audit-log.ts'
+import { commandActor } from '#domain/people/operator-here.ts'
+import { findSwitchState } from '#domain/switches/find.ts'
+import { requireOption } from '../arguments.ts'
+import { confirm } from '../ask.ts'
+import { readOnlyUrl } from '../database.ts'
+import { print, printError } from '../print.ts'
+import type { Recover } from './options.ts'
+
+/** What is older than this before the last change is not compared, unless `--since` asks for it. */
+const MARGIN_MS = 3_600_000
+const STATEMENT_TIMEOUT_MS = 600_000
+/** Progress is printed after so many rows of a kind. */
+const PROGRESS_ROWS = 100_000
+const BY = commandActor('npm run recover', null)
+
+/** The numbers of rows by kind: compared, and lacking here. */
+type Counts = Partial<Record<LackingKind, { compared: number; lacking: number }>>
+
+export async function compareOldPrimary({ sql, values }: Recover): Promise<void> {
+  const url = requireOption(values, 'with')
+  const problem = problemOfDatabaseUrl(url)
+  if (problem !== undefined) throw new ConfigError(`--with ${problem}`)
+  const address = parseDatabaseUrl(url)
+  if (address.pgbouncer) throw new ConfigError('--with must name PostgreSQL itself, without pgbouncer=true.')
+  const last = await findSwitchToCompare(sql)
+  const since = sinceOf(values.since, last)
+  const old = connectDatabase(readOnlyUrl(url), {
+    max: 1,
+    application_name: 'sluice-compare',
+    statement_timeout_ms: STATEMENT_TIMEOUT_MS,
+  })
+  try {
+    await assertMigrated(old).catch((error: unknown) => {
+      throw error instanceof ConfigError
+        ? new ConfigError(`--with: ${error.message}`)
+        : databaseError(error, url, '--with')
+    })
+    await assertComparable(sql, old)
+    const counts = await listLacking(sql, old, { since, json: values.json })
+    const total = Object.values(counts).reduce((sum, { lacking }) => sum + lacking, 0)
+    const summary = { since, counts, lacking: total }
+    if (last === undefined || total === 0 || (values.json && !values.yes)) {
+      if (values.json) return print(JSON.stringify({ summary, taken_up: null }))
+      return print(total === 0 ? 'Nothing is lacking here.' : `${NO_SWITCH} Nothing was taken up.`)
+    }
+    if (!values.yes)
+      await confirm('Look up the objects at their providers, and report lost requests to their tenants?')
+    const taken_up = await takeUp(sql, old, { since, last })
+    const details = { with: serverNames(address), since, lacking: total, ...taken_up }
+    await appendAuditEntry(sql, BY, { action: 'switches.compare', details })
+    if (values.json) print(JSON.stringify({ summary, taken_up }))
+    else printTakenUp(taken_up, last)
+  } finally {
+    await old.end()
+  }
+}
+
+const NO_SWITCH =
+  'No switch of the database is recorded that can have lost changes: npm run recover -- switched.'
+
+function sinceOf(since: string | undefined, last: SwitchToCompare | undefined): string {
+  if (since !== undefined) {
+    if (Number.isNaN(Date.parse(since)))
+      throw new ConfigError('--since must be a time, such as 2026-11-28T09:30:00Z. See --help.')
+    return new Date(since).toISOString()
+  }
+  if (last === undefined) throw new ConfigError(`${NO_SWITCH} Or name a time with --since.`)
+  return new Date(Date.parse(last.newest_at) - MARGIN_MS).toISOString()
+}
+
+/** Throws ConfigError unless the database in use was checked, and the other one is another copy of it. */
+async function assertComparable(sql: Sql, old: Sql): Promise<void> {
+  const [own, other] = [await identifyDatabase(sql), await identifyDatabase(old)]
+  if (own.installation !== other.installation)
+    throw new ConfigError('--with names the database of another installation.')
+  if (own.server === other.server) throw new ConfigError('--with names the database in use itself.')
+  const { is_on_lineage } = await findSwitchState(sql)
+  if (!is_on_lineage)
+    throw new ConfigError(
+      'The database runs on another server than the one on record. Start a process, which checks it.',
+    )
+}
+
+/** Prints everything that is lacking, and returns the numbers. */
+async function listLacking(
+  sql: Sql,
+  old: Sql,
+  { since, json }: { since: string; json: boolean },
+): Promise<Counts> {
+  const counts: Counts = {}
+  for await (const batch of compareWithOld(sql, old, since)) {
+    const { kind, compared } = batch
+    const rows = rowsOf(batch)
+    const before = counts[kind] ?? { compared: 0, lacking: 0 }
+    counts[kind] = { compared: before.compared + compared, lacking: before.lacking + rows.length }
+    if (Math.floor(before.compared / PROGRESS_ROWS) < Math.floor(counts[kind].compared / PROGRESS_ROWS))
+      printError(`${kind}: ${counts[kind].compared} compared`)
+    for (const row of rows) print(json ? JSON.stringify({ kind, ...row }) : describeRow(kind, row))
+  }
+  if (!json)
+    for (const [kind, { compared, lacking }] of Object.entries(counts))
+      if (compared > 0)
+        print(`${kind.padEnd(18)}${compared} compared since ${since}, ${lacking} lacking here`)
+  return counts
+}
+
+function rowsOf(batch: ComparedBatch): OldRow[] {
+  return 'requests' in batch ? batch.requests : batch.lacking
+}
+
+function describeRow(
+  kind: LackingKind,
+  { id, at, tenant_id, what, key, provider, reference }: OldRow,
+): string {
+  const texts = [
+    what,
+    tenant_id === null ? null : `of tenant ${tenant_id}`,
+    key === null || key === id ? null : `key ${key}`,
+    provider === null || reference === null ? null : `at the provider as ${reference}`,
+  ]
+  return `${kind.padEnd(18)}${id}  ${at}  ${texts.filter((text) => text !== null).join(', ')}`
+}
+
+/** Compares again, and takes up what is lacking. */
+async function takeUp(
+  sql: Sql,
+  old: Sql,
+  { since, last }: { since: string; last: SwitchToCompare },
+): Promise<TakenUp> {
+  const total: TakenUp = { looked_up: 0, pending: 0, reported: 0 }
+  for await (const batch of compareWithOld(sql, old, since)) {
+    if ('requests' in batch) {
+      const { looked_up, pending, reported } = await takeUpRequests(sql, batch.requests, last)
+      total.looked_up += looked_up
+      total.pending += pending
+      total.reported += reported
+    } else total.looked_up += await lookUpRows(sql, batch.lacking, last.number)
+  }
+  return total
+}
+
+function printTakenUp({ looked_up, pending, reported }: TakenUp, { can_report }: SwitchToCompare): void {
+  print(`${quantity(looked_up, 'object')} of the providers will be looked up by the workers, and made again.`)
+  print(`${quantity(reported, 'lost request')} reported to the tenants as events \`request.lost\`.`)
+  if (pending === 0) return
+  const reason = can_report ? 'lookups are in progress' : 'the lists of the providers are being read'
+  print(
+    `${quantity(pending, 'request')} not reported yet, because ${reason}: run this again in some minutes.`,
+  )
+}
