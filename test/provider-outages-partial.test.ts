@@ -1,5 +1,5 @@
 // A provider that fails some operations and answers others has an outage that names these operations, everywhere.
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test, type TestContext } from 'vitest'
 import { queuesCommand } from '#commands/queues.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
@@ -11,23 +11,24 @@ import { createWorld, type World } from '#test/world.ts'
 
 const A_MINUTE_MS = 60_000
 const OUTAGE = 'sluice_provider_outage_seconds'
+const RETRYING = 'sluice_jobs_retrying'
 
 type Operator = Awaited<ReturnType<typeof signedInAs>>
 
-async function startWorld(): Promise<{ world: World; operator: Operator }> {
+async function startWorld({ onTestFinished }: TestContext): Promise<{ world: World; operator: Operator }> {
   const world = await createWorld({ parts: ['api', 'dashboard'] })
   onTestFinished(() => world.close())
   return { world, operator: await signedInAs(world, { role: 'owner', is_operator: true }) }
 }
 
-async function startWorker(world: World, queues = ''): Promise<Measured> {
+async function startWorker({ onTestFinished }: TestContext, world: World, queues = ''): Promise<Measured> {
   const worker = await startMeasuredPart('worker', { ...world.env, QUEUES: queues })
   onTestFinished(() => worker.stop())
   return worker
 }
 
 /** Repeats a request every half second until the test ends. */
-function repeatRequest(send: () => Promise<Answer>): void {
+function repeatRequest({ onTestFinished }: TestContext, send: () => Promise<Answer>): void {
   let sent = Promise.resolve<unknown>(undefined)
   const timer = setInterval(() => {
     sent = send().catch(() => {})
@@ -43,8 +44,9 @@ const outagesOf = async (operator: Operator) =>
     ({ outage }: { outage: unknown }) => outage ?? [],
   )
 
+// The tests run concurrently, because they mostly wait until an outage is old enough to be shown.
 describe('Stripe fails payouts and answers payments: the outage names payouts on every page, in the metric and in the log', () => {
-  test.for([
+  test.concurrent.for([
     ['down', 'html_503', 'no_answer', 'Stripe does not answer payouts', 'STRIPE_API_BASE'],
     [
       'refusing credentials',
@@ -53,10 +55,10 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
       'Stripe refuses our credentials for payouts',
       'STRIPE_SECRET_KEY',
     ],
-  ] as const)('%s', { timeout: 240_000 }, async ([, name, problem, text, variable]) => {
-    const { world, operator } = await startWorld()
+  ] as const)('%s', { timeout: 240_000 }, async ([, name, problem, text, variable], context) => {
+    const { world, operator } = await startWorld(context)
     const { client } = world
-    const worker = await startWorker(world)
+    const worker = await startWorker(context, world)
     const check =
       problem === 'no_answer'
         ? `${variable}, and the network, name servers and firewall of the workers`
@@ -66,7 +68,7 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
     const fault = await world
       .provider('stripe')
       .fault({ match: { method: 'POST', path: '/payouts$' }, fault: name, times: 100_000 })
-    repeatRequest(() => createPayment(client, {}, ASYNC))
+    repeatRequest(context, () => createPayment(client, {}, ASYNC))
     const began_at = performance.now()
     for (let nth = 0; nth < 2; nth++) await payOut(client, to, {}, ASYNC)
 
@@ -104,36 +106,40 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
   })
 })
 
-test('Twilio fails to send SMS and answers lookups: the outage names SMS', { timeout: 180_000 }, async () => {
-  const { world, operator } = await startWorld()
-  const worker = await startWorker(world)
-  await world
-    .provider('twilio')
-    .fault({ match: { method: 'POST', path: '/Messages\\.json$' }, fault: 'html_503', times: 100_000 })
-  const send = () =>
-    world.client.post(
-      '/v1/messages/sms',
-      { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
-      ASYNC,
-    )
-  repeatRequest(send)
-  await eventually(async () => {
-    expect(await outagesOf(operator)).toMatchObject([
-      { provider: 'twilio', text: 'Twilio does not answer SMS', operations: ['send_sms'] },
-    ])
-    expect(await worker.read(OUTAGE, { provider: 'twilio', operation: 'send_sms' })).toBeGreaterThan(0)
-    expect(worker.warnings()).toContain(
-      'Twilio does not answer SMS: check TWILIO_API_BASE, and the network, name servers and firewall of the workers',
-    )
-  }, A_MINUTE_MS)
-})
+test.concurrent(
+  'Twilio fails to send SMS and answers lookups: the outage names SMS',
+  { timeout: 180_000 },
+  async (context) => {
+    const { world, operator } = await startWorld(context)
+    const worker = await startWorker(context, world)
+    await world
+      .provider('twilio')
+      .fault({ match: { method: 'POST', path: '/Messages\\.json$' }, fault: 'html_503', times: 100_000 })
+    const send = () =>
+      world.client.post(
+        '/v1/messages/sms',
+        { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
+        ASYNC,
+      )
+    repeatRequest(context, send)
+    await eventually(async () => {
+      expect(await outagesOf(operator)).toMatchObject([
+        { provider: 'twilio', text: 'Twilio does not answer SMS', operations: ['send_sms'] },
+      ])
+      expect(await worker.read(OUTAGE, { provider: 'twilio', operation: 'send_sms' })).toBeGreaterThan(0)
+      expect(worker.warnings()).toContain(
+        'Twilio does not answer SMS: check TWILIO_API_BASE, and the network, name servers and firewall of the workers',
+      )
+    }, A_MINUTE_MS)
+  },
+)
 
-test(
+test.concurrent(
   'a provider that answers nothing has one outage, which names no operation, and its first answer ends it',
   { timeout: 180_000 },
-  async () => {
-    const { world, operator } = await startWorld()
-    const worker = await startWorker(world)
+  async (context) => {
+    const { world, operator } = await startWorld(context)
+    const worker = await startWorker(context, world)
     await capturedPayment(world.client, { amount_minor: 10_000 })
     const to = await recipient(world.client)
     const fault = await world.provider('stripe').fault({ fault: 'html_503', times: 100_000 })
@@ -148,6 +154,7 @@ test(
         },
       ])
       expect(await worker.read(OUTAGE, { provider: 'stripe', operation: '' })).toBeGreaterThan(0)
+      for (const queue of ['payments', 'payouts']) expect(await worker.read(RETRYING, { queue })).toBe(1)
     }, A_MINUTE_MS)
     // The payout waits for its next attempt, which is no outage: no payout has failed since the provider answers.
     await world.sql`update jobs set run_at = now() + interval '1 hour' where name = 'payout.create'`
@@ -157,17 +164,21 @@ test(
       expect(await outagesOf(operator)).toEqual([])
       expect(await worker.read(OUTAGE)).toBeUndefined()
       expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 1 })
+      expect(await worker.read(RETRYING, { queue: 'payments' })).toBe(0)
     }, A_MINUTE_MS)
     expect(worker.warnings().filter((msg) => msg.includes('payouts'))).toEqual([])
   },
 )
 
-test(
+test.concurrent(
   'workers of different queues show together that a provider answers payments and no payouts',
   { timeout: 300_000 },
-  async () => {
-    const { world, operator } = await startWorld()
-    const [worker] = await Promise.all([startWorker(world, 'payouts'), startWorker(world, 'payments')])
+  async (context) => {
+    const { world, operator } = await startWorld(context)
+    const [worker] = await Promise.all([
+      startWorker(context, world, 'payouts'),
+      startWorker(context, world, 'payments'),
+    ])
     await capturedPayment(world.client, { amount_minor: 10_000 })
     await world
       .provider('stripe')
@@ -175,7 +186,7 @@ test(
     await payOut(world.client, await recipient(world.client), {}, ASYNC)
     const texts = async () => (await outagesOf(operator)).map(({ text }: { text: string }) => text)
     await eventually(async () => expect(await texts()).toEqual(['Stripe does not answer']), A_MINUTE_MS)
-    repeatRequest(() => createPayment(world.client, {}, ASYNC))
+    repeatRequest(context, () => createPayment(world.client, {}, ASYNC))
     // The roll-ups count the answered payments after the minute in which the outage began.
     await eventually(
       async () => expect(await texts()).toEqual(['Stripe does not answer payouts']),
