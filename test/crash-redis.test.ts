@@ -22,7 +22,7 @@ describe.concurrent('Redis', () => {
       const redis = new Redis(deployment.redis!.url)
       onTestFinished(() => redis.disconnect())
 
-      const load = startLoad(deployment.client, { clients: 50, pause_ms: 1000 })
+      const load = startLoad(deployment.client, { clients: 15, pause_ms: 1000 })
       for (let wipes = 1; wipes <= 50; wipes++) {
         await sleep(100)
         await redis.flushall()
@@ -40,7 +40,7 @@ describe.concurrent('Redis', () => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true })
       onTestFinished(() => deployment.close())
       await Promise.all([deployment.startApi(), deployment.startWorker()])
-      const load = startLoad(deployment.client, { clients: 30, pause_ms: 1000 })
+      const load = startLoad(deployment.client, { clients: 10, pause_ms: 1000 })
       for (let kills = 1; kills <= 4; kills++) {
         await sleep(500 + Math.random() * 500)
         await deployment.redis!.kill()

@@ -56,7 +56,7 @@ test('both releases serve during an upgrade and after a rollback, no statement d
   const [old_api, old_worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
   const apis = [client]
   const both = alternating(apis)
-  const load = startLoad(both, { clients: CLIENTS })
+  const load = startLoad(both, { clients: CLIENTS, pause_ms: 100 })
   await load.untilPaid(CLIENTS)
 
   const { output } = await migrateWithForgottenSession(next, env['DATABASE_URL']!, { ...env }, 3)
