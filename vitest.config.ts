@@ -1,5 +1,5 @@
 // How `npm test` runs. With SLUICE_TEST_JSON set, the results also go to that file, as JSON.
-import { statfsSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, resolve } from 'node:path'
 import { defineConfig } from 'vitest/config'
@@ -30,18 +30,60 @@ function temporaryFolder(): string {
 // Each test file has its own database, which is a thousand files: creating them takes five times as long on some disks.
 process.env.TMPDIR ??= temporaryFolder()
 
-/** Files that are short and take long: they start processes, and wait for outages and for leases to expire. */
-const LONG =
-  /^(?:crash-|queues|supervisor|startup|notifications-order|provider-(?:outages|duplicates)|migration\.|metrics|browser-(?:money|operations))/
+/**
+ * Files that take longer than their size tells, the longest first: they open pages, start processes, and wait for
+ * outages and for leases to expire.
+ */
+const LONG = [
+  'browser-operations',
+  'provider-outages-partial',
+  'provider-outages',
+  'migration',
+  'queues',
+  'browser-money',
+  'restore',
+  'adding-a-resource',
+  'metrics',
+  'pgbouncer',
+  'messages-fairness',
+  'crash-worker',
+  'tracing',
+  'races',
+  'connection-errors',
+  'browser-pages',
+  'crash-postgres',
+  'dashboard-fences',
+  'provider-duplicates',
+  'secrets',
+  'tracing-callers',
+  'audit',
+  'supervisor',
+  'crash-api',
+  'log-losses',
+  'job-late-answers',
+  'upgrade',
+  'startup',
+  'notifications-order',
+  'redis-topologies',
+  'paging',
+  'switches-model',
+  'browser-settings',
+  'browser-sign-in',
+  'sdk-package',
+  'ai-tasks',
+  'crash-redis',
+  'provider-lookups',
+  'guides',
+].map((name) => `${name}.test.ts`)
 
-/** Begins with the files that take long. Without measurements, Vitest begins with the largest files. */
+/** Begins with the files that take long: those above, and then the largest. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files)
-    const { long = [], other = [] } = Object.groupBy(sorted, ({ moduleId }) =>
-      LONG.test(basename(moduleId)) ? 'long' : 'other',
-    )
-    return [...long, ...other]
+    const ranked = files.map((file) => {
+      const nth = LONG.indexOf(basename(file.moduleId))
+      return { file, rank: nth === -1 ? LONG.length : nth, size: statSync(file.moduleId).size }
+    })
+    return ranked.toSorted((a, b) => a.rank - b.rank || b.size - a.size).map(({ file }) => file)
   }
 }
 
