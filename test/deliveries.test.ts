@@ -568,6 +568,8 @@ describe('on request', () => {
     await untilArrived(hook, 1)
     let [delivery] = await deliveriesOf(client, endpoint.id)
     while (delivery.attempts === 0) [delivery] = await deliveriesOf(client, endpoint.id)
+    // On a slow machine, the next scheduled attempt would be sent before the end of this test.
+    await world.sql`update webhook_due set due_at = due_at + interval '1 hour' where endpoint_id = ${endpoint.id}`
     const replay = async () => {
       const before = hook.arrived.length
       const { status, body } = await client.post(`/v1/webhook_deliveries/${delivery.id}/replay`)

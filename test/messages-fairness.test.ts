@@ -227,12 +227,17 @@ test('a large body counts against the memory limit after its caller disconnects,
   const [own, other] = [await createTenant(world), await createTenant(world)]
   const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
   await whileLocked(world, lockMinuteLimits(own), async (release) => {
-    const written = sendEmailsAndDisconnect(own, 3, large)
-    expect((await written.first()).status).toBe(503)
     const waiting = sendEmailsAndDisconnect(other, 2, large, { prefer: 'wait=30' })
     await until(
       'both requests of the other tenant wait',
       async () => (await other.get('/v1/messages')).body.length === 3,
+    )
+    // Last of all, because a statement waits for a lock for a limited time.
+    const written = sendEmailsAndDisconnect(own, 3, large)
+    expect((await written.first()).status).toBe(503)
+    await until(
+      'a large email is being written',
+      async () => (await countBlocked(world, 'with requests as')) > 0,
     )
     await written.disconnect()
     await waiting.disconnect()

@@ -111,8 +111,8 @@ const REQUESTS: Record<string, { resource: string; queue: string; send: (world: 
     },
   }
 
-// The tests run concurrently, because they mostly wait until an outage is old enough to be shown. Workers in one process
-// share its metrics: provider-outages-partial.test.ts reads those of outages from processes of their own.
+// The tests run concurrently, because they mostly wait until an outage is old enough to be shown. Workers in one
+// process share its metrics: provider-outages-partial.test.ts reads those of outages from processes of their own.
 test.concurrent.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
   'within a minute, overview, providers, queues, commands and log show which providers are %s',
   { timeout: 180_000 },
