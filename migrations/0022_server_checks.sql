@@ -3,8 +3,8 @@
 -- What a witness has seen is compared with more than positions of the write-ahead log: whatever writes to a copy of the
 -- files before a process checks it moves its position on.
 
--- The heartbeat of the database: at most once a second, a check of the server in use raises the number, and nothing else
--- does. Below the number that a witness has seen, the database has gone back in time.
+-- The heartbeat of the database: at most once a second, a check of the server in use raises the number, and nothing
+-- else does. Below the number that a witness remembers, the database has gone back in time.
 create table database_heartbeat (
   number bigint not null,
   at timestamptz not null,
@@ -14,8 +14,12 @@ create table database_heartbeat (
 );
 insert into database_heartbeat (number, at, is_synchronous) values (0, now(), false);
 
--- When the database was sealed: without a witness, a seal is valid for a day.
-alter table lineage add column sealed_at timestamptz;
+-- `sealed_at`: when the database was sealed. Without a witness, a seal is valid for a day.
+-- `is_superseded`: the last process that asked witnesses found that another server is in use. The process that
+-- receives webhooks asks none, and reads it here.
+alter table lineage
+  add column sealed_at timestamptz,
+  add column is_superseded boolean not null default false;
 update lineage set sealed_at = now() where seal is not null;
 
 create or replace function newest_change(until timestamptz) returns timestamptz language sql stable as $$
@@ -27,16 +31,16 @@ create or replace function newest_change(until timestamptz) returns timestamptz 
     (select max(j.created_at) from jobs j where j.finished_at is null and j.created_at < until))
 $$;
 
--- The newest change that this server took over. A process that has not checked the server yet may have renewed its row, but
--- never the heartbeat of the database. A server that was promoted or restored from the archive knows the time of the last
--- commit that it took over; another one took over nothing that is newer than its start.
+-- The newest change that this server took over. A process that has not checked the server yet may have renewed its row,
+-- but never the heartbeat of the database. A server that was promoted or restored from the archive has the time of the
+-- last commit that it took over; another one took over nothing that is newer than its start.
 create or replace function newest_change_taken_over(is_rewound boolean) returns timestamptz language sql stable as $$
   select coalesce(newest_change(coalesce(replayed_at, pg_postmaster_start_time())), replayed_at, to_timestamp(0))
   from (select case when not is_rewound then pg_last_xact_replay_timestamp() end as replayed_at) replayed
 $$;
 
--- Restarts the feeds of up to 5,000 tenants that the switch has not restarted yet, before the server is in use. Otherwise
--- as in 0021_losses.sql.
+-- Restarts the feeds of up to 5,000 tenants that the switch has not restarted yet, before the server is in use.
+-- Otherwise as in 0021_losses.sql.
 create or replace function restart_feeds(switch_number bigint, clock timestamptz) returns timestamptz
 language plpgsql set timezone = 'UTC' as $$
 #variable_conflict use_column
@@ -90,7 +94,8 @@ begin
 end $$;
 
 -- As in 0019_switches.sql, except: feeds are restarted in batches too; an operator can name an earlier time while the
--- switch is recorded; a failover is recognized by the time of the last heartbeat, which follows the clock if it is set.
+-- switch is recorded; a failover is recognized by the time of the last heartbeat that a witness remembers, never by the
+-- time at which the witness was written.
 create or replace function record_switch(server jsonb, witness jsonb, sign text, newest_at timestamptz) returns boolean
 language plpgsql as $$
 #variable_conflict use_column
@@ -111,14 +116,14 @@ begin
       to_timeline, newest_at, witness, witnessed_at, switched_at)
     values (greatest(kept.last_switch, kept.witnessed_switch, (witness ->> 'switch')::bigint) + 1,
       case when record_switch.sign <> 'operator'
-          and record_switch.newest_at
-            >= coalesce(witness -> 'heartbeat' ->> 'at', witness ->> 'clock')::timestamptz - interval '60 seconds'
+          and record_switch.newest_at >= (witness -> 'heartbeat' ->> 'at')::timestamptz - interval '60 seconds'
         then 'failover' else 'restore' end,
       record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
       (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
       (witness ->> 'clock')::timestamptz, clock_timestamp())
     returning * into switch;
-  elsif record_switch.newest_at < switch.newest_at or switch.switched_at < clock_timestamp() - interval '10 minutes' then
+  elsif record_switch.newest_at < switch.newest_at
+    or switch.switched_at < clock_timestamp() - interval '10 minutes' then
     -- The recording was interrupted, or an operator names an earlier time: the jobs are visited again.
     update database_switches set switched_at = clock_timestamp(), visited_at = '-infinity', jobs_in_doubt = 0,
       newest_at = least(newest_at, record_switch.newest_at),
@@ -194,12 +199,21 @@ create or replace function server_facts() returns jsonb language sql volatile as
   from pg_control_system(), (select pg_current_wal_flush_lsn()::text as lsn) position
 $$;
 
--- Whether a witness has seen something that the server has lost. On another timeline, positions cannot be compared.
+-- Whether a witness remembers something that the server has lost. On another timeline, positions cannot be compared.
 create function is_behind(server jsonb, witness jsonb) returns boolean language sql stable as $$
   select coalesce((server -> 'heartbeat' ->> 'number')::bigint < (witness -> 'heartbeat' ->> 'number')::bigint, false)
     or coalesce((server -> 'audit' ->> 'seq')::bigint < (witness -> 'audit' ->> 'seq')::bigint, false)
     or (server ->> 'timeline' = witness ->> 'timeline'
       and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C")
+$$;
+
+-- Whether the server makes each commit wait for a synchronous standby. What a session has set for itself, also when it
+-- connected, holds for no other session. Without a standby, `pg_settings` is not read: it costs half a millisecond.
+create function has_synchronous_standby() returns boolean language sql stable as $$
+  select case when current_setting('synchronous_standby_names') = '' then false
+    else coalesce((
+      select setting in ('on', 'remote_apply') and source not in ('client', 'session', 'interactive', 'override')
+      from pg_settings where name = 'synchronous_commit'), false) end
 $$;
 
 -- Raises the heartbeat unless that was done within the last second. Returns whether it was raised.
@@ -208,28 +222,31 @@ create function raise_heartbeat() returns boolean language sql volatile as $$
     select from database_heartbeat where at not between clock_timestamp() - interval '1 second' and clock_timestamp()
     for update skip locked
   ), raised as (
-    update database_heartbeat set number = number + 1, at = clock_timestamp(),
-      is_synchronous = current_setting('synchronous_standby_names') <> ''
-        and current_setting('synchronous_commit') in ('on', 'remote_apply')
+    update database_heartbeat
+    set number = number + 1, at = clock_timestamp(), is_synchronous = has_synchronous_standby()
     where exists (select from due) returning number
   )
   select exists (select from raised)
 $$;
 
 -- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
--- and records a switch. `is_heard`: all witnesses have answered, or need not be waited for. `is_synchronous`: a standby
--- that is promoted has everything that was committed.
+-- and records a switch. `is_synchronous`: a standby that is promoted has everything that was committed. `all_answered`:
+-- all witnesses have answered. `waited_for`: the start of the server after which silent witnesses were waited for long
+-- enough. `is_repeated`: the check repeats one that was `unconfirmed`.
 --
--- Returns the facts about the server, the number of the last switch, and `state`: `current`; `sealed`; `superseded` while
--- another server is in use, so that nothing may be read or written here; `recording` while the switch is not recorded
--- yet: call again; `unchecked` while witnesses must be heard, or another process must record the switch. `recorded`: this
--- call has recorded the switch. `has_beaten`: this call has raised the heartbeat. `lost_since`: what happened later may
--- have been lost by a switch of the last day.
+-- Returns the facts about the server, the number of the last switch, and `state`: `current`; `sealed`; `superseded`
+-- while another server is in use, so that nothing may be read or written here; `recording` while the switch is not
+-- recorded yet: call again; `unchecked` while witnesses must answer, or another process must record the switch;
+-- `unconfirmed` if the server is behind a witness and has not started since it was checked: ask the witnesses after a
+-- second, and call again. `recorded`: this call has recorded the switch. `raised_heartbeat`: this call has raised the
+-- heartbeat. `started_at`: when the server started. `lost_since`: what happened later may have been lost by a switch of
+-- the last day.
 --
--- Runs with the owner's rights. The process that receives webhooks records nothing: what it says about witnesses could
--- be made up by whoever has taken it over.
-create function check_server(witness jsonb, is_synchronous boolean, is_heard boolean) returns jsonb
-language plpgsql security definer as $$
+-- Runs with the owner's rights. The process that receives webhooks records nothing and raises no heartbeat, because
+-- whoever has taken it over could make up what it says about witnesses. Nor does it get the seal.
+create function check_server(
+  witness jsonb, is_synchronous boolean, all_answered boolean, waited_for timestamptz, is_repeated boolean
+) returns jsonb language plpgsql security definer as $$
 declare
   may_record constant boolean := pg_has_role(session_user, current_user, 'usage')
     or coalesce(pg_has_role(session_user, to_regrole('sluice_api'), 'usage'), false)
@@ -237,50 +254,56 @@ declare
   server jsonb := server_facts();
   kept lineage;
   is_started boolean;
-  is_same boolean;
-  is_known boolean;
+  is_on_record boolean;
+  is_same_system boolean;
   is_rewound boolean;
   is_planned boolean;
   is_interrupted boolean;
   state text;
   recorded boolean := false;
-  has_beaten boolean := false;
+  raised_heartbeat boolean := false;
 begin
   select * into kept from lineage;
   for try in 1..2 loop
-    -- Facts that cannot be true are no witness: whoever writes to Redis could stop the system with them.
+    -- Facts that cannot be true are no witness. The clock of this server may be wrong, so it judges no other clock.
     if (witness ->> 'switch')::numeric not between kept.last_switch and kept.last_switch + 1000
       or (witness ->> 'timeline')::numeric not between 1 and 2147483647
-      or (witness ->> 'clock')::timestamptz > clock_timestamp() + interval '1 day' then
+      or (witness ->> 'clock')::timestamptz > '2200-01-01' then
       witness := null;
     end if;
     is_started := kept.server_started_at is distinct from pg_postmaster_start_time();
-    is_same := (kept.system_identifier, kept.timeline)
+    is_on_record := (kept.system_identifier, kept.timeline)
       = (server ->> 'system_identifier', (server ->> 'timeline')::integer);
-    is_known := coalesce(witness ->> 'system_identifier' = server ->> 'system_identifier', false);
-    is_rewound := is_known and witness ->> 'timeline' = server ->> 'timeline' and is_behind(server, witness);
-    is_planned := kept.seal is not null and not is_same and case when witness is null
+    is_same_system := coalesce(witness ->> 'system_identifier' = server ->> 'system_identifier', false);
+    is_rewound := is_same_system and witness ->> 'timeline' = server ->> 'timeline' and is_behind(server, witness);
+    is_planned := kept.seal is not null and not is_on_record and case when witness is null
       then kept.sealed_at > clock_timestamp() - interval '1 day'
       else coalesce(witness ->> 'seal' = kept.seal::text, false) and not is_behind(server, witness) end;
     state := case
-      when is_started and not is_heard then 'unchecked'
+      when is_started and not all_answered and waited_for is distinct from pg_postmaster_start_time()
+        then 'unchecked'
       when is_planned then 'recording'
-      when witness is not null and not is_known then 'superseded'
+      when witness is not null and not is_same_system then 'superseded'
       when (server ->> 'timeline')::integer < (witness ->> 'timeline')::integer then 'superseded'
       -- Another server has taken over: a copy of the files, or an older one by the word of an operator.
-      when is_same and (witness ->> 'switch')::bigint > kept.last_switch and not (is_started and is_rewound)
+      when is_on_record and (witness ->> 'switch')::bigint > kept.last_switch and not (is_started and is_rewound)
         then 'superseded'
-      when is_rewound or not is_same then 'recording'
+      when is_rewound and is_on_record and not is_started and not is_repeated then 'unconfirmed'
+      when is_rewound or not is_on_record then 'recording'
       when kept.seal is not null then 'sealed'
       else 'current' end;
+    if not may_record and state <> 'sealed' then
+      state := case
+        when kept.is_superseded then 'superseded'
+        when state in ('recording', 'unconfirmed') or (state = 'current' and is_started) then 'unchecked'
+        else state end;
+    end if;
     if state = 'superseded' and may_record then
-      update lineage set witnessed_switch = (witness ->> 'switch')::bigint
-      where witnessed_switch < (witness ->> 'switch')::bigint;
+      update lineage set is_superseded = true,
+        witnessed_switch = greatest(witnessed_switch, (witness ->> 'switch')::bigint)
+      where not is_superseded or witnessed_switch < (witness ->> 'switch')::bigint;
     end if;
-    if not may_record and (state = 'recording' or (state = 'current' and is_started)) then
-      state := 'unchecked';
-    end if;
-    exit when state in ('superseded', 'sealed', 'unchecked') or (state = 'current' and not is_started);
+    exit when state in ('superseded', 'sealed', 'unchecked', 'unconfirmed') or (state = 'current' and not is_started);
     if try = 1 then
       select * into kept from lineage for update;
       continue;
@@ -294,7 +317,7 @@ begin
     is_interrupted := exists (select from database_switches where recorded_at is null);
     if is_planned and not is_interrupted then
       perform record_complete_switch(server, witness, 'planned');
-    elsif is_synchronous and is_known and not is_interrupted and not is_behind(server, witness)
+    elsif is_synchronous and is_same_system and not is_interrupted and not is_behind(server, witness)
       and (select h.is_synchronous from database_heartbeat h) then
       perform record_complete_switch(server, witness, 'failover');
     else
@@ -305,17 +328,21 @@ begin
     end if;
     if recorded then state := 'current'; end if;
   end loop;
-  if state = 'current' then has_beaten := raise_heartbeat(); end if;
+  if state = 'current' and may_record then
+    if kept.is_superseded then update lineage set is_superseded = false; end if;
+    raised_heartbeat := raise_heartbeat();
+  end if;
   select * into kept from lineage;
-  return server || jsonb_build_object('switch', kept.last_switch, 'hold', kept.hold, 'seal', kept.seal,
-    'state', state, 'recorded', recorded, 'has_beaten', has_beaten, 'lost_since', (
+  return server || jsonb_build_object('started_at', pg_postmaster_start_time(), 'switch', kept.last_switch,
+    'hold', kept.hold, 'seal', case when may_record then kept.seal end, 'state', state, 'recorded', recorded,
+    'raised_heartbeat', raised_heartbeat, 'lost_since', (
       select min(s.newest_at) from database_switches s
       where s.switched_at > now() - interval '24 hours' and s.newest_at < s.switched_at and s.recorded_at is not null));
 end $$;
 
 -- For processes of the previous version.
 create or replace function check_server(witness jsonb, is_synchronous boolean) returns jsonb
-language sql security definer as $$ select check_server(witness, is_synchronous, true) $$;
+language sql security definer as $$ select check_server(witness, is_synchronous, true, null, true) $$;
 
 -- Records that the database went back to this time, by the word of an operator: the server is in use from then on.
 -- Returns false while there are more jobs or feeds: call again with the same time.
@@ -337,5 +364,6 @@ begin
     execute format('alter table %s alter column %I set statistics 10', each.name, each.attname);
   end loop;
   execute format('alter function check_server(jsonb, boolean) set search_path = %I, pg_temp', current_schema());
-  execute format('alter function check_server(jsonb, boolean, boolean) set search_path = %I, pg_temp', current_schema());
+  execute format('alter function check_server(jsonb, boolean, boolean, timestamptz, boolean)
+    set search_path = %I, pg_temp', current_schema());
 end $$;

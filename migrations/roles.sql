@@ -104,10 +104,14 @@ begin
     ('sluice_service', 'schema_migrations', 'select (name)'),
     -- Each process reports that it runs.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
-    -- Each process checks on which server the database runs.
-    ('sluice_service', 'installation', 'select'),
-    ('sluice_service', 'lineage', 'select'),
-    ('sluice_service', 'database_switches', 'select'),
+    -- These processes sign what witnesses remember. The webhooks host is public: it neither reads the key and the seal, nor
+    -- who decided about switches.
+    ('sluice_api', 'installation', 'select (id, witness_key)'),
+    ('sluice_worker', 'installation', 'select (id, witness_key)'),
+    ('sluice_api', 'lineage', 'select'),
+    ('sluice_worker', 'lineage', 'select'),
+    ('sluice_api', 'database_switches', 'select'),
+    ('sluice_worker', 'database_switches', 'select'),
     ('sluice_worker', 'database_switches', 'update (lists_read_at, discarded_at, opt_outs_read_at)'),
     ('sluice_worker', 'unread_lists', 'select, insert, update, delete'),
 
@@ -227,8 +231,6 @@ begin
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
     ('sluice_worker', 'latest_opt_outs', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
-    -- To recognize objects at providers as ours.
-    ('sluice_worker', 'installation', 'select'),
     -- For the audit.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id), insert (tenant_id, id, idempotency_key, recovered_at)'),
@@ -330,7 +332,8 @@ begin
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
 
-  grant execute on function check_server(jsonb, boolean), check_server(jsonb, boolean, boolean), current_timeline() to sluice_service;
+  grant execute on function check_server(jsonb, boolean), check_server(jsonb, boolean, boolean, timestamptz, boolean), current_timeline()
+    to sluice_service;
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;

@@ -346,7 +346,12 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   const DATABASE_URL = `postgres://${username}@${pathname}?host=${restored.host}&default_transaction_read_only=off`
   const used = connectDatabase(DATABASE_URL, { max: 1, application_name: 'test' })
   onTestFinished(() => used.end())
-  await checkServer(used, null, { is_synchronous: false, is_heard: true })
+  await checkServer(used, null, {
+    is_synchronous: false,
+    all_answered: true,
+    waited_for: null,
+    is_repeated: false,
+  })
   const compare = async (...more: string[]) => {
     const args = ['compare', '--with', env['DATABASE_URL']!, ...more]
     return await runHere(recoverCommand, args, { ...env, DATABASE_URL })

@@ -5,9 +5,9 @@ import { loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
-import type { Witness } from '#core/witness-place.ts'
-import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
-import { checkServer, type CheckedServer, type ServerFacts } from '#domain/switches/server.ts'
+import type { Witness } from '#core/witness.ts'
+import { findWitnessKey, keepFacts } from '#domain/switches/kept-facts.ts'
+import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
 import { createDatabase } from '#test/databases.ts'
 import { eventually } from '#test/payments.ts'
@@ -36,15 +36,23 @@ const startServer = async () => {
 }
 const check = async (
   witness: Partial<ServerFacts> | null,
-  { is_heard = true, is_synchronous = false, as = sql } = {},
+  { as = sql, ...reading }: Partial<Reading> & { as?: Sql } = {},
 ): Promise<CheckedServer> =>
-  await checkServer(as, witness && { ...(await facts()), ...witness }, { is_heard, is_synchronous })
+  await checkServer(as, witness && { ...(await facts()), ...witness }, {
+    is_synchronous: false,
+    all_answered: true,
+    waited_for: null,
+    is_repeated: false,
+    ...reading,
+  })
 
 async function facts(): Promise<ServerFacts> {
   const [row] = await sql<{ facts: ServerFacts }[]>`
     select server_facts() || jsonb_build_object('switch', last_switch, 'seal', seal) as facts from lineage`
   return row!.facts
 }
+
+const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString()
 
 async function lastSwitch(): Promise<Record<string, unknown> | undefined> {
   const [row] = await sql`select * from database_switches order by number desc limit 1`
@@ -56,10 +64,13 @@ test('each second one check raises the heartbeat', async () => {
   const passSecond = () => sql`update database_heartbeat set at = at - interval '1 second'`
   await passSecond()
   const checks = [await check(null), await check(null)]
-  expect(checks.map(({ has_beaten }) => has_beaten)).toEqual([true, false])
+  expect(checks.map(({ raised_heartbeat }) => raised_heartbeat)).toEqual([true, false])
   await passSecond()
-  expect(await check(null)).toMatchObject({ has_beaten: true, heartbeat: { number: heartbeat!.number + 1 } })
-  expect((await facts()).heartbeat).toMatchObject({ number: heartbeat!.number + 2 })
+  expect(await check(null)).toMatchObject({
+    raised_heartbeat: true,
+    heartbeat: { number: heartbeat.number + 1 },
+  })
+  expect((await facts()).heartbeat).toMatchObject({ number: heartbeat.number + 2 })
 })
 
 test.each([
@@ -79,57 +90,126 @@ test('a restart of the server is no switch', async () => {
   expect(await check(witness)).toMatchObject({ state: 'current', recorded: false, switch: 0 })
 })
 
-test('after a start of the server, the check waits for the witnesses, and changes nothing before', async () => {
+test('after each start of the server, the check waits for the witnesses, and changes nothing before', async () => {
   await startServer()
-  expect(await check(null, { is_heard: false })).toMatchObject({ state: 'unchecked', has_beaten: false })
+  const { started_at, ...waiting } = await check(null, { all_answered: false })
+  expect(waiting).toMatchObject({ state: 'unchecked', raised_heartbeat: false })
+  // The server has started again meanwhile.
+  const waited_for = new Date(Date.parse(started_at) - 60_000).toISOString()
+  expect(await check(null, { all_answered: false, waited_for })).toMatchObject({ state: 'unchecked' })
+  expect(await check(null, { all_answered: false, waited_for: started_at })).toMatchObject({
+    state: 'current',
+  })
+  await startServer()
   expect(await check(null)).toMatchObject({ state: 'current' })
-  expect(await check(null, { is_heard: false })).toMatchObject({ state: 'current' })
+  expect(await check(null, { all_answered: false })).toMatchObject({ state: 'current' })
 })
 
-test('a process without facts of its own works only after a silent witness has answered', async () => {
-  await startServer()
-  const newest = await facts()
-  const ahead = { ...newest, heartbeat: { number: 1000, at: newest.clock } }
-  let answers = false
-  let asked = 0
-  const witness: Witness = {
-    async keepNewest(_name, text) {
-      asked += 1
-      if (!answers) throw new Error('silent')
-      return text ?? encodeFacts(ahead)
+test('without a start of the server, only a repeated check records that it is behind a witness', async () => {
+  const { heartbeat } = await facts()
+  const ahead = { heartbeat: { ...heartbeat, number: 1000 } }
+  expect(await check(ahead)).toMatchObject({ state: 'unconfirmed', raised_heartbeat: false })
+  expect(await lastSwitch()).toBeUndefined()
+  expect(await check({}, { is_repeated: true })).toMatchObject({ state: 'current', recorded: false })
+  expect(await check(ahead, { is_repeated: true })).toMatchObject({ state: 'current', recorded: true })
+})
+
+test('a clock that is ahead discards no facts of a witness, and decides nothing about a failover', async () => {
+  const witness = async (at: string) => {
+    await startServer()
+    return { heartbeat: { number: (await facts()).heartbeat.number + 1000, at }, clock: inDays(2) }
+  }
+  await sql.unsafe(
+    'create or replace function newest_change(until timestamptz) returns timestamptz stable return now()',
+  )
+  expect(await check(await witness(inDays(2)))).toMatchObject({ recorded: true })
+  expect(await lastSwitch()).toMatchObject({ number: 1, sign: 'witness', kind: 'restore' })
+  expect(await check(await witness(inDays(0)))).toMatchObject({ recorded: true })
+  expect(await lastSwitch()).toMatchObject({ number: 2, sign: 'witness', kind: 'failover' })
+})
+
+/** A witness in this process. */
+type TestWitness = Witness & { stored: string | null; asked: number; is_silent: boolean }
+
+function createWitness(): TestWitness {
+  const witness: TestWitness = {
+    stored: null,
+    asked: 0,
+    is_silent: false,
+    async keepNewest(_name, text, invalid) {
+      witness.asked += 1
+      if (witness.is_silent) throw new Error('silent')
+      const { stored } = witness
+      if (text !== null && (stored === null || text > stored || stored === invalid)) witness.stored = text
+      return witness.stored
     },
   }
-  const { promise: first, resolve } = Promise.withResolvers<void>()
-  const watching = watchDatabase(loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1' }), {
-    sql,
-    log: createLog('silent', 'test'),
-    queue: { keepNewest: (...args) => (resolve(), witness.keepNewest(...args)) },
-  })
-  await first
-  await eventually(async () => expect(asked).toBeGreaterThan(2))
-  expect(await lastSwitch()).toBeUndefined()
-  answers = true
-  const watch = await watching
+  return witness
+}
+
+const startWatch = async (queue: Witness) => {
+  const config = loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1' })
+  const watch = await watchDatabase(config, { sql, log: createLog('silent', 'test'), queue })
   onTestFinished(() => watch.close())
+  return watch
+}
+
+test('a process without facts of its own works only after a silent witness has answered', async () => {
+  const witness = createWitness()
+  const { clock, ...newest } = await facts()
+  const ahead = { ...newest, clock, heartbeat: { number: 1000, at: clock } }
+  await keepFacts(witness, await findWitnessKey(sql), ahead)
+  witness.is_silent = true
+  await startServer()
+  const watching = startWatch(witness)
+  await eventually(async () => expect(witness.asked).toBeGreaterThan(3))
+  expect(await lastSwitch()).toBeUndefined()
+  witness.is_silent = false
+  const watch = await watching
   await eventually(async () => expect(watch.isCurrent()).toBe(true))
   expect(await lastSwitch()).toMatchObject({ sign: 'witness', kind: 'restore' })
 })
 
-test('a text that is no fact counts as silence, and is replaced', async () => {
-  let stored: string | null = 'zzz'
-  const watch = await watchDatabase(loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1' }), {
-    sql,
-    log: createLog('silent', 'test'),
-    queue: {
-      async keepNewest(_name, text, unreadable) {
-        if (text !== null && (stored === null || text > stored || stored === unreadable)) stored = text
-        return stored
-      },
-    },
+test('a text without a valid signature counts as silence, and is replaced', async () => {
+  const key = await findWitnessKey(sql)
+  const other = { ...(await facts()), system_identifier: '1', switch: 7 }
+  for (const signed_by of [null, Buffer.alloc(32)]) {
+    const witness = createWitness()
+    if (signed_by === null) witness.stored = 'zzz'
+    else await keepFacts(witness, { ...key, key: signed_by }, other)
+    const invalid = witness.stored
+    const watch = await startWatch(witness)
+    await eventually(async () => expect(witness.stored).not.toBe(invalid))
+    expect(await keepFacts(witness, key, null)).toMatchObject({ facts: { switch: 0 } })
+    expect(watch.isCurrent()).toBe(true)
+  }
+})
+
+test('a process that is behind what it has read once asks again, and works if that was wrong', async () => {
+  const witness = createWitness()
+  const key = await findWitnessKey(sql)
+  const now = await facts()
+  await keepFacts(witness, key, { ...now, heartbeat: { ...now.heartbeat, number: 1000 } })
+  const watching = startWatch(witness)
+  await eventually(async () => expect(witness.asked).toBe(2))
+  witness.stored = null
+  const watch = await watching
+  await eventually(async () => expect(watch.isCurrent()).toBe(true))
+  expect(await lastSwitch()).toBeUndefined()
+})
+
+test('a process whose clock is a day behind neither discards nor replaces what a witness remembers', async () => {
+  const witness = createWitness()
+  const key = await findWitnessKey(sql)
+  const ahead = { ...(await facts()), clock: inDays(2) }
+  await keepFacts(witness, key, ahead)
+  expect(await keepFacts(witness, key, { ...ahead, lsn: '0000000000000001' })).toMatchObject({
+    facts: { lsn: ahead.lsn },
   })
-  onTestFinished(() => watch.close())
-  await eventually(async () => expect(decodeFacts(stored)).not.toBeNull())
-  expect(watch.isCurrent()).toBe(true)
+  await startWatch(witness)
+  await eventually(async () => expect(witness.asked).toBeGreaterThan(2))
+  const { facts: kept } = await keepFacts(witness, key, null)
+  expect(Date.parse(kept!.clock)).toBe(Date.parse(ahead.clock))
 })
 
 test('a server that another one has replaced stays out of use when it starts again', async () => {
@@ -149,7 +229,16 @@ test('the process that receives webhooks records no switch, and waits for anothe
   expect(await check(null, { as: webhooks })).toMatchObject({ state: 'unchecked', recorded: false })
   expect(await lastSwitch()).toBeUndefined()
   expect(await check(ahead, { as: api })).toMatchObject({ state: 'current', recorded: true })
-  expect(await check(null, { as: webhooks })).toMatchObject({ state: 'current', recorded: false })
+  const current = { state: 'current', recorded: false, raised_heartbeat: false }
+  await sql`update database_heartbeat set at = at - interval '1 minute'`
+  expect(await check(null, { as: webhooks })).toMatchObject(current)
+  // It learns from the other processes that another server is in use.
+  expect(await check({ switch: 7 }, { as: api })).toMatchObject({ state: 'superseded' })
+  expect(await check(null, { as: webhooks })).toMatchObject({ state: 'superseded' })
+  expect(await check(null, { as: api })).toMatchObject({ state: 'current' })
+  expect(await check(null, { as: webhooks })).toMatchObject(current)
+  await sql`update lineage set seal = gen_random_uuid(), sealed_at = now()`
+  expect(await check(null, { as: webhooks })).toMatchObject({ state: 'sealed', seal: null })
 })
 
 test('a promotion is complete only if the server that was lost had a synchronous standby', async () => {
@@ -161,7 +250,7 @@ test('a promotion is complete only if the server that was lost had a synchronous
   await hadStandby()
   await promote()
   const { heartbeat } = await facts()
-  const ahead = { heartbeat: { ...heartbeat!, number: heartbeat!.number + 1 } }
+  const ahead = { heartbeat: { ...heartbeat, number: heartbeat.number + 1 } }
   expect(await check(ahead, { is_synchronous: true })).toMatchObject({ recorded: true })
   expect(await lastSwitch()).toMatchObject({ number: 2, lists_read_at: null })
   await hadStandby()
@@ -226,7 +315,7 @@ test('a release waits for a switch that is recorded meanwhile, and leaves its ho
   const recorded = Promise.withResolvers<void>()
   const commit = Promise.withResolvers<void>()
   const transaction = recording.begin(async (tx) => {
-    await tx`select check_server(null, false, true)`
+    await tx`select check_server(null, false, true, null, false)`
     recorded.resolve()
     await commit.promise
   })
@@ -252,7 +341,7 @@ test('what a process that records nothing wrote since the start does not make a 
   await sql`
     insert into processes (id, name, version, host, pid, queues, started_at, seen_at)
     values (gen_random_uuid(), 'sluice-webhooks', '1', 'h', 1, '{}', now(), pg_postmaster_start_time() - interval '1 s')`
-  const { number } = (await facts()).heartbeat!
+  const { number } = (await facts()).heartbeat
   const ahead = { heartbeat: { number: number + 1000, at: (await facts()).clock } }
   expect(await check(ahead)).toMatchObject({ state: 'current', recorded: true, hold: 'all' })
   expect(await lastSwitch()).toMatchObject({ kind: 'restore' })

@@ -1,58 +1,41 @@
 // A place outside of the database that remembers one text: a file on another volume, or an https address.
 import { randomUUID } from 'node:crypto'
-import { readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { throttle } from './seldom.ts'
 import type { Log } from './log.ts'
-import { signWitness, verifyWitness } from './witness-signature.ts'
+import type { Witness } from './witness.ts'
 
 const TIMEOUT_MS = 1_000
-const MAX_LENGTH = 10_000
+const MAX_BYTES = 10_000
 const WARN_INTERVAL_MS = 60_000
 
-/** Remembers texts outside of the database. */
-export type Witness = {
-  /**
-   * Stores `text` under `name` unless a greater text, by its characters, is stored (`unreadable` is replaced by any
-   * text), and returns the one that is stored; null: none is. Rejects if the witness cannot be used.
-   */
-  keepNewest(name: string, text: string | null, unreadable?: string): Promise<string | null>
-}
-
+/** `read` returns at most `MAX_BYTES`. */
 type Place = { read(): Promise<string>; write(text: string): Promise<void> }
 
 /**
  * Opens the place at a `file:` or `https:` URL. An https address is read with GET and written with PUT; user and
  * password of the URL are sent as Basic credentials. A process that writes at the same time may win with an older text;
- * the next call replaces it. The key of `findKey` signs the text. A text that another key has signed is kept and makes
- * the place unusable; one without a signature counts as silence until it is replaced.
+ * the next call replaces it.
  */
-export function openWitnessPlace(
-  url: string,
-  findKey: () => Promise<Buffer>,
-  log: Pick<Log, 'warn'>,
-): Witness {
+export function openWitnessPlace(url: string, log: Pick<Log, 'warn'>): Witness {
   const place = url.startsWith('file:') ? fileAt(fileURLToPath(url)) : addressAt(new URL(url))
   const warn = throttle(
-    (suppressed, problem: string) => log.warn({ suppressed }, `WITNESS_URL: ${problem}`),
+    (suppressed, problem: string) =>
+      log.warn({ suppressed }, `WITNESS_URL: the place cannot be used: ${problem}`),
     WARN_INTERVAL_MS,
   )
   return {
-    async keepNewest(name, text, unreadable) {
+    async keepNewest(name, text, invalid) {
       try {
-        const [line = ''] = (await place.read()).slice(0, MAX_LENGTH).split('\n')
+        const [line = ''] = (await place.read()).split('\n')
         if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
-        const key = await findKey()
-        const stored = line === '' ? null : verifyWitness(key, name, line.slice(name.length + 1))
-        if (line !== '' && stored === null) {
-          if (text === null) throw new Error('its text has no signature')
-          warn('its text has no signature and is replaced')
-        }
-        if (text === null || (stored !== null && stored >= text && stored !== unreadable)) return stored
-        await place.write(`${name} ${signWitness(key, name, text)}\n`)
+        const stored = line === '' ? null : line.slice(name.length + 1)
+        if (text === null || (stored !== null && stored >= text && stored !== invalid)) return stored
+        await place.write(`${name} ${text}\n`)
         return text
       } catch (error) {
-        warn(`the place cannot be used: ${error instanceof Error ? error.message : String(error)}`)
+        warn(error instanceof Error ? error.message : String(error))
         throw error
       }
     },
@@ -61,11 +44,16 @@ export function openWitnessPlace(
 
 function fileAt(path: string): Place {
   return {
-    read: () =>
-      readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return ''
+    async read() {
+      try {
+        await using file = await open(path)
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0)
+        return buffer.toString('utf8', 0, bytesRead)
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
         throw error
-      }),
+      }
+    },
     // A reader never sees a half-written file. Processes of other users may read it: it holds no secret.
     async write(text) {
       const written = `${path}.${randomUUID()}`
@@ -84,11 +72,13 @@ function addressAt(url: URL): Place {
   const headers = credentialsOf(url)
   url.username = ''
   url.password = ''
-  const options = () => ({ headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
+  // The signal also ends the reading of the body. A redirect could lead into the internal network.
+  const options = () => ({ headers, redirect: 'error' as const, signal: AbortSignal.timeout(TIMEOUT_MS) })
   return {
     async read() {
       const answer = await fetch(url, options())
-      if (answer.ok) return await answer.text()
+      if (answer.ok) return await readBody(answer)
+      await answer.body?.cancel()
       if (answer.status === 404) return ''
       throw new Error(`GET was answered ${answer.status}`)
     },
@@ -98,6 +88,18 @@ function addressAt(url: URL): Place {
       if (!answer.ok) throw new Error(`PUT was answered ${answer.status}`)
     },
   }
+}
+
+/** The body of an answer up to `MAX_BYTES`: the rest is not received. */
+async function readBody({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes >= MAX_BYTES) break
+  }
+  return Buffer.concat(chunks).toString('utf8', 0, MAX_BYTES)
 }
 
 /** The Basic credentials of user and password, in UTF-8. */

@@ -1,7 +1,7 @@
 // The interface of a queue backend: the differences between Redis and PostgreSQL. All other code of the queue is
 // shared.
 import type { Queue } from 'bullmq'
-import type { Witness } from '#core/witness-place.ts'
+import type { Witness } from '#core/witness.ts'
 import type { AcceptedStream } from './accepted.ts'
 import type { WakeUp } from './wakeup-messages.ts'
 

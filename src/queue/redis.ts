@@ -74,9 +74,9 @@ export function openRedis(
       await tried
       await Promise.all(messages.map((message) => client.publish(channel, message)))
     },
-    async keepNewest(name, text, unreadable) {
+    async keepNewest(name, text, invalid) {
       await tried
-      return await keepNewest(client, name, text, unreadable)
+      return await keepNewest(client, name, text, invalid)
     },
     async probe() {
       // In a Cluster each queue may be on another server.

@@ -41,7 +41,7 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   await checkPermissions(sql)
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
-  const database = await watchDatabase(config, { sql, log, queue })
+  const database = await watchDatabase(config, { sql, log, queue: null })
   ends.defer(() => database.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((states) => wakeups.jobsEnded(states))

@@ -42,7 +42,7 @@ export const SWITCH_MUTATIONS: Mutation[] = [
     faults: ['restore-volume'],
     patches: [
       {
-        file: 'src/domain/switches/watch.ts',
+        file: 'src/domain/switches/checks.ts',
         from: 'checkServer(sql, memory.newest(), {',
         to: 'checkServer(sql, null, {',
       },

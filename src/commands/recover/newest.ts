@@ -9,7 +9,7 @@ import {
   type NewestRows,
   type ReadWitnesses,
 } from '#domain/switches/newest.ts'
-import { findWitnessKey, type ServerFacts } from '#domain/switches/server.ts'
+import type { ServerFacts } from '#domain/switches/server.ts'
 import { print } from '../print.ts'
 import { withQueue } from './queue.ts'
 
@@ -48,8 +48,7 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
 
 async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
   const { WITNESS_URL } = config
-  const places =
-    WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, () => findWitnessKey(sql), { warn() {} })]
+  const places = WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, { warn() {} })]
   if (!usesRedis(config)) return await readWitnesses(sql, places)
   return await withQueue(config, async (queue) => await readWitnesses(sql, [queue, ...places]))
 }

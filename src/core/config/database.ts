@@ -46,7 +46,7 @@ export const DATABASE_VARIABLES = {
       .register(SECRETS, { is_reread: false }),
     'file:///mnt/other-volume/sluice-witness',
     'a file on another volume or an https address that remembers what the database had, so that a restore is noticed even after Redis was lost (guide Backups, restores and failover)',
-    [...SERVICES, 'commands'],
+    ['api', 'worker', 'commands'],
   ],
   REDIS_URL: [
     z

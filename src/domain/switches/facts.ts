@@ -1,4 +1,4 @@
-// The facts about the server as texts, which witnesses keep without understanding them.
+// The facts about the server as texts, which witnesses remember without understanding them.
 import { z } from 'zod'
 import type { ServerFacts } from './server.ts'
 
@@ -7,39 +7,29 @@ const factsSchema = z.object({
   timeline: z.int(),
   lsn: z.string().regex(/^[0-9A-F]{16}$/),
   clock: z.iso.datetime({ offset: true }),
-  // Texts of the previous version have none.
-  heartbeat: z
-    .object({ number: z.int(), at: z.iso.datetime({ offset: true }) })
-    .nullable()
-    .default(null),
+  heartbeat: z.object({ number: z.int(), at: z.iso.datetime({ offset: true }) }),
   audit: z.object({ seq: z.int(), hash: z.string().regex(/^[0-9a-f]{64}$/) }).nullable(),
   seal: z.uuid().nullable(),
   switch: z.int(),
 })
 const DIGITS = 16
 
-const DAY_MS = 24 * 3_600_000
-
-/** Whether facts can be true. Others, which somebody else has stored, would stop the system or rewind its feeds. */
-function arePossible({ timeline, switch: number, clock }: ServerFacts): boolean {
-  const is_future = Date.parse(clock) > Date.now() + DAY_MS
-  return timeline > 0 && timeline < 2 ** 31 && number >= 0 && number < 1_000_000 && !is_future
-}
-
 /** Of two texts, the one with the newer facts is greater. The `H` makes it greater than one of the previous version. */
 export function encodeFacts(facts: ServerFacts): string {
-  const [number, heartbeat] = [facts.switch, facts.heartbeat?.number ?? 0].map((each) =>
+  const [number, heartbeat] = [facts.switch, facts.heartbeat.number].map((each) =>
     String(each).padStart(DIGITS, '0'),
   )
   const order = `${number}:H${heartbeat}:${facts.lsn}`
   return `${order} ${JSON.stringify(factsSchema.parse(facts))}`
 }
 
-/** The facts of a text of `encodeFacts`; null for any other text, and for facts that cannot be true. */
-export function decodeFacts(text: string | null): ServerFacts | null {
+/**
+ * The facts of a text of `encodeFacts`; null for any other text. No fact is compared with the clock of this process,
+ * which may be wrong.
+ */
+export function decodeFacts(text: string): ServerFacts | null {
   try {
-    const facts = factsSchema.parse(JSON.parse(text?.slice(text.indexOf(' ')) ?? ''))
-    return arePossible(facts) ? facts : null
+    return factsSchema.parse(JSON.parse(text.slice(text.indexOf(' '))))
   } catch {
     return null
   }
@@ -55,12 +45,18 @@ export function withLatestClock(facts: ServerFacts, other: ServerFacts | null): 
     : facts
 }
 
+/** The newer of two facts, with the latest clock of both. */
+export function newerFacts(one: ServerFacts | null, other: ServerFacts | null): ServerFacts | null {
+  if (one === null || other === null) return one ?? other
+  return isNewer(other, one) ? withLatestClock(other, one) : withLatestClock(one, other)
+}
+
 /**
  * Whether facts are of a later switch, or of a later heartbeat or position after the same switch. The heartbeat counts
  * first: a copy of the files that was written to may have a later position.
  */
-export function isNewer(one: ServerFacts, other: ServerFacts | null): boolean {
-  if (other === null || one.switch !== other.switch) return one.switch > (other?.switch ?? -1)
-  const beats = (one.heartbeat?.number ?? -1) - (other.heartbeat?.number ?? -1)
-  return beats === 0 ? one.lsn > other.lsn : beats > 0
+function isNewer(one: ServerFacts, other: ServerFacts): boolean {
+  if (one.switch !== other.switch) return one.switch > other.switch
+  const heartbeats = one.heartbeat.number - other.heartbeat.number
+  return heartbeats === 0 ? one.lsn > other.lsn : heartbeats > 0
 }

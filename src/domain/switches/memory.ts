@@ -1,76 +1,84 @@
-// What this process and witnesses remember about the server of the database.
+// What this process and its witnesses remember about the server of the database.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
-import type { Witness } from '#core/witness-place.ts'
-import { decodeFacts, encodeFacts, isNewer, withLatestClock } from './facts.ts'
-import { findWitnessName } from './newest.ts'
+import type { Witness } from '#core/witness.ts'
+import { newerFacts, withLatestClock } from './facts.ts'
+import { findWitnessKey, keepFacts, type WitnessKey } from './kept-facts.ts'
 import type { ServerFacts } from './server.ts'
 
 export type Memory = {
-  /** The newest facts that this process or a witness knows; null: none. */
+  /** The newest facts that this process or a witness remembers; null: none. */
   newest(): ServerFacts | null
+  /** Remembers what this process has checked itself. */
+  remember(facts: ServerFacts): void
   /** Whether this process has checked the server itself within the last seconds. */
   isRecent(): boolean
   /** Whether that is so, or each witness answered when it was last asked. */
-  isComplete(): boolean
-  /** Tells facts to the witness (null: tells nothing) and asks it. Rejects only if the database fails. */
+  haveAnswered(): boolean
+  /** Stores facts at the witness (null: stores nothing) and asks it. Rejects only if the database fails. */
   exchange(witness: Witness, facts: ServerFacts | null): Promise<void>
+  /** Asks all witnesses; what they answered before no longer counts, except if one is silent now. */
+  askAgain(): Promise<void>
 }
 
 /** Other processes may have seen more if this one has checked nothing for longer. */
 const RECENT_MS = 5_000
+/** The part of an invalid text that is logged, as evidence. */
+const LOGGED_LENGTH = 1_000
 
-/** Reads facts from the witnesses, and replaces texts there that are no facts. */
 export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]): Memory {
-  let name: string | undefined
-  let newest: ServerFacts | null = null
+  let key: WitnessKey | undefined
+  let own: ServerFacts | null = null
   let checked_at = -Infinity
-  const answered = new Set<Witness>()
-  const unreadable = new Map<Witness, string>()
+  /** The newest facts that each witness has answered with. */
+  const answers = new Map<Witness, ServerFacts | null>()
+  const silent = new Set<Witness>(witnesses)
+  const invalid = new Map<Witness, string>()
   const warn = throttle(
-    (suppressed) =>
+    (suppressed, text: string) =>
       log.error(
-        { suppressed },
-        'a witness of the database has a text that is no fact about it: replacing it',
+        { text: text.slice(0, LOGGED_LENGTH), suppressed },
+        'a witness of the database has a text without a valid signature: somebody has changed it, or the database is older than its key. It counts as silent, and the text is replaced',
       ),
     60_000,
   )
 
+  const newest = () => [...answers.values()].reduce(newerFacts, own)
   const isRecent = () => performance.now() - checked_at < RECENT_MS
 
-  function remember(facts: ServerFacts): void {
-    if (isNewer(facts, newest)) newest = withLatestClock(facts, newest)
-  }
-
-  /** The facts of the answer. A text that is no fact counts as no answer: somebody else has written it. */
-  function read(witness: Witness, text: string | null): void {
-    const facts = decodeFacts(text)
-    if (text !== null && facts === null) {
-      warn()
-      unreadable.set(witness, text)
-      answered.delete(witness)
-      return
+  async function ask(witness: Witness, facts: ServerFacts | null): Promise<ServerFacts | null | undefined> {
+    key ??= await findWitnessKey(sql)
+    const kept = await keepFacts(witness, key, facts, invalid.get(witness)).catch(() => undefined)
+    if (kept?.invalid === undefined) invalid.delete(witness)
+    else {
+      invalid.set(witness, kept.invalid)
+      warn(kept.invalid)
     }
-    answered.add(witness)
-    if (facts !== null) remember(facts)
+    const is_silent = kept === undefined || kept.invalid !== undefined
+    if (is_silent) silent.add(witness)
+    else silent.delete(witness)
+    return is_silent ? undefined : kept.facts
   }
 
   return {
-    newest: () => newest,
+    newest,
+    remember(facts) {
+      own = newerFacts(own, facts)
+      checked_at = performance.now()
+    },
     isRecent,
-    isComplete: () => isRecent() || witnesses.every((witness) => answered.has(witness)),
+    haveAnswered: () => isRecent() || silent.size === 0,
     async exchange(witness, facts) {
-      name ??= await findWitnessName(sql)
-      const known = facts && withLatestClock(facts, newest)
-      if (known !== null) {
-        remember(known)
-        checked_at = performance.now()
-      }
-      const text = known && encodeFacts(known)
-      await witness.keepNewest(name, text, unreadable.get(witness)).then(
-        (kept) => read(witness, kept),
-        () => answered.delete(witness),
+      const answer = await ask(witness, facts && withLatestClock(facts, newest()))
+      if (answer != null) answers.set(witness, newerFacts(answers.get(witness) ?? null, answer))
+    },
+    async askAgain() {
+      await Promise.all(
+        witnesses.map(async (witness) => {
+          const answer = await ask(witness, null)
+          if (answer !== undefined) answers.set(witness, answer)
+        }),
       )
     },
   }

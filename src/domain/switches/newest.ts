@@ -1,8 +1,9 @@
 // The newest rows of a database, and how far they are behind what a witness has seen: what a restore would lose.
 import type { Sql } from '#core/db.ts'
-import type { Witness } from '#core/witness-place.ts'
-import { decodeFacts, isNewer } from './facts.ts'
-import { findInstallationId, type ServerFacts } from './server.ts'
+import type { Witness } from '#core/witness.ts'
+import { newerFacts } from './facts.ts'
+import { findWitnessKey, keepFacts } from './kept-facts.ts'
+import type { ServerFacts } from './server.ts'
 
 export type NewestRows = {
   event: { id: string; type: string; created_at: string } | null
@@ -29,26 +30,20 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
   return { event, payment, audit }
 }
 
-/** The name under which witnesses keep the facts about the server of this database. */
-export async function findWitnessName(sql: Sql): Promise<string> {
-  return `sluice:server:${await findInstallationId(sql)}`
-}
-
 /** The newest facts that a witness remembers; null if there are none. `problems`: why a witness could not be asked. */
 export type ReadWitnesses = { newest: ServerFacts | null; problems: string[] }
 
+/** Asks the witnesses, and changes nothing there. */
 export async function readWitnesses(sql: Sql, witnesses: readonly Witness[]): Promise<ReadWitnesses> {
-  const name = await findWitnessName(sql)
-  const answers = await Promise.allSettled(witnesses.map((witness) => witness.keepNewest(name, null)))
+  const key = await findWitnessKey(sql)
+  const answers = await Promise.allSettled(witnesses.map((witness) => keepFacts(witness, key, null)))
   let newest: ServerFacts | null = null
   const problems: string[] = []
   for (const answer of answers) {
-    if (answer.status === 'rejected') {
+    if (answer.status === 'rejected')
       problems.push(answer.reason instanceof Error ? answer.reason.message : String(answer.reason))
-      continue
-    }
-    const facts = decodeFacts(answer.value)
-    if (facts !== null && isNewer(facts, newest)) newest = facts
+    else if (answer.value.invalid !== undefined) problems.push('its text has no valid signature')
+    else newest = newerFacts(newest, answer.value.facts)
   }
   return { newest, problems }
 }

@@ -12,8 +12,8 @@ export type ServerFacts = {
   lsn: string
   /** The database's clock, ISO 8601. */
   clock: string
-  /** The last heartbeat of the database, whose number only rises, and its time; null: the witness knows none. */
-  heartbeat: { number: number; at: string } | null
+  /** The last heartbeat of the database, whose number only rises, and its time. */
+  heartbeat: { number: number; at: string }
   /** The last entry of the audit log; null if it was deleted. */
   audit: { seq: number; hash: string } | null
   /** The seal of a database that will move to another server; null: it is not sealed. */
@@ -23,12 +23,15 @@ export type ServerFacts = {
 }
 
 export type CheckedServer = ServerFacts & {
+  /** When the server started. */
+  started_at: string
   /**
    * `current`: the server is in use. `sealed`: it is, but nothing may be accepted or claimed. `superseded`: another
    * server is in use. `recording`: a switch is not recorded yet: the check must be repeated. `unchecked`: the server
-   * has started, and witnesses must be heard, or another process must record a switch.
+   * has started, and witnesses must answer, or another process must record a switch. `unconfirmed`: the server has not
+   * started, but is behind a witness: the check must be repeated after a second, with new answers of the witnesses.
    */
-  state: 'current' | 'sealed' | 'superseded' | 'recording' | 'unchecked'
+  state: 'current' | 'sealed' | 'superseded' | 'recording' | 'unchecked' | 'unconfirmed'
   /** Which jobs wait since a switch; null: none. */
   hold: (typeof HOLDS)[number] | null
   /** What happened later may have been lost by a switch of the last day; null: there was none. */
@@ -36,33 +39,33 @@ export type CheckedServer = ServerFacts & {
   /** Whether this check has recorded a switch. */
   recorded: boolean
   /** Whether this check has raised the heartbeat, which one check per second does. */
-  has_beaten: boolean
+  raised_heartbeat: boolean
+}
+
+/** What a process says about its check. */
+export type Reading = {
+  /** A standby that is promoted has everything that was committed. */
+  is_synchronous: boolean
+  /** All witnesses have answered. */
+  all_answered: boolean
+  /** The start of the server after which silent witnesses were waited for long enough; null: none. */
+  waited_for: string | null
+  /** The check repeats one that was `unconfirmed`. */
+  is_repeated: boolean
 }
 
 /**
  * Compares the server with the one on record and with the newest facts of a witness (null without one). Records a
- * switch. `is_synchronous`: a standby that is promoted has everything that was committed. `is_heard`: all witnesses
- * have answered, or need not be waited for.
+ * switch.
  */
 export async function checkServer(
   sql: Sql,
   witness: ServerFacts | null,
-  { is_synchronous, is_heard }: { is_synchronous: boolean; is_heard: boolean },
+  { is_synchronous, all_answered, waited_for, is_repeated }: Reading,
 ): Promise<CheckedServer> {
   const facts = witness === null ? null : sql.json(witness)
   const [row] = await sql<{ server: CheckedServer }[]>`
-    select check_server(${facts}::jsonb, ${is_synchronous}, ${is_heard}) as server`
+    select check_server(
+      ${facts}::jsonb, ${is_synchronous}, ${all_answered}, ${waited_for}::timestamptz, ${is_repeated}) as server`
   return row!.server
-}
-
-/** The id of the installation. It changes only while no process runs: see `drawInstallation`. */
-export async function findInstallationId(sql: Sql): Promise<string> {
-  const [row] = await sql<{ id: string }[]>`select id from installation`
-  return row!.id
-}
-
-/** The key that signs what is remembered at WITNESS_URL. */
-export async function findWitnessKey(sql: Sql): Promise<Buffer> {
-  const [row] = await sql<{ witness_key: Buffer }[]>`select witness_key from installation`
-  return row!.witness_key
 }

@@ -1,16 +1,16 @@
 // Watches the server of the database: a process works only while the server is the one in use.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { usesRedis, type Config } from '#core/config.ts'
+import type { Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { renewConnections } from '#core/pool.ts'
 import { throttle } from '#core/seldom.ts'
-import { openWitnessPlace, type Witness } from '#core/witness-place.ts'
+import type { Witness } from '#core/witness.ts'
+import { createServerChecks } from './checks.ts'
 import { findSwitch } from './find.ts'
-import { createMemory } from './memory.ts'
-import { checkServer, findWitnessKey, HOLDS, type CheckedServer } from './server.ts'
+import { HOLDS, type CheckedServer } from './server.ts'
 
 export type DatabaseWatch = {
   /** Whether the server was in use when it was last checked, and the database was not sealed. */
@@ -35,74 +35,40 @@ const RETRY_INTERVAL_MS = 100
 const CLOSE_TIMEOUT_MS = 500
 /** The maximum time that a starting process waits for the first check. */
 const START_TIMEOUT_MS = 5_000
-/** How long a process waits for silent witnesses after a start of the server. */
-const WITNESS_TIMEOUT_MS = 30_000
 /** After this many failed checks in sequence, the server counts as unchecked. */
 const MAX_FAILURES = 3
 
 /**
- * Checks the server at once and then every second, and keeps the newest facts in memory, in Redis and at WITNESS_URL.
- * Resolves after the first check, or after 5 s. WITNESS_URL is written at most once a second by all processes together,
- * and is only read by each process at its start, and without Redis.
+ * Checks the server at once and then every second, and keeps the newest facts in memory, in Redis (`queue`) and at
+ * WITNESS_URL. Resolves after the first check, or after 5 s. `queue` null: asks no witness, and keeps them in memory.
  */
 export async function watchDatabase(
   config: Config,
-  { sql, log, queue }: { sql: Sql; log: Log; queue: Witness },
+  { sql, log, queue }: { sql: Sql; log: Log; queue: Witness | null },
 ): Promise<DatabaseWatch> {
-  const { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL } = config
   const report = createReport(sql, log)
-  const place =
-    WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, () => findWitnessKey(sql), log)
-  const memory = createMemory(sql, log, place === null ? [queue] : [queue, place])
+  const checks = createServerChecks(config, { sql, log, queue })
   const warn = throttle(
     (suppressed, err: unknown) =>
       log.warn({ err, suppressed }, 'the server of the database could not be checked'),
     10_000,
   )
-  const warnOfSilence = throttle(
-    (suppressed) =>
-      log.warn(
-        { suppressed },
-        'the database has started, and what Redis or WITNESS_URL remember of it must be read, or another process must check it: accepts and does nothing until then',
-      ),
-    10_000,
-  )
   let server: CheckedServer | undefined
-  let waits_until: number | undefined
   const abort = new AbortController()
-
-  /** Tells the witnesses and asks them; with undefined, only asks. */
-  async function exchange(checked?: CheckedServer): Promise<void> {
-    const is_known = checked !== undefined && checked.state !== 'superseded'
-    const needs_place = !is_known || checked.has_beaten || !usesRedis(config)
-    await Promise.all([
-      memory.exchange(queue, is_known ? checked : null),
-      place !== null &&
-        needs_place &&
-        memory.exchange(place, is_known && checked.has_beaten ? checked : null),
-    ])
-  }
 
   /** Returns whether the server was checked. */
   async function check(): Promise<boolean> {
     const before = server?.switch
-    if (!memory.isRecent()) await exchange()
-    let checked: CheckedServer
-    do {
-      const is_heard = memory.isComplete() || (waits_until !== undefined && performance.now() > waits_until)
-      server = checked = await checkServer(sql, memory.newest(), { is_synchronous, is_heard })
-    } while (checked.state === 'recording' && !abort.signal.aborted)
-    if (checked.state === 'unchecked') {
-      waits_until ??= performance.now() + WITNESS_TIMEOUT_MS
-      warnOfSilence()
-      return false
-    }
-    waits_until = undefined
+    const checked = await checks.check(abort.signal)
+    if (checked === undefined) return false
+    server = checked
+    const { state } = checked
+    if (state === 'unchecked' || state === 'unconfirmed') return false
     // Connections that were opened before may lead to the server that was in use before.
-    if (checked.state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
+    if (state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
     for (const hold of HOLDS) metrics.jobsHeld.set({ hold }, checked.hold === hold ? 1 : 0)
     await report(checked)
-    await exchange(checked)
+    await checks.exchange(checked)
     return true
   }
 
@@ -157,7 +123,7 @@ function refusalOf(state: CheckedServer['state'] | undefined): AppError {
 
 /** Reports each switch once for each process, and once that another server is in use. */
 function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<void> {
-  let known: number | undefined
+  let reported: number | undefined
   let superseded = false
   return async (server) => {
     const { state, recorded, switch: number } = server
@@ -167,11 +133,14 @@ function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<vo
         'another server of this database is in use: this process accepts and does nothing. If this server shall be used, run: npm run recover -- switched',
       )
     superseded = state === 'superseded'
-    const found =
-      recorded || (known !== undefined && number > known) ? await findSwitch(sql, number) : undefined
-    known = number
+    const is_new = reported !== undefined && number > reported
+    reported = number
+    if (!recorded) {
+      if (is_new) log.warn({ switch: number }, 'the database was switched. See: npm run recover -- status')
+      return
+    }
+    const found = await findSwitch(sql, number)
     if (found === undefined) return
-    if (!recorded) return log.warn(found, 'the database was switched')
     metrics.databaseSwitches.inc({ kind: found.kind })
     log.error(
       found,

@@ -1,0 +1,105 @@
+// Checks the server of the database against what this process and its witnesses remember.
+import { usesRedis, type Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
+import type { Log } from '#core/log.ts'
+import { throttle } from '#core/seldom.ts'
+import { openWitnessPlace } from '#core/witness-place.ts'
+import type { Witness } from '#core/witness.ts'
+import { createMemory } from './memory.ts'
+import { checkServer, type CheckedServer } from './server.ts'
+
+export type ServerChecks = {
+  /** Checks the server now. Undefined: it is too early to repeat the last check, which was `unconfirmed`. */
+  check(signal: AbortSignal): Promise<CheckedServer | undefined>
+  /** Remembers what was checked, stores it at the witnesses, and asks them. */
+  exchange(checked: CheckedServer): Promise<void>
+}
+
+/** How long a process waits for silent witnesses after a start of the server. */
+const WITNESS_TIMEOUT_MS = 30_000
+/** After this time, a check is repeated that found the server behind a witness although it had not started. */
+const CONFIRM_AFTER_MS = 1_000
+
+/**
+ * The witnesses are Redis (`queue`) and the place at WITNESS_URL. The place is written at most once a second by all
+ * processes together, and is only read by each process at its start, and without Redis. `queue` null: the process asks
+ * no witness, because its role may not read the key that signs what they remember.
+ */
+export function createServerChecks(
+  config: Config,
+  { sql, log, queue }: { sql: Sql; log: Log; queue: Witness | null },
+): ServerChecks {
+  const { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL } = config
+  const place = queue === null || WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, log)
+  const memory = createMemory(
+    sql,
+    log,
+    [queue, place].filter((witness) => witness !== null),
+  )
+  const warnOfWait = throttle(
+    (suppressed) =>
+      log.warn(
+        { suppressed },
+        'the database has started, and Redis or WITNESS_URL must answer, or another process must check it: accepts and does nothing until then',
+      ),
+    10_000,
+  )
+  const warnOfDoubt = throttle(
+    (suppressed) =>
+      log.warn(
+        { suppressed },
+        'the database is behind what a witness remembers, although its server has not started: checking again',
+      ),
+    10_000,
+  )
+  /** The start of the server for which silent witnesses are waited for. */
+  let waiting: { started_at: string; until: number } | undefined
+  let unconfirmed_since: number | undefined
+
+  async function exchange(checked?: CheckedServer): Promise<void> {
+    const is_in_use = checked !== undefined && checked.state !== 'superseded'
+    if (is_in_use) memory.remember(checked)
+    const asks_place = !is_in_use || checked.raised_heartbeat || !usesRedis(config)
+    await Promise.all([
+      queue !== null && memory.exchange(queue, is_in_use ? checked : null),
+      place !== null &&
+        asks_place &&
+        memory.exchange(place, is_in_use && checked.raised_heartbeat ? checked : null),
+    ])
+  }
+
+  async function compare(signal: AbortSignal): Promise<CheckedServer> {
+    const is_repeated = unconfirmed_since !== undefined
+    if (is_repeated) await memory.askAgain()
+    else if (!memory.isRecent()) await exchange()
+    const waited_for = waiting !== undefined && performance.now() > waiting.until ? waiting.started_at : null
+    let checked: CheckedServer
+    do {
+      const all_answered = memory.haveAnswered()
+      checked = await checkServer(sql, memory.newest(), {
+        is_synchronous,
+        all_answered,
+        waited_for,
+        is_repeated,
+      })
+    } while (checked.state === 'recording' && !signal.aborted)
+    return checked
+  }
+
+  return {
+    exchange,
+    async check(signal) {
+      if (unconfirmed_since !== undefined && performance.now() < unconfirmed_since + CONFIRM_AFTER_MS)
+        return undefined
+      const checked = await compare(signal)
+      const { state, started_at } = checked
+      unconfirmed_since = state === 'unconfirmed' ? performance.now() : undefined
+      if (state !== 'unchecked') waiting = undefined
+      else if (waiting?.started_at !== started_at)
+        waiting = { started_at, until: performance.now() + WITNESS_TIMEOUT_MS }
+      if (state === 'unconfirmed') warnOfDoubt()
+      if (state === 'unchecked') warnOfWait()
+      return checked
+    },
+  }
+}
