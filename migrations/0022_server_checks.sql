@@ -239,8 +239,8 @@ $$;
 -- recorded yet: call again; `unchecked` while witnesses must answer, or another process must record the switch;
 -- `unconfirmed` if the server is behind a witness and has not started since it was checked: ask the witnesses after a
 -- second, and call again. `recorded`: this call has recorded the switch. `raised_heartbeat`: this call has raised the
--- heartbeat. `started_at`: when the server started. `lost_since`: what happened later may have been lost by a switch of
--- the last day.
+-- heartbeat. `started_at`: when the server started. `recording_since`: a switch is not recorded completely.
+-- `lost_since`: what happened later may have been lost by a switch of the last day.
 --
 -- Runs with the owner's rights. The process that receives webhooks records nothing and raises no heartbeat, because
 -- whoever has taken it over could make up what it says about witnesses. Nor does it get the seal.
@@ -335,7 +335,8 @@ begin
   select * into kept from lineage;
   return server || jsonb_build_object('started_at', pg_postmaster_start_time(), 'switch', kept.last_switch,
     'hold', kept.hold, 'seal', case when may_record then kept.seal end, 'state', state, 'recorded', recorded,
-    'raised_heartbeat', raised_heartbeat, 'lost_since', (
+    'raised_heartbeat', raised_heartbeat,
+    'recording_since', (select s.switched_at from database_switches s where s.recorded_at is null), 'lost_since', (
       select min(s.newest_at) from database_switches s
       where s.switched_at > now() - interval '24 hours' and s.newest_at < s.switched_at and s.recorded_at is not null));
 end $$;

@@ -19,13 +19,14 @@ alter table database_switches add column lists_waived_by text;
 alter table database_switches add constraint database_switches_waived
   check ((lists_waived_at is null) = (lists_waived_by is null) and length(lists_waived_by) between 1 and 320) not valid;
 
--- What waits follows from the switches.
+-- What waits follows from the switches. Until a switch is recorded completely, calls of open jobs look unsent, so all
+-- jobs wait.
 create or replace function hold_jobs() returns trigger language plpgsql security definer as $$
 begin
   -- The next statement sees the switch that another session has recorded meanwhile.
   perform from lineage for update;
   update lineage l set hold = s.hold, holds_messages_before = s.holds_messages_before from (
-    select case when bool_or(released_at is null and kind = 'restore') then 'all'
+    select case when bool_or(recorded_at is null or (released_at is null and kind = 'restore')) then 'all'
         -- A call may have got a new key after two minutes, and providers forget keys after a day.
         when bool_or(waits_for_lists
           and newest_at < greatest(switched_at - interval '2 minutes', now() - interval '22 hours')) then 'creations'
@@ -34,7 +35,7 @@ begin
         as holds_messages_before
     from (
       select *, lists_read_at is null and lists_waived_at is null as waits_for_lists from database_switches
-      where recorded_at is not null and kind <> 'planned'
+      where kind <> 'planned'
     ) each_switch
   ) s
   where (l.hold, l.holds_messages_before) is distinct from (s.hold, s.holds_messages_before);

@@ -67,6 +67,16 @@ test('operators read a switch with what it has lost, and acknowledging it change
   expect((await operator.get('/api/ops/switches')).body).toMatchObject([
     { ...noticed, acknowledged_by: operator.email },
   ])
+  await world.sql`
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, switched_at)
+    values (2, 'restore', 'operator', '1', 1, '1', 2, now(), clock_timestamp())`
+  expect((await recovery()).recording).toMatchObject({
+    number: 2,
+    jobs_left: 1,
+    feeds_left: expect.any(Number),
+  })
+  await world.sql`delete from database_switches where number = 2`
   const { stdout } = await runHere(recoverCommand, [], world.env)
   expect(stdout).toContain(`of the audit log, the entries ${lost.first} to ${lost.last} were lost`)
 })

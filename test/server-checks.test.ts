@@ -9,6 +9,8 @@ import type { Witness } from '#core/witness.ts'
 import { findWitnessKey, keepFacts } from '#domain/switches/kept-facts.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
+import { recoverCommand } from '#commands/recover.ts'
+import { runHere } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
 import { eventually } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
@@ -285,6 +287,36 @@ test('an operator can name an earlier time while a switch is recorded', async ()
     newest_at: '2026-11-28T09:00:00.000000Z',
     recorded_at: expect.any(String),
   })
+})
+
+test('while a switch is being recorded all jobs wait, and operators read what is left and what to run', async () => {
+  await check(null)
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+    select gen_random_uuid(), gen_random_uuid(), 'ai', 'ai_task.run', '{}', 1 from generate_series(1, 5001)`
+  await sql`insert into tenants (id, slug, name) values (gen_random_uuid(), 'shop', 'shop')`
+  const to = new Date(Date.now() - 3_600_000).toISOString()
+  const declare = ['switched', '--to', to, '--reason', 'restored', '--yes']
+  // The command was stopped after its first batch.
+  await sql.begin((tx) => tx`select declare_switch(${to})`)
+  expect(await check(null)).toMatchObject({
+    state: 'current',
+    hold: 'all',
+    switch: 0,
+    recording_since: expect.any(String),
+  })
+  const recover = async (...args: string[]) =>
+    (await runHere(recoverCommand, args, { DATABASE_URL: url })).stdout
+  expect(JSON.parse(await recover('--json'))).toMatchObject({
+    hold: 'all',
+    recording: { number: 1, sign: 'operator', jobs_left: 1, feeds_left: 1 },
+  })
+  expect(await recover()).toMatch(
+    /^RECORDING {3}switch 1 is not recorded completely, since 20.+: 1 open job and 1 feed are left\n.+ npm run recover -- switched --to 20/m,
+  )
+  expect(await recover(...declare)).toContain('Recorded.')
+  expect(JSON.parse(await recover('--json'))).toMatchObject({ hold: 'all', recording: null, unreleased: [1] })
+  expect(await check(null)).toMatchObject({ state: 'current', switch: 1, recording_since: null })
 })
 
 test('feeds are restarted in batches before the server is in use', async () => {

@@ -105,12 +105,14 @@ async function release({ sql, values }: Recover): Promise<void> {
   if (waived.length > 0)
     print(`Nothing waits for the lists of the providers since switch ${waived.join(', ')}.`)
   if (released.length + waived.length === 0) print('There is no switch to release.')
-  else if (messages === null) await warnOfUnreleased(sql)
+  await warnOfWaiting(sql)
 }
 
-/** Says that jobs still wait, if the lists were waived of a switch that is not released. */
-async function warnOfUnreleased(sql: Sql): Promise<void> {
-  const { unreleased } = await findSwitchState(sql)
+/** Says that jobs still wait for an operator. */
+async function warnOfWaiting(sql: Sql): Promise<void> {
+  const { unreleased, recording } = await findSwitchState(sql)
+  if (recording !== null)
+    print(`Switch ${recording.number} is not recorded completely, and all jobs wait: npm run recover`)
   if (unreleased.length > 0)
     print(
       `Switch ${unreleased.join(', ')} is not released: npm run recover -- release --messages send|discard`,

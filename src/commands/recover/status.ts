@@ -9,11 +9,14 @@ import {
   findSwitches,
   findSwitchState,
   type ListedSwitch,
+  type SwitchState,
 } from '#domain/switches/find.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
 import { print } from '../print.ts'
 import type { Recover } from './options.ts'
 import { withQueue } from './queue.ts'
+
+type Recording = NonNullable<SwitchState['recording']>
 
 const SWITCHES_SHOWN = 10
 const LOST_REQUESTS_SHOWN = 20
@@ -35,16 +38,17 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
         2,
       ),
     )
-  const { server, is_on_lineage, is_sealed, hold, unread_lists } = state
+  const { server, is_on_lineage, is_sealed, hold, recording, unread_lists } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
     print('            The server that runs now is another one, or was not checked yet: start a process.')
   if (is_sealed) print('SEALED      Requests are refused, and no job starts: npm run recover -- seal --undo')
+  if (recording !== null) printRecording(recording)
   print(`newest      ${newest_at}`)
   if (audit !== null) print(`audit log   entry ${audit.seq}, hash ${audit.hash}`)
   for (const each of switches) for (const line of describe(each)) print(line)
   if (switches.length === 0) print('switches    none')
-  print(`waiting     ${HOLDS[hold ?? 'none']}`)
+  print(`waiting     ${HOLDS[recording === null ? (hold ?? 'none') : 'recording']}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
   for (const { provider, list, failing_since, error } of unread_lists)
     print(`unread      the list ${list} of ${provider} cannot be read since ${failing_since}: ${error}`)
@@ -76,6 +80,17 @@ const HOLDS = {
   creations:
     'everything that creates something at a provider, until the lists of the providers have been read',
   all: 'all jobs, until an operator runs: npm run recover -- release',
+  recording: 'all jobs, until the switch is recorded completely',
+}
+
+function printRecording({ number, sign, newest_at, since, jobs_left, feeds_left }: Recording): void {
+  const left = `${quantity(jobs_left, 'open job')} and ${quantity(feeds_left, 'feed')} are left`
+  print(`RECORDING   switch ${number} is not recorded completely, since ${since}: ${left}`)
+  print(
+    sign === 'operator'
+      ? `            If the command was stopped, run it again: npm run recover -- switched --to ${newest_at} --reason "..."`
+      : '            The processes record it: start one.',
+  )
 }
 
 function describe(each: ListedSwitch): string[] {

@@ -1,6 +1,7 @@
 // Reads switches of the database, and what waits since them.
 import { z } from 'zod'
 import type { Fragment, Sql } from '#core/db.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import { findUnreadLists, unreadListSchema } from '../reconciliation/unread-lists.ts'
 import { isHeld } from './holds.ts'
@@ -82,6 +83,12 @@ function switchColumns(sql: Sql): Fragment {
     s.acknowledged_by, s.witness -> 'audit' as audit`
 }
 
+const recordingSchema = databaseSwitchSchema.pick({ number: true, sign: true, newest_at: true }).extend({
+  since: timestamp,
+  jobs_left: z.int().meta({ description: 'The open jobs whose calls do not count as sent yet.' }),
+  feeds_left: z.int().meta({ description: 'The feeds that are not restarted yet.' }),
+})
+
 export const switchStateSchema = z.object({
   server: z
     .object({ system_identifier: z.string(), timeline: z.int() })
@@ -91,6 +98,10 @@ export const switchStateSchema = z.object({
   hold: z.enum(HOLDS).nullable().meta({
     description:
       '`payouts`: payouts and refunds wait. `creations`: all jobs that create something at a provider wait. `all`: all jobs wait, except for notifications.',
+  }),
+  recording: recordingSchema.nullable().meta({
+    description:
+      'A switch that is not recorded completely: all jobs wait. If an operator has declared it, the command must be run again if it was stopped.',
   }),
   holds_messages: z.boolean().meta({ description: 'Messages that were accepted before the switch wait.' }),
   unreleased: z.array(z.int()).meta({ description: 'The numbers of the switches that are not released.' }),
@@ -110,7 +121,8 @@ export type SwitchState = z.output<typeof switchStateSchema>
 
 export async function findSwitchState(sql: Sql): Promise<SwitchState> {
   const unread_lists = await findUnreadLists(sql)
-  const [row] = await sql<Omit<SwitchState, 'unread_lists'>[]>`
+  const recording = await findRecording(sql)
+  const [row] = await sql<Omit<SwitchState, 'unread_lists' | 'recording'>[]>`
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
         'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
@@ -126,7 +138,19 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
       select newest_at, switched_at from database_switches
       where recorded_at is not null and newest_at < switched_at
       order by number desc limit 1) s on true`
-  return { ...row!, unread_lists }
+  return { ...row!, recording, unread_lists }
+}
+
+/** The switch that is being recorded, and what `record_switch` has not visited yet; null if there is none. */
+async function findRecording(sql: Sql): Promise<SwitchState['recording']> {
+  const [recording = null] = await sql<NonNullable<SwitchState['recording']>[]>`
+    select s.number, s.sign, s.newest_at, s.switched_at as since,
+      (select count(*)::integer from jobs j where j.finished_at is null and j.created_at < s.switched_at
+        and (j.created_at, j.id) > (s.visited_at, s.visited_job)) as jobs_left,
+      (select count(*)::integer from tenants t where t.id <> ${SYSTEM_TENANT_ID} and not exists (
+        select from feed_restarts r where r.tenant_id = t.id and r.switch_number = s.number)) as feeds_left
+    from database_switches s where s.recorded_at is null`
+  return recording
 }
 
 export const heldJobsSchema = z.object({ queue: z.string(), jobs: z.int() })

@@ -34,6 +34,8 @@ export type CheckedServer = ServerFacts & {
   state: 'current' | 'sealed' | 'superseded' | 'recording' | 'unchecked' | 'unconfirmed'
   /** Which jobs wait since a switch; null: none. */
   hold: (typeof HOLDS)[number] | null
+  /** Since when a switch is being recorded, while all jobs wait; null: none is. */
+  recording_since: string | null
   /** What happened later may have been lost by a switch of the last day; null: there was none. */
   lost_since: string | null
   /** Whether this check has recorded a switch. */

@@ -66,7 +66,7 @@ export async function watchDatabase(
     if (state === 'unchecked' || state === 'unconfirmed') return false
     // Connections that were opened before may lead to the server that was in use before.
     if (state === 'superseded' || checked.switch > (before ?? checked.switch)) renewConnections()
-    for (const hold of HOLDS) metrics.jobsHeld.set({ hold }, checked.hold === hold ? 1 : 0)
+    measureHold(checked)
     await report(checked)
     await checks.exchange(checked)
     return true
@@ -121,12 +121,27 @@ function refusalOf(state: CheckedServer['state'] | undefined): AppError {
   return new AppError('database_unavailable', { message: `${reason} Nothing was accepted: retry later.` })
 }
 
+function measureHold({ hold, recording_since }: CheckedServer): void {
+  const present = recording_since === null ? hold : 'recording'
+  for (const each of [...HOLDS, 'recording'] as const)
+    metrics.jobsHeld.set({ hold: each }, present === each ? 1 : 0)
+}
+
 /** Reports each switch once for each process, and once that another server is in use. */
 function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<void> {
   let reported: number | undefined
   let superseded = false
+  const warnOfRecording = throttle(
+    (suppressed, recording_since: string) =>
+      log.error(
+        { recording_since, suppressed },
+        'a switch of the database is not recorded completely, and all jobs wait: if the command that records it was stopped, run it again. See: npm run recover -- status',
+      ),
+    60_000,
+  )
   return async (server) => {
-    const { state, recorded, switch: number } = server
+    const { state, recorded, recording_since, switch: number } = server
+    if (recording_since !== null) warnOfRecording(recording_since)
     if (state === 'superseded' && !superseded)
       log.error(
         { server },

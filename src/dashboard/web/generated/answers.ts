@@ -1355,6 +1355,22 @@ export interface Answers {
      * `all`: all jobs wait, except for notifications.
      */
     hold: 'payouts' | 'creations' | 'all' | null
+    /**
+     * A switch that is not recorded completely: all jobs wait. If an operator has declared it, the command
+     * must be run again if it was stopped.
+     */
+    recording: {
+      number: number
+      sign: 'lineage' | 'witness' | 'operator'
+      /** The newest change in the database before the switch. */
+      newest_at: string
+      /** ISO 8601 in UTC, with microseconds. */
+      since: string
+      /** The open jobs whose calls do not count as sent yet. */
+      jobs_left: number
+      /** The feeds that are not restarted yet. */
+      feeds_left: number
+    } | null
     /** Messages that were accepted before the switch wait. */
     holds_messages: boolean
     /** The numbers of the switches that are not released. */

@@ -4,7 +4,7 @@ import { DatabaseZap, Lock } from 'lucide-react'
 import { formatInstant, Instant } from '../../kit/Instant.tsx'
 import { useAnswer } from '../../queries.ts'
 import type { RecoveryAnswer } from '../shapes.ts'
-import { mayHaveLost, SWITCH_KINDS, waitingText } from './texts.ts'
+import { mayHaveLost, recordingText, SWITCH_KINDS, waitingText } from './texts.ts'
 
 /** What is known about switches of the database. */
 export function useRecovery() {
@@ -23,6 +23,14 @@ export function SwitchBanner() {
           <span>
             The database is sealed before its move: requests are refused, and no job starts.{' '}
             <Link to="/ops/recovery">Go to recovery</Link>
+          </span>
+        </div>
+      )}
+      {data.recording !== null && (
+        <div className="banner" data-tone="bad" role="alert">
+          <DatabaseZap size={16} aria-hidden />
+          <span>
+            {recordingText(data.recording)} {waitingText(data)} <Link to="/ops/recovery">Go to recovery</Link>
           </span>
         </div>
       )}

@@ -1,5 +1,6 @@
 // Texts about switches of the database.
 import { counted } from '../../kit/counts.ts'
+import { formatInstant } from '../../kit/Instant.tsx'
 import type { RecoveryAnswer, SwitchRow } from '../shapes.ts'
 
 export const SWITCH_KINDS: Record<SwitchRow['kind'], string> = {
@@ -27,13 +28,21 @@ const HOLDS: Record<NonNullable<RecoveryAnswer['hold']>, string> = {
 }
 
 /** What waits since a switch, in a sentence or two. */
-export function waitingText({ hold, holds_messages }: RecoveryAnswer): string {
+export function waitingText({ hold, holds_messages, recording }: RecoveryAnswer): string {
+  if (recording !== null) return 'All jobs wait until the switch is recorded completely.'
   if (hold === null && !holds_messages) return 'Nothing waits.'
   const texts = [
     ...(hold === null ? [] : [HOLDS[hold]]),
     ...(holds_messages && hold !== 'all' ? ['Messages that were accepted before the switch wait.'] : []),
   ]
   return texts.join(' ')
+}
+
+/** What is left of the switch that is not recorded completely. */
+export function recordingText(recording: NonNullable<RecoveryAnswer['recording']>): string {
+  const { number, since, jobs_left, feeds_left } = recording
+  const left = `${counted(jobs_left, 'open job')} and ${counted(feeds_left, 'feed')} are left`
+  return `Switch ${number} is not recorded completely, since ${formatInstant(since)}: ${left}.`
 }
 
 /** What an operator takes on who does not wait for the lists of the providers. */

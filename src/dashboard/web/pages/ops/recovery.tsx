@@ -13,7 +13,7 @@ import { ReleaseDialog } from '../../operations/recovery/ReleaseDialog.tsx'
 import { RepeatByHand } from '../../operations/recovery/RepeatByHand.tsx'
 import { useRecovery } from '../../operations/recovery/SwitchBanner.tsx'
 import { SwitchList } from '../../operations/recovery/SwitchList.tsx'
-import { waitingText } from '../../operations/recovery/texts.ts'
+import { recordingText, waitingText } from '../../operations/recovery/texts.ts'
 import type { HeldRow, RecoveryAnswer } from '../../operations/shapes.ts'
 import { useAnswer } from '../../queries.ts'
 
@@ -79,13 +79,26 @@ export function RecoveryPage() {
 
 /** What waits now, and whether the server is in use. */
 function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
-  const { server, is_on_lineage, is_sealed, unread_lists } = state
+  const { server, is_on_lineage, is_sealed, recording, unread_lists } = state
   return (
     <div className="job-summary">
       {is_sealed && (
         <p>
           The database is sealed: requests are refused, and no job starts. Move it now, or end the seal with{' '}
           <code>npm run recover -- seal --undo</code>.
+        </p>
+      )}
+      {recording !== null && (
+        <p>
+          {recordingText(recording)}{' '}
+          {recording.sign === 'operator' ? (
+            <>
+              If the command that records it was stopped, run it again:{' '}
+              <code>npm run recover -- switched --to {recording.newest_at} --reason "..."</code>
+            </>
+          ) : (
+            'The processes record it: start one.'
+          )}
         </p>
       )}
       {!is_on_lineage && (
