@@ -216,6 +216,14 @@ create function has_synchronous_standby() returns boolean language sql stable as
       from pg_settings where name = 'synchronous_commit'), false) end
 $$;
 
+-- Whether the facts of a witness can be true and are not older than the last switch. Others count as no witness. The
+-- clock of this server may be wrong, so it judges no other clock.
+create function is_possible(witness jsonb, last_switch bigint) returns boolean language sql stable as $$
+  select (witness ->> 'switch')::numeric between last_switch and last_switch + 1000
+    and (witness ->> 'timeline')::numeric between 1 and 2147483647
+    and (witness ->> 'clock')::timestamptz <= '2200-01-01'
+$$;
+
 -- Raises the heartbeat unless that was done within the last second. Returns whether it was raised.
 create function raise_heartbeat() returns boolean language sql volatile as $$
   with due as (
@@ -265,12 +273,7 @@ declare
 begin
   select * into kept from lineage;
   for try in 1..2 loop
-    -- Facts that cannot be true are no witness. The clock of this server may be wrong, so it judges no other clock.
-    if (witness ->> 'switch')::numeric not between kept.last_switch and kept.last_switch + 1000
-      or (witness ->> 'timeline')::numeric not between 1 and 2147483647
-      or (witness ->> 'clock')::timestamptz > '2200-01-01' then
-      witness := null;
-    end if;
+    if not is_possible(witness, kept.last_switch) then witness := null; end if;
     is_started := kept.server_started_at is distinct from pg_postmaster_start_time();
     is_on_record := (kept.system_identifier, kept.timeline)
       = (server ->> 'system_identifier', (server ->> 'timeline')::integer);
@@ -345,12 +348,17 @@ end $$;
 create or replace function check_server(witness jsonb, is_synchronous boolean) returns jsonb
 language sql security definer as $$ select check_server(witness, is_synchronous, true, null, true) $$;
 
--- Records that the database went back to this time, by the word of an operator: the server is in use from then on.
--- Returns false while there are more jobs or feeds: call again with the same time.
-create or replace function declare_switch(newest_at timestamptz) returns boolean language plpgsql as $$
+-- Records that the database went back to this time, by the word of an operator: the server is in use from then on. The
+-- number of the switch is higher than each one that the database or the witness (null without one) knows: a witness of a
+-- later switch would keep the server out of use. Returns false while there are more jobs or feeds: call again with the
+-- same time. The default is for commands of the previous version.
+drop function declare_switch(timestamptz);
+create function declare_switch(newest_at timestamptz, witness jsonb default null) returns boolean language plpgsql as $$
+declare
+  last_switch bigint;
 begin
-  perform from lineage for update;
-  return record_switch(server_facts(), null, 'operator', newest_at);
+  select l.last_switch into last_switch from lineage l for update;
+  return record_switch(server_facts(), case when is_possible(witness, last_switch) then witness end, 'operator', newest_at);
 end $$;
 
 -- See 0015_settings.sql.

@@ -5,6 +5,7 @@ import { loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { openWitnessPlace } from '#core/witness-place.ts'
 import type { Witness } from '#core/witness.ts'
 import { findWitnessKey, keepFacts } from '#domain/switches/kept-facts.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
@@ -12,6 +13,7 @@ import { watchDatabase } from '#domain/switches/watch.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { runHere } from '#test/commands.ts'
 import { createDatabase } from '#test/databases.ts'
+import { createTemporaryFolder } from '#test/folders.ts'
 import { eventually } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
 
@@ -317,6 +319,31 @@ test('while a switch is being recorded all jobs wait, and operators read what is
   expect(await recover(...declare)).toContain('Recorded.')
   expect(JSON.parse(await recover('--json'))).toMatchObject({ hold: 'all', recording: null, unreleased: [1] })
   expect(await check(null)).toMatchObject({ state: 'current', switch: 1, recording_since: null })
+})
+
+test('an operator names a time that can be true, and the switch gets a number after those that a witness knows', async () => {
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const WITNESS_URL = `file://${path}/witness`
+  const newer = { ...(await facts()), switch: 4, timeline: 9 }
+  const place = openWitnessPlace(WITNESS_URL, createLog('silent', 'test'))
+  await keepFacts(place, await findWitnessKey(sql), newer)
+  await sql`update database_heartbeat set at = now() - interval '1 hour'`
+  const newest_at = (await facts()).heartbeat!.at
+  const declare = async (to: string) => {
+    const args = ['switched', '--to', to, '--reason', 'restored', '--yes']
+    return await runHere(recoverCommand, args, { DATABASE_URL: url, WITNESS_URL })
+  }
+  const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
+  const [future, later] = [inMinutes(10), inMinutes(-30)]
+  expect((await declare(future)).stderr).toContain(`--to ${future} is in the future: it is 20`)
+  expect((await declare(later)).stderr).toMatch(
+    RegExp(`^--to ${later} is later than the newest change in the database, 20.+ Give --to 20`),
+  )
+  expect(await lastSwitch()).toBeUndefined()
+  expect(await declare(newest_at)).toMatchObject({ code: 0 })
+  expect(await lastSwitch()).toMatchObject({ number: 5, sign: 'operator', witnessed_at: expect.any(String) })
+  expect(await check(newer)).toMatchObject({ state: 'current', switch: 5 })
 })
 
 test('feeds are restarted in batches before the server is in use', async () => {

@@ -310,7 +310,8 @@ describeIn('while another server is in use', {}, (test) => {
     expect(refused.body.error).toMatchObject({ code: 'database_unavailable' })
     expect(refused.headers.get('retry-after')).not.toBeNull()
 
-    const args = ['switched', '--to', inSeconds(-1), '--reason', 'the other server is gone']
+    const [newest] = await sql<{ at: string }[]>`select newest_change('infinity') as at`
+    const args = ['switched', '--to', newest!.at, '--reason', 'the other server is gone']
     expect(await runHere(recoverCommand, args, world.env)).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(
@@ -515,19 +516,35 @@ anyTest('a copy that nothing uses becomes another installation, whose jobs wait'
     const [row] = await sql`select i.id, i.witness_key, l.hold from installation i, lineage l`
     return row!
   }
-  const draw = () => {
+  const draw = (meanwhile = async () => {}) => {
     const args = ['new-installation', '--reason', 'the copy for staging']
-    return runHere(recoverCommand, args, { DATABASE_URL: url }, 'yes\n')
+    const answers = async function* () {
+      await meanwhile()
+      yield 'yes\n'
+    }
+    return runHere(recoverCommand, args, { DATABASE_URL: url }, answers())
   }
   const before = await read()
-  await sql`
-    insert into processes (id, name, version, host, pid) values (gen_random_uuid(), 'worker', '1', 'host', 17)`
-  expect(await draw()).toMatchObject({
+  const startWorker = async () => {
+    await sql`
+      insert into processes (id, name, version, host, pid) values (gen_random_uuid(), 'worker', '1', 'host', 17)`
+  }
+  const endWorker = async () => {
+    await sql`update processes set seen_at = now() - interval '2 minutes'`
+  }
+  const in_use = { code: 1, stderr: expect.stringMatching(/worker \(host\/17\)\. Nothing was done/) }
+  expect(await draw(startWorker)).toMatchObject(in_use)
+  expect(await draw()).toMatchObject(in_use)
+  const changed = {
     code: 1,
-    stderr: expect.stringContaining('worker (host/17)'),
-  })
+    stderr: expect.stringContaining('changed since the question: nothing was done.'),
+  }
+  await endWorker()
+  const beat = async () => {
+    await sql`update database_heartbeat set number = number + 1, at = clock_timestamp()`
+  }
+  expect(await draw(beat)).toMatchObject(changed)
   expect(await read()).toEqual(before)
-  await sql`update processes set seen_at = now() - interval '2 minutes'`
   expect(await draw()).toMatchObject({ code: 0, stdout: expect.stringContaining(before['id']) })
   const after = await read()
   expect(after['hold']).toBe('all')

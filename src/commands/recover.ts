@@ -5,7 +5,7 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
-import { countRunningJobs, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
+import { countRunningJobs, findNewestChange, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
 import { confirm } from './ask.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
@@ -43,8 +43,9 @@ release   ends the wait after a restore. Payouts and refunds still wait until th
           what they show is taken up. It can be given alone, if the switches are released already. The lists of areas in
           DISABLED_AREAS are not waited for if the provider refuses them.
 switched  says that the database went back to the time --to, if no process could notice that; and that this server is in
-          use from now on, although another one was. First prints the newest event, payment and audit entry and how far
-          they are behind the witness, and asks. --yes and --json do not ask.
+          use from now on, although another one was. --to is the time until which nothing is missing, at the latest that of
+          the newest change. First prints the newest event, payment and audit entry and how far they are behind the
+          witness, and asks. --yes and --json do not ask. If it is stopped, run it again: all jobs wait until then.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
           over without any wait. --undo ends a move that is given up.
 new-installation
@@ -125,17 +126,33 @@ function isHeldMessages(text: string): text is HeldMessages {
 
 async function switched({ sql, config, values }: Recover): Promise<void> {
   const reason = requireReason(values)
-  const to = requireOption(values, 'to')
-  const to_ms = Date.parse(to)
-  if (Number.isNaN(to_ms) || to_ms > Date.now())
-    throw new ConfigError('--to must be a time in the past, such as 2026-11-28T09:30:00Z. See --help.')
+  const newest_at = await knownUntil(sql, requireOption(values, 'to'))
   const newest = await readNewest(sql, config)
   if (!values.json) printNewest(newest)
   if (!values.json && !values.yes)
-    await confirm(`This server is in use from now on, as of ${to}. Is that right?`)
-  await declareSwitch(sql, { newest_at: new Date(to_ms).toISOString(), reason }, BY)
+    await confirm(`This server is in use from now on, as of ${newest_at}. Is that right?`)
+  await declareSwitch(sql, { newest_at, witness: newest.witness, reason }, BY)
   if (values.json) return print(JSON.stringify({ switched: true, newest }))
   print('Recorded. The processes use this server within a second. See: npm run recover -- status')
+}
+
+/** The time of `--to`. Throws ConfigError if the database cannot know everything until then. */
+async function knownUntil(sql: Sql, to: string): Promise<string> {
+  const to_ms = Date.parse(to)
+  const now_ms = Date.now()
+  if (Number.isNaN(to_ms))
+    throw new ConfigError('--to must be a time, such as 2026-11-28T09:30:00Z. See --help.')
+  const time = new Date(to_ms).toISOString()
+  if (to_ms > now_ms)
+    throw new ConfigError(
+      `--to ${time} is in the future: it is ${new Date(now_ms).toISOString()}. See --help.`,
+    )
+  const newest_at = await findNewestChange(sql)
+  if (to_ms > Date.parse(newest_at))
+    throw new ConfigError(
+      `--to ${time} is later than the newest change in the database, ${newest_at}: what happened between them may be missing. Give --to ${newest_at}, or an earlier time until which nothing is missing.`,
+    )
+  return time
 }
 
 async function seal({ sql, values }: Recover): Promise<void> {

@@ -1,5 +1,5 @@
 // Compares the old primary with the database in use: what the old one has and the database in use lacks.
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { resourceOf } from '../resources.ts'
 import {
   COMPARED_RESOURCES,
@@ -73,7 +73,7 @@ async function lacking<Row extends OldRow>(sql: Sql, rows: Row[], is_here: Fragm
 }
 
 /** What identifies a database and its server. */
-export async function identifyDatabase(sql: Sql): Promise<{ installation: string; server: string }> {
+export async function identifyDatabase(sql: Sql | Tx): Promise<{ installation: string; server: string }> {
   const [row] = await sql<{ installation: string; server: string }[]>`
     select i.id as installation,
       concat_ws(' ', system_identifier, pg_postmaster_start_time(), current_database()) as server

@@ -1,6 +1,6 @@
 // Reads switches of the database, and what waits since them.
 import { z } from 'zod'
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
 import { findUnreadLists, unreadListSchema } from '../reconciliation/unread-lists.ts'
@@ -164,7 +164,7 @@ export async function findHeldJobs(sql: Sql): Promise<HeldJobs[]> {
 }
 
 /** The time of the newest change in the database. */
-export async function findNewestChange(sql: Sql): Promise<string> {
+export async function findNewestChange(sql: Sql | Tx): Promise<string> {
   const [row] = await sql<{ newest_at: string }[]>`select newest_change('infinity') as newest_at`
   return row!.newest_at
 }

@@ -1,36 +1,54 @@
 // Makes a copy of a database an installation of its own.
-import type { Sql } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
+import { identifyDatabase } from '../old-primary/compare.ts'
 import { appendAuditEntry, type Actor } from '../people/audit-log.ts'
 import { findNewestChange } from './find.ts'
-import { declareSwitch } from './release.ts'
+import { declareBatch } from './release.ts'
 
 /** A process whose heartbeat is older has ended. */
 const HEARTBEAT_LIFETIME = '1 minute'
 
-/** The processes and commands that use the database now, or did within the last minute, by name. */
-export async function findUsers(sql: Sql): Promise<string[]> {
-  const rows = await sql<{ name: string }[]>`
+/** What an operator reads about a copy of a database before it becomes another installation. */
+export type DatabaseCopy = {
+  installation: string
+  server: string
+  newest_at: string
+  /** The processes and commands that use the database now, or did within the last minute, by name. */
+  processes: string[]
+}
+
+export async function findDatabaseCopy(sql: Sql | Tx): Promise<DatabaseCopy> {
+  const processes = await sql<{ name: string }[]>`
     select format('%s (%s/%s)', name, host, pid) as name from processes
     where ended_at is null and seen_at > now() - ${HEARTBEAT_LIFETIME}::interval
     union
     select application_name from pg_stat_activity
     where datname = current_database() and application_name like 'sluice-%' and pid <> pg_backend_pid()
     order by name`
-  return rows.map(({ name }) => name)
+  return {
+    ...(await identifyDatabase(sql)),
+    newest_at: await findNewestChange(sql),
+    processes: processes.map(({ name }) => name),
+  }
 }
 
 /**
  * Gives the database a new id of the installation, and another key for what witnesses remember. No process may use the
  * database: the processes of the original would lose their mark. Before that, the copy counts as restored, so that
- * its open jobs wait. Returns both ids.
+ * its open jobs wait. Returns both ids; or, if the database is not as `described` any more, what it is now.
  */
 export async function drawInstallation(
   sql: Sql,
-  reason: string,
+  { described, reason }: { described: DatabaseCopy; reason: string },
   by: Actor,
-): Promise<{ from: string; to: string }> {
-  await declareSwitch(sql, { newest_at: await findNewestChange(sql), reason }, by)
+): Promise<{ from: string; to: string } | { changed: DatabaseCopy }> {
   return await sql.begin(async (tx) => {
+    // A process that starts reads the id: it waits for the new one, or is found.
+    await tx`lock table installation in access exclusive mode`
+    const found = await findDatabaseCopy(tx)
+    if (JSON.stringify(found) !== JSON.stringify(described)) return { changed: found }
+    const declared = { newest_at: described.newest_at, witness: null, reason }
+    while (!(await declareBatch(tx, declared, by)));
     const [drawn] = await tx<[{ from: string; to: string }]>`
       update installation
       set id = gen_random_uuid(), witness_key = draw_witness_key(), drawn_at = clock_timestamp()

@@ -1,8 +1,9 @@
 // What operators decide about a switch of the database.
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { actorName, appendAuditEntry, appending, type Actor } from '../people/audit-log.ts'
 import { findUnreadLists } from '../reconciliation/unread-lists.ts'
+import type { ServerFacts } from './server.ts'
 
 /** What happens to messages that were accepted before the switch. */
 export type HeldMessages = 'send' | 'discard'
@@ -82,23 +83,29 @@ export async function acknowledgeSwitch(sql: Sql, number: number, by: Actor): Pr
   return acknowledged?.seq
 }
 
+/** `newest_at`: until when nothing is missing. `witness`: the newest facts that a witness remembers; null: none. */
+type DeclaredSwitch = { newest_at: string; witness: ServerFacts | null; reason: string }
+
 /**
- * Records that the database went back to `newest_at`, and that its server is in use from now on. If that was
+ * Records that the database went back in time, and that its server is in use from now on. If the recording was
  * interrupted, the earliest of the times counts.
  */
-export async function declareSwitch(
-  sql: Sql,
-  { newest_at, reason }: { newest_at: string; reason: string },
+export async function declareSwitch(sql: Sql, declared: DeclaredSwitch, by: Actor): Promise<void> {
+  for (let complete = false; !complete;) complete = await sql.begin((tx) => declareBatch(tx, declared, by))
+}
+
+/** Records the next batch of rows. Returns whether it was the last one. */
+export async function declareBatch(
+  tx: Tx,
+  { newest_at, witness, reason }: DeclaredSwitch,
   by: Actor,
-): Promise<void> {
-  for (let complete = false; !complete;) {
-    complete = await sql.begin(async (tx) => {
-      const [row] = await tx<{ complete: boolean }[]>`select declare_switch(${newest_at}) as complete`
-      if (row!.complete)
-        await appendAuditEntry(tx, by, { action: 'switches.declare', details: { newest_at, reason } })
-      return row!.complete
-    })
-  }
+): Promise<boolean> {
+  const facts = witness === null ? null : tx.json(witness)
+  const [row] = await tx<{ complete: boolean }[]>`
+    select declare_switch(${newest_at}, ${facts}::jsonb) as complete`
+  if (row!.complete)
+    await appendAuditEntry(tx, by, { action: 'switches.declare', details: { newest_at, reason } })
+  return row!.complete
 }
 
 /** Seals the database or, with false, ends the seal. Returns false if that changes nothing. */
