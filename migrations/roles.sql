@@ -113,7 +113,7 @@ begin
     ('sluice_api', 'database_switches', 'select'),
     ('sluice_worker', 'database_switches', 'select'),
     ('sluice_worker', 'database_switches', 'update (lists_read_at, discarded_at, opt_outs_read_at)'),
-    ('sluice_worker', 'unread_lists', 'select, insert, update, delete'),
+    ('sluice_worker', 'failing_lists', 'select, insert, update, delete'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
@@ -309,7 +309,7 @@ begin
     ('sluice_dashboard', 'recurring_work', 'select'),
     -- Operators acknowledge and release switches of the database. Only the owner records them.
     ('sluice_dashboard', 'database_switches', 'update (acknowledged_at, acknowledged_by, released_at, released_by, messages, lists_waived_at, lists_waived_by)'),
-    ('sluice_dashboard', 'unread_lists', 'select'),
+    ('sluice_dashboard', 'failing_lists', 'select'),
 
     ('sluice_worker', 'job_rollups', 'select, insert, update, delete'),
     ('sluice_worker', 'tenant_rollups', 'select, insert, update, delete'),
@@ -349,7 +349,7 @@ begin
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition and pg_has_role(c.relowner, 'usage')
-      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'lineage', 'database_switches', 'database_heartbeat', 'unread_lists', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
+      and c.relname not in ('schema_migrations', 'migration_lock', 'installation', 'lineage', 'database_switches', 'database_heartbeat', 'failing_lists', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
         'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages', 'operation_outages')
       and (c.relname, a.attname) not in (

@@ -145,7 +145,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       error: expect.stringMatching(/^401 /),
     }
     await eventually(async () =>
-      expect(await recovery()).toMatchObject({ unread_lists: [listed], awaiting_lists: [number] }),
+      expect(await recovery()).toMatchObject({ failing_lists: [listed], awaiting_lists: [number] }),
     )
     // The other lists have been read.
     const [reader] = await sql`select result, failure from recurring_work where name = 'objects of stripe'`
@@ -167,7 +167,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       world.env,
     )
     expect(waived.stdout).toBe(`Nothing waits for the lists of the providers since switch ${number}.\n`)
-    expect(await recovery()).toMatchObject({ hold: null, awaiting_lists: [], unread_lists: [listed] })
+    expect(await recovery()).toMatchObject({ hold: null, awaiting_lists: [], failing_lists: [listed] })
     expect((await act({ messages: null, without_lists: true })).status).toBe(409)
     const [entry] =
       await sql`select details from audit_entries where action = 'switches.release' order by seq desc`
@@ -175,7 +175,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       reason: 'no transfers here',
       switches: [],
       without_lists: [number],
-      unread: [expect.stringMatching(/^transfers of stripe: /)],
+      failing_lists: [expect.stringMatching(/^transfers of stripe: /)],
     })
     // The lists are still read, and what they show is taken up.
     expect((await operator.get('/api/ops/switches?limit=1')).body).toMatchObject([
@@ -187,7 +187,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
         await sql`select lists_read_at is not null as is_read from database_switches where number = ${number}`
       expect(row).toEqual({ is_read: true })
     })
-    expect(await recovery()).toMatchObject({ unread_lists: [] })
+    expect(await recovery()).toMatchObject({ failing_lists: [] })
     expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({
       amount_refunded_minor: 350,
     })

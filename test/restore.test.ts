@@ -395,7 +395,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   )
   expect(again).toBe(0)
 
-  expect((await compare()).stderr).toContain('[y/N] Not confirmed')
+  expect((await compare()).stderr).toContain('[y/N] The answer was not yes')
   expect(
     (await runHere(recoverCommand, ['compare', '--with', DATABASE_URL], { ...env, DATABASE_URL })).stderr,
   ).toContain('the database in use itself')

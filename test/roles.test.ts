@@ -502,7 +502,7 @@ describe('readers', () => {
     'lineage',
     'database_heartbeat',
     'database_switches',
-    'unread_lists',
+    'failing_lists',
     'job_rollups',
     'provider_accounts',
     'provider_failures',

@@ -317,7 +317,7 @@ describeIn('while another server is in use', {}, (test) => {
       stdout: expect.stringMatching(
         /^audit log {7}20.* before the witness: entry \d+; the witness has seen 1 later one\nwitness/m,
       ),
-      stderr: expect.stringContaining('[y/N] Not confirmed: nothing was done.'),
+      stderr: expect.stringContaining('[y/N] The answer was not yes: nothing was done.'),
     })
     expect(await runHere(recoverCommand, args, world.env, 'yes\n')).toMatchObject({ code: 0 })
     const [entry] = await sql<{ is_atomic: boolean }[]>`

@@ -7,12 +7,12 @@ import { output } from './print.ts'
  * Asks a question on standard error, and reads the answer from standard input. Errors: ConfigError unless the answer is
  * yes.
  */
-export async function confirm(question: string): Promise<void> {
+export async function requireYes(question: string): Promise<void> {
   const { stdin, stderr } = output.getStore()!
   stderr.write(`${question} [y/N] `)
   const answer = stdin === undefined ? '' : await readLine(stdin)
   if (!/^y(es)?$/i.test(answer.trim()))
-    throw new ConfigError('Not confirmed: nothing was done. Scripts confirm with --yes.')
+    throw new ConfigError('The answer was not yes: nothing was done. Scripts pass --yes.')
 }
 
 async function readLine(stdin: NodeJS.ReadableStream): Promise<string> {

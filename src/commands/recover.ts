@@ -7,7 +7,7 @@ import { quantity } from '#core/describe.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { countRunningJobs, findNewestChange, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
-import { confirm } from './ask.ts'
+import { requireYes } from './ask.ts'
 import { findCommand, requireOption, requireReason } from './arguments.ts'
 import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
@@ -130,7 +130,7 @@ async function switched({ sql, config, values }: Recover): Promise<void> {
   const newest = await readNewest(sql, config)
   if (!values.json) printNewest(newest)
   if (!values.json && !values.yes)
-    await confirm(`This server is in use from now on, as of ${newest_at}. Is that right?`)
+    await requireYes(`This server is in use from now on, as of ${newest_at}. Is that right?`)
   await declareSwitch(sql, { newest_at, witness: newest.witness, reason }, BY)
   if (values.json) return print(JSON.stringify({ switched: true, newest }))
   print('Recorded. The processes use this server within a second. See: npm run recover -- status')

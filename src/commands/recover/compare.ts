@@ -23,7 +23,7 @@ import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findSwitchState } from '#domain/switches/find.ts'
 import { requireOption } from '../arguments.ts'
-import { confirm } from '../ask.ts'
+import { requireYes } from '../ask.ts'
 import { readOnlyUrl } from '../database.ts'
 import { print, printError } from '../print.ts'
 import type { Recover } from './options.ts'
@@ -66,7 +66,7 @@ export async function compareOldPrimary({ sql, values }: Recover): Promise<void>
       return print(total === 0 ? 'Nothing is lacking here.' : `${NO_SWITCH} Nothing was taken up.`)
     }
     if (!values.yes)
-      await confirm('Look up the objects at their providers, and report lost requests to their tenants?')
+      await requireYes('Look up the objects at their providers, and report lost requests to their tenants?')
     const taken_up = await takeUp(sql, old, { since, last })
     const details = { with: serverNames(address), since, lacking: total, ...taken_up }
     await appendAuditEntry(sql, BY, { action: 'switches.compare', details })

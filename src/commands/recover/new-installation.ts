@@ -4,7 +4,7 @@ import { parseDatabaseUrl, serverNames } from '#core/postgres/address.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { drawInstallation, findDatabaseCopy, type DatabaseCopy } from '#domain/switches/installation.ts'
 import { requireReason } from '../arguments.ts'
-import { confirm } from '../ask.ts'
+import { requireYes } from '../ask.ts'
 import { print } from '../print.ts'
 import type { Recover } from './options.ts'
 
@@ -14,7 +14,7 @@ export async function newInstallation({ sql, config, values }: Recover): Promise
   assertUnused(described)
   const { servers, database = '' } = parseDatabaseUrl(config.DATABASE_URL!)
   if (!values.json && !values.yes)
-    await confirm(
+    await requireYes(
       `The database "${database}" at ${serverNames({ servers })}, a copy of the installation ${described.installation} with a newest change of ${described.newest_at}, becomes another installation. Its original must be another database. Is that right?`,
     )
   const drawn = await drawInstallation(sql, { described, reason }, commandActor('npm run recover', null))

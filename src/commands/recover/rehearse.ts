@@ -8,7 +8,7 @@ import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { errorText } from '#core/startup.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { findNewestChange } from '#domain/switches/find.ts'
-import { confirm } from '../ask.ts'
+import { requireYes } from '../ask.ts'
 import { printReport } from '../audit.ts'
 import { completeConfig, databaseUrl, readOnlyUrl } from '../database.ts'
 import { print, printError } from '../print.ts'
@@ -59,7 +59,8 @@ async function rehearseUntil(signal: AbortSignal, values: RecoverOptions, config
   await assertMigrated(sql)
   const newest = await readNewest(sql, config)
   if (!values.json) printNewest(newest)
-  if (!values.json && !values.yes) await confirm('Is this the state that you expect? The audit begins then.')
+  if (!values.json && !values.yes)
+    await requireYes('Is this the state that you expect? The audit begins then.')
   const newest_at = await findNewestChange(sql)
   const report = await step('audit', () => auditRestored(sql, newest_at))
   if (!values.json) printReport(report, newest.audit)

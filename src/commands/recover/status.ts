@@ -38,7 +38,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
         2,
       ),
     )
-  const { server, is_on_lineage, is_sealed, hold, recording, unread_lists } = state
+  const { server, is_on_lineage, is_sealed, hold, recording, failing_lists } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
     print('            The server that runs now is another one, or was not checked yet: start a process.')
@@ -50,9 +50,9 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   if (switches.length === 0) print('switches    none')
   print(`waiting     ${HOLDS[recording === null ? (hold ?? 'none') : 'recording']}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
-  for (const { provider, list, failing_since, error } of unread_lists)
-    print(`unread      the list ${list} of ${provider} cannot be read since ${failing_since}: ${error}`)
-  if (unread_lists.length > 0 && state.awaiting_lists.length > 0)
+  for (const { provider, list, failing_since, error } of failing_lists)
+    print(`failing     the list ${list} of ${provider} cannot be read since ${failing_since}: ${error}`)
+  if (failing_lists.length > 0 && state.awaiting_lists.length > 0)
     print('            If that cannot be mended: npm run recover -- release --without-lists. See --help.')
   print(
     `lost        ${quantity(lost_requests.count, 'accepted request')}, which tenants get as events \`request.lost\``,

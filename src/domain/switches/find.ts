@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
-import { findUnreadLists, unreadListSchema } from '../reconciliation/unread-lists.ts'
+import { findFailingLists, failingListSchema } from '../reconciliation/failing-lists.ts'
 import { isHeld } from './holds.ts'
 import { HOLDS } from './server.ts'
 
@@ -109,7 +109,7 @@ export const switchStateSchema = z.object({
     description:
       'The numbers of the switches whose jobs wait until the lists of the providers have been read.',
   }),
-  unread_lists: z.array(unreadListSchema).meta({ description: 'The lists that cannot be read.' }),
+  failing_lists: z.array(failingListSchema).meta({ description: 'The lists that cannot be read.' }),
   lost_since: timestamp.nullable().meta({
     description:
       'Changes from this time until `lost_until` may be lost: the newest change before the last switch that can have lost any. Null without one.',
@@ -120,9 +120,9 @@ export const switchStateSchema = z.object({
 export type SwitchState = z.output<typeof switchStateSchema>
 
 export async function findSwitchState(sql: Sql): Promise<SwitchState> {
-  const unread_lists = await findUnreadLists(sql)
+  const failing_lists = await findFailingLists(sql)
   const recording = await findRecording(sql)
-  const [row] = await sql<Omit<SwitchState, 'unread_lists' | 'recording'>[]>`
+  const [row] = await sql<Omit<SwitchState, 'failing_lists' | 'recording'>[]>`
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
         'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
@@ -138,7 +138,7 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
       select newest_at, switched_at from database_switches
       where recorded_at is not null and newest_at < switched_at
       order by number desc limit 1) s on true`
-  return { ...row!, recording, unread_lists }
+  return { ...row!, recording, failing_lists }
 }
 
 /** The switch that is being recorded, and what `record_switch` has not visited yet; null if there is none. */

@@ -2,7 +2,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { actorName, appendAuditEntry, appending, type Actor } from '../people/audit-log.ts'
-import { findUnreadLists } from '../reconciliation/unread-lists.ts'
+import { findFailingLists } from '../reconciliation/failing-lists.ts'
 import type { ServerFacts } from './server.ts'
 
 /** What happens to messages that were accepted before the switch. */
@@ -49,14 +49,14 @@ export async function releaseSwitches(
             returning number`,
         )
     if (released.length + waived.length === 0) return { released, waived }
-    const unread = (await findUnreadLists(tx)).map(
+    const failing_lists = (await findFailingLists(tx)).map(
       ({ provider, list, error }) => `${list} of ${provider}: ${error}`,
     )
     const details = {
       ...(messages !== null && { messages }),
       reason,
       switches: released,
-      ...(waived.length > 0 && { without_lists: waived, unread }),
+      ...(waived.length > 0 && { without_lists: waived, failing_lists }),
     }
     const audit_seq = await appendAuditEntry(tx, by, { action: 'switches.release', details })
     return { released, waived, audit_seq }

@@ -4,7 +4,7 @@ import { metrics } from '#core/metrics.ts'
 import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { clearUnreadList, recordUnreadList } from '#domain/reconciliation/unread-lists.ts'
+import { clearFailingList, recordFailingList } from '#domain/reconciliation/failing-lists.ts'
 import {
   findUnreadSwitches,
   hurryReader,
@@ -13,7 +13,7 @@ import {
 import type { ProviderEvent } from '#providers/events.ts'
 import type { WorkerContext } from '../context.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
-import type { UnreadWarning } from './unread-warning.ts'
+import type { ListWarning } from './list-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
 /** How often the lists are read while jobs wait for that, since a switch of the database. */
@@ -36,7 +36,7 @@ export function eventReaderOf(provider: string): string {
 export function startEventReader(
   context: WorkerContext,
   options: EventsOptions,
-  warnOfUnread: UnreadWarning,
+  warnOfFailing: ListWarning,
 ): Loop {
   const { sql, database, log, processor } = context
   const name = eventReaderOf(processor.name)
@@ -55,7 +55,7 @@ export function startEventReader(
       if (unread !== undefined) await hurryReader(sql, name, unread)
       has_more =
         (await runIfDue(sql, name, (run) =>
-          readEvents(context, { ...options, unread, closed: () => closing }, run, warnOfUnread),
+          readEvents(context, { ...options, unread, closed: () => closing }, run, warnOfFailing),
         )) ?? false
     },
   )
@@ -95,7 +95,7 @@ async function readEvents(
     closed: () => boolean
   },
   run: Run,
-  warnOfUnread: UnreadWarning,
+  warnOfFailing: ListWarning,
 ): Promise<boolean> {
   const { sql, processor } = context
   const now_s = Math.floor(Date.now() / 1000)
@@ -117,8 +117,8 @@ async function readEvents(
     const page = await processor.listEvents({ from_s, to_s, after: range?.after ?? null })
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
-      warnOfUnread([{ list: LIST, outcome: page.kind, reason }])
-      await recordUnreadList(sql, { provider: processor.name, list: LIST, error: reason })
+      warnOfFailing([{ list: LIST, outcome: page.kind, reason }])
+      await recordFailingList(sql, { provider: processor.name, list: LIST, error: reason })
       // The processor may have deleted the event with which this page begins: the range is read again from the start.
       if (page.kind === 'declined') position = { ...position, range: null }
       await failRun(sql, run, { reason, position, next_s: every_s })
@@ -139,7 +139,7 @@ async function readEvents(
     if (!(await renewRun(sql, run, position))) return false
   }
   const has_more = position.range !== null
-  if (!has_more) await clearUnreadList(sql, { provider: processor.name, list: LIST })
+  if (!has_more) await clearFailingList(sql, { provider: processor.name, list: LIST })
   await endRun(sql, run, { position, next_s: has_more ? 0 : every_s })
   return has_more
 }

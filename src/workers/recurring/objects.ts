@@ -6,7 +6,7 @@ import { storeNotifications } from '#domain/notifications/store.ts'
 import { compareListed, LISTED_RESULTS, type ListedResult } from '#domain/reconciliation/listed.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
-import { clearUnreadList, recordUnreadList } from '#domain/reconciliation/unread-lists.ts'
+import { clearFailingList, recordFailingList } from '#domain/reconciliation/failing-lists.ts'
 import {
   findReadSwitch,
   findUnreadSwitches,
@@ -26,7 +26,7 @@ import {
   type RequiredList,
   type ReadingPosition,
 } from './objects-position.ts'
-import type { UnreadFailure, UnreadWarning } from './unread-warning.ts'
+import type { ListFailure, ListWarning } from './list-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
 
@@ -42,7 +42,7 @@ export type ObjectsOptions = {
 export function startObjectReader(
   context: WorkerContext,
   options: ObjectsOptions,
-  warnOfUnread: UnreadWarning,
+  warnOfFailing: ListWarning,
 ): Loop {
   const { sql, database, log, processor } = context
   const name = `objects of ${processor.name}`
@@ -66,7 +66,7 @@ export function startObjectReader(
       }
       has_more =
         (await runIfDue(sql, name, (run) =>
-          readObjects(context, { ...options, unread, closed: () => closing, warnOfUnread }, run),
+          readObjects(context, { ...options, unread, closed: () => closing, warnOfFailing }, run),
         )) ?? false
     },
   )
@@ -81,7 +81,7 @@ export function startObjectReader(
 type ReadOptions = ObjectsOptions & {
   unread: UnreadSwitches | undefined
   closed: () => boolean
-  warnOfUnread: UnreadWarning
+  warnOfFailing: ListWarning
 }
 
 /**
@@ -93,7 +93,7 @@ async function readObjects(context: WorkerContext, options: ReadOptions, run: Ru
   const { unread, every_s, check_every_s } = options
   const lists = listsOf(context)
   let position = beginPosition(run.position, lists, options)
-  const failures: UnreadFailure[] = []
+  const failures: ListFailure[] = []
   for (let pages = 0; position.range.lists.length > 0 && pages < MAX_PAGES_PER_RUN; pages++) {
     const failure = await readPage(context, lists, position, unread)
     if (failure !== null) failures.push(failure)
@@ -101,7 +101,7 @@ async function readObjects(context: WorkerContext, options: ReadOptions, run: Ru
     if (options.closed()) break
     if (!(await renewRun(sql, run, position))) return false
   }
-  if (failures.length > 0) options.warnOfUnread(failures)
+  if (failures.length > 0) options.warnOfFailing(failures)
   const { range, ...read } = position
   if (range.lists.length > 0) {
     await endRun(sql, run, { position, result: run.result, next_s: 0 })
@@ -127,7 +127,7 @@ async function readPage(
   lists: RequiredList[],
   position: ReadingPosition,
   unread: UnreadSwitches | undefined,
-): Promise<UnreadFailure | null> {
+): Promise<ListFailure | null> {
   const { sql } = context
   const { range } = position
   const [next, ...others] = range.lists
@@ -149,19 +149,19 @@ async function readPage(
     const after = page.kind === 'declined' ? null : next!.after
     range.lists = others
     range.failed.push({ name, after, error })
-    await recordUnreadList(sql, { provider, list: name, error })
+    await recordFailingList(sql, { provider, list: name, error })
     return { list: name, outcome: page.kind, reason: error }
   }
   range.lists = others
   // What was created before the switch was recorded has been read.
   if (unread !== undefined && to_s >= unread.switched_s)
     position.unread = position.unread.filter((each) => each !== name)
-  await clearUnreadList(sql, { provider, list: name })
+  await clearFailingList(sql, { provider, list: name })
   return null
 }
 
 /** Whether the provider refuses the list: it may have nothing for an area that is switched off. */
-function isRefused(outcome: UnreadFailure['outcome']): boolean {
+function isRefused(outcome: ListFailure['outcome']): boolean {
   return outcome === 'declined' || outcome === 'misconfigured'
 }
 

@@ -13,7 +13,7 @@ import type { WorkerContext } from '../context.ts'
 import { repeat, type Loop } from '../clock.ts'
 import { startEventReader } from './events.ts'
 import { startObjectReader } from './objects.ts'
-import { createUnreadWarning } from './unread-warning.ts'
+import { createListWarning } from './list-warning.ts'
 
 const LOOKUP_BATCH_SIZE = 500
 /** The minimum time between two warnings about unknown jobs for which no drift can be opened. */
@@ -35,7 +35,7 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
   const { sql, log } = context
   const { every_s, after_s, objects_every_s } = options
   const interval_ms = () => every_s * 1000
-  const warnOfUnread = createUnreadWarning(context)
+  const warnOfFailing = createListWarning(context)
   const warnOfUncompared = throttle(
     (suppressed, jobs: string[]) =>
       log.error(
@@ -48,14 +48,14 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
     repeat(log, 'reconciling', interval_ms, async () => {
       await runIfDue(sql, 'reconciling', (run) => lookUpStaleRows(context, options, run, warnOfUncompared))
     }),
-    startEventReader(context, { every_s, after_s }, warnOfUnread),
+    startEventReader(context, { every_s, after_s }, warnOfFailing),
     ...(objects_every_s === null
       ? []
       : [
           startObjectReader(
             context,
             { check_every_s: every_s, every_s: objects_every_s, after_s },
-            warnOfUnread,
+            warnOfFailing,
           ),
         ]),
     repeat(log, 'gauges of drifts', interval_ms, () => setGauges(context)),

@@ -1378,7 +1378,7 @@ export interface Answers {
     /** The numbers of the switches whose jobs wait until the lists of the providers have been read. */
     awaiting_lists: number[]
     /** The lists that cannot be read. */
-    unread_lists: {
+    failing_lists: {
       provider: string
       /** The name of the list; `events` for the list of events. */
       list: string

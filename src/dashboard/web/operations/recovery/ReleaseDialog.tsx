@@ -15,7 +15,7 @@ import { heldText, switchesText, waiverText } from './texts.ts'
 export function ReleaseDialog({
   released,
   awaiting,
-  state: { unread_lists },
+  state: { failing_lists },
   held,
   opened,
   onClose,
@@ -52,7 +52,7 @@ export function ReleaseDialog({
       missing={
         releases
           ? 'Choose what happens to the messages, and enter a reason.'
-          : 'Confirm that nothing waits for the lists, and enter a reason.'
+          : 'Choose not to wait for the lists, and enter a reason.'
       }
       act={() =>
         sendAct('POST', '/ops/switches/release', { up_to, messages, without_lists, reason: reason.trim() })
@@ -81,7 +81,7 @@ export function ReleaseDialog({
       {awaiting.length > 0 && (
         <Checkbox
           label="Do not wait for the lists of the providers: money may be paid out or refunded twice"
-          description={waiverText(unread_lists)}
+          description={waiverText(failing_lists)}
           checked={without_lists}
           onChange={(event) => setWithoutLists(event.currentTarget.checked)}
         />

@@ -46,8 +46,8 @@ export function recordingText(recording: NonNullable<RecoveryAnswer['recording']
 }
 
 /** What an operator takes on who does not wait for the lists of the providers. */
-export function waiverText(unread: RecoveryAnswer['unread_lists']): string {
-  const failing = unread.map(({ list, provider }) => `${list} of ${provider}`)
+export function waiverText(lists: RecoveryAnswer['failing_lists']): string {
+  const failing = lists.map(({ list, provider }) => `${list} of ${provider}`)
   return [
     ...(failing.length === 0 ? [] : [`Cannot be read: ${LIST.format(failing)}.`]),
     'What the database lost and only the lists show is not known here: first compare with the dashboard of the provider.',

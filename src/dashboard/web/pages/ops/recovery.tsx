@@ -79,7 +79,7 @@ export function RecoveryPage() {
 
 /** What waits now, and whether the server is in use. */
 function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
-  const { server, is_on_lineage, is_sealed, recording, unread_lists } = state
+  const { server, is_on_lineage, is_sealed, recording, failing_lists } = state
   return (
     <div className="job-summary">
       {is_sealed && (
@@ -115,9 +115,9 @@ function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
           </span>
         ))}
       </p>
-      {unread_lists.length > 0 && (
+      {failing_lists.length > 0 && (
         <ul className="repeat-list" aria-label="Lists that cannot be read">
-          {unread_lists.map(({ provider, list, failing_since, error }) => (
+          {failing_lists.map(({ provider, list, failing_since, error }) => (
             <li key={`${provider} ${list}`}>
               <strong>
                 The list {list} of {provider} cannot be read since {formatInstant(failing_since)}

@@ -2,7 +2,7 @@
 
 -- Lists of a provider that cannot be read. After a switch of the database, what waits for them waits as long as that, or
 -- until an operator decides not to wait.
-create table unread_lists (
+create table failing_lists (
   provider text not null check (length(provider) between 1 and 100),
   list text not null check (length(list) between 1 and 100),
   failing_since timestamptz not null default clock_timestamp(),
@@ -55,7 +55,7 @@ declare
 begin
   for each in
     select attrelid::regclass as name, attname from pg_attribute
-    where attrelid in ('unread_lists'::regclass, 'database_switches'::regclass) and attnum > 0
+    where attrelid in ('failing_lists'::regclass, 'database_switches'::regclass) and attnum > 0
       and attstattarget is distinct from 10
   loop
     execute format('alter table %s alter column %I set statistics 10', each.name, each.attname);

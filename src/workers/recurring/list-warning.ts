@@ -8,21 +8,21 @@ import type { WorkerContext } from '../context.ts'
 const INTERVAL_MS = 60_000
 
 /** `list`: the name of the list; `events` for the list of events. */
-export type UnreadFailure = {
+export type ListFailure = {
   list: string
   outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured'
   reason: string
 }
-export type UnreadWarning = (failures: UnreadFailure[]) => void
+export type ListWarning = (failures: ListFailure[]) => void
 
 /**
  * Logs which lists of the processor could not be read, with the variables to check: at most one line a minute for all
  * lists.
  */
-export function createUnreadWarning({ log, config, processor, database }: WorkerContext): UnreadWarning {
+export function createListWarning({ log, config, processor, database }: WorkerContext): ListWarning {
   const provider = processor.name
   const title = PROVIDER_FACTS[provider]?.title ?? provider
-  return throttle((suppressed, failures: UnreadFailure[]) => {
+  return throttle((suppressed, failures: ListFailure[]) => {
     const names = new Intl.ListFormat('en').format(failures.map(({ list }) => list))
     const outcomes = failures.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'declined')
     const advice = outcomes[0] === undefined ? '' : adviceText(provider, outcomes[0], config)
