@@ -4,7 +4,7 @@ import type { Json } from '#core/db.ts'
 import { areasOf } from '#domain/areas.ts'
 import { LISTED_RESULTS } from '#domain/reconciliation/listed.ts'
 import type { UnreadSwitches } from '#domain/reconciliation/unread-switches.ts'
-import type { ProviderList } from '#providers/lists.ts'
+import { listsOfProviders, type ProviderList } from '#providers/lists.ts'
 import type { WorkerContext } from '../context.ts'
 
 /** The period that each regular run reads. */
@@ -43,20 +43,10 @@ export type ReadingPosition = z.output<typeof objectsPosition> & { range: z.outp
 /** `is_required`: its area is not switched off. */
 export type RequiredList = ProviderList & { is_required: boolean }
 
-/** The lists of all providers of money and identity, in the order in which they are read: payments before refunds. */
-export function listsOf({ processor, payouts, top_ups, identity, config }: WorkerContext): RequiredList[] {
-  const { deployed } = areasOf(config)
-  const of_areas = [
-    { area: 'payments', of: processor },
-    { area: 'payouts', of: payouts },
-    { area: 'wallet', of: top_ups },
-    { area: 'compliance', of: identity },
-  ] as const
-  return of_areas.flatMap(({ area, of }) =>
-    Object.entries(of.lists).map(([name, read]) => {
-      return { provider: of.name, name, read, is_required: deployed.includes(area) }
-    }),
-  )
+/** The lists of the providers of money and identity, in the order in which they are read. */
+export function listsToRead(context: WorkerContext): RequiredList[] {
+  const { deployed } = areasOf(context.config)
+  return listsOfProviders(context).map((list) => ({ ...list, is_required: deployed.includes(list.area) }))
 }
 
 /**

@@ -21,7 +21,7 @@ import { repeat, RunError, type Loop } from '../clock.ts'
 import { eventReaderOf, HELD_INTERVAL_MS } from './events.ts'
 import {
   beginPosition,
-  listsOf,
+  listsToRead,
   type ObjectsResult,
   type RequiredList,
   type ReadingPosition,
@@ -91,7 +91,7 @@ type ReadOptions = ObjectsOptions & {
 async function readObjects(context: WorkerContext, options: ReadOptions, run: Run): Promise<boolean> {
   const { sql } = context
   const { unread, every_s, check_every_s } = options
-  const lists = listsOf(context)
+  const lists = listsToRead(context)
   let position = beginPosition(run.position, lists, options)
   const failures: ListFailure[] = []
   for (let pages = 0; position.range.lists.length > 0 && pages < MAX_PAGES_PER_RUN; pages++) {
