@@ -346,6 +346,23 @@ test('an operator names a time that can be true, and the switch gets a number af
   expect(await check(newer)).toMatchObject({ state: 'current', switch: 5 })
 })
 
+test('operators read which lookups and lists keep jobs waiting, and texts of providers in one short line', async () => {
+  await sql.begin((tx) => tx`select declare_switch(now() - interval '1 hour')`)
+  const error = `\u001b[2J${'x'.repeat(480)}`
+  await sql`insert into failing_lists (provider, list, error) values ('stripe', 'transfers', ${error})`
+  await sql`
+    insert into notifications (id, provider, account, event_id, kind, payload, state, reason, parked_at)
+    select gen_random_uuid(), 'stripe', 'acct_1', n::text, 'reconciliation.lookup', '{}', 'parked', 'no_answer',
+      now() - n * interval '1 hour' from generate_series(1, 2) n`
+  const { stdout } = await runHere(recoverCommand, [], { DATABASE_URL: url })
+  expect(stdout).toMatch(/^failing .* cannot be read since 20.+: {2}?\[2Jx+$/m)
+  expect(stdout).not.toContain('\u001b')
+  expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThan(400)
+  const [oldest] = await sql<{ at: string }[]>`select min(parked_at) as at from notifications`
+  expect(stdout).toContain(`2 lookups without an answer of the provider, the oldest since ${oldest!.at}`)
+  expect(stdout).toContain('npm run jobs -- list --state retrying --queue notifications')
+})
+
 test('feeds are restarted in batches before the server is in use', async () => {
   await sql`insert into tenants (id, slug, name) select gen_random_uuid(), 'shop-' || n, 'shop' from generate_series(1, 5001) n`
   await sql`update lineage set timeline = timeline - 1`

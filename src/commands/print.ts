@@ -13,6 +13,11 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit()
 })
 
+/** An untrusted text as one line without control characters, at most 300 characters. */
+export function terminalText(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]+/gu, ' ').slice(0, 300)
+}
+
 /** Prints a line on standard error. */
 export function printError(line: string): void {
   output.getStore()!.stderr.write(`${line}\n`)

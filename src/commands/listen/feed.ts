@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
 import { matchEventTypes } from '#domain/events.ts'
-import { terminalText, fetchErrorText } from './texts.ts'
+import { terminalText } from '../print.ts'
+import { fetchErrorText } from './texts.ts'
 
 const PAGE_SIZE = 100
 const WAIT_S = 30

@@ -1,9 +1,5 @@
-// Texts about responses and failed requests, safe for a terminal.
-
-/** An untrusted text as one line without control characters, at most 300 characters. */
-export function terminalText(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}]+/gu, ' ').slice(0, 300)
-}
+// Texts about failed requests, safe for a terminal.
+import { terminalText } from '../print.ts'
 
 /** A short text for an error of `fetch`. `limit_ms`: the timeout of the request. */
 export function fetchErrorText(error: unknown, limit_ms: number): string {

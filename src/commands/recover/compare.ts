@@ -25,7 +25,7 @@ import { findSwitchState } from '#domain/switches/find.ts'
 import { requireOption } from '../arguments.ts'
 import { requireYes } from '../ask.ts'
 import { readOnlyUrl } from '../database.ts'
-import { print, printError } from '../print.ts'
+import { print, printError, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
 
 /** What is older than this before the last change is not compared, unless `--since` asks for it. */
@@ -140,7 +140,7 @@ function describeRow(
     key === null || key === id ? null : `key ${key}`,
     provider === null || reference === null ? null : `at the provider as ${reference}`,
   ]
-  return `${kind.padEnd(18)}${id}  ${at}  ${texts.filter((text) => text !== null).join(', ')}`
+  return `${kind.padEnd(18)}${id}  ${at}  ${texts.flatMap((text) => (text === null ? [] : terminalText(text))).join(', ')}`
 }
 
 /** Compares again, and takes up what is lacking. */

@@ -10,7 +10,7 @@ import {
   type ReadWitnesses,
 } from '#domain/switches/newest.ts'
 import type { ServerFacts } from '#domain/switches/server.ts'
-import { print } from '../print.ts'
+import { print, terminalText } from '../print.ts'
 import { withQueue } from './queue.ts'
 
 /** `behind_s`: seconds before the witness last read the clock; null without a witness. */
@@ -42,7 +42,7 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
       entries_behind: seen === undefined ? null : Math.max(0, seen - audit.seq),
     },
     witness,
-    witness_problems,
+    witness_problems: witness_problems.map(terminalText),
   }
 }
 

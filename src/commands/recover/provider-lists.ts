@@ -4,7 +4,7 @@ import { ConfigError, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { compareListed, LISTED_RESULTS, type ListedResult } from '#domain/reconciliation/listed.ts'
 import { openProviderLists, type ProviderList } from '#providers/lists.ts'
-import { print } from '../print.ts'
+import { print, terminalText } from '../print.ts'
 
 /** The numbers of objects by result, or the reason why the list could not be read completely. */
 type ListComparison = { counts: Record<ListedResult, number>; problem: string | null }
@@ -42,7 +42,7 @@ async function compareList(
   for (let after: string | null = null; ;) {
     const page = await read({ ...range, after })
     if (page.kind !== 'done')
-      return { counts, problem: page.kind === 'declined' ? page.failure.message : page.reason }
+      return { counts, problem: terminalText(page.kind === 'declined' ? page.failure.message : page.reason) }
     for (const result of await compareListed(sql, provider, page.value.objects)) counts[result] += 1
     after = page.value.last
     if (after === null) return { counts, problem: null }

@@ -12,7 +12,7 @@ import {
   type SwitchState,
 } from '#domain/switches/find.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
-import { print } from '../print.ts'
+import { print, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
 import { withQueue } from './queue.ts'
 
@@ -38,7 +38,7 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
         2,
       ),
     )
-  const { server, is_on_lineage, is_sealed, hold, recording, failing_lists } = state
+  const { server, is_on_lineage, is_sealed, hold, recording, failing_lists, unanswered_lookups } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
     print('            The server that runs now is another one, or was not checked yet: start a process.')
@@ -51,14 +51,25 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   print(`waiting     ${HOLDS[recording === null ? (hold ?? 'none') : 'recording']}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
   for (const { provider, list, failing_since, error } of failing_lists)
-    print(`failing     the list ${list} of ${provider} cannot be read since ${failing_since}: ${error}`)
-  if (failing_lists.length > 0 && state.awaiting_lists.length > 0)
+    print(
+      `failing     the list ${list} of ${provider} cannot be read since ${failing_since}: ${terminalText(error)}`,
+    )
+  if (unanswered_lookups !== null) {
+    const { count, oldest_at } = unanswered_lookups
+    print(
+      `unanswered  ${quantity(count, 'lookup')} without an answer of the provider, the oldest since ${oldest_at}`,
+    )
+    print('            They are repeated: npm run jobs -- list --state retrying --queue notifications')
+  }
+  if ((failing_lists.length > 0 || unanswered_lookups !== null) && state.awaiting_lists.length > 0)
     print('            If that cannot be mended: npm run recover -- release --without-lists. See --help.')
   print(
     `lost        ${quantity(lost_requests.count, 'accepted request')}, which tenants get as events \`request.lost\``,
   )
   for (const { accepted_at, tenant_id, path, idempotency_key } of lost_requests.latest)
-    print(`            ${accepted_at} ${path} of tenant ${tenant_id}, key ${idempotency_key ?? 'none'}`)
+    print(
+      `            ${accepted_at} ${terminalText(path)} of tenant ${tenant_id}, key ${terminalText(idempotency_key ?? 'none')}`,
+    )
   print(`recorded    ${recorded}`)
   for (const text of protections_off) print(`unprotected ${text}`)
 }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
+import type { ParkedReason } from '../notifications/notification.ts'
 import { findFailingLists, failingListSchema } from '../reconciliation/failing-lists.ts'
 import { isHeld } from './holds.ts'
 import { HOLDS } from './server.ts'
@@ -110,6 +111,10 @@ export const switchStateSchema = z.object({
       'The numbers of the switches whose jobs wait until the lists of the providers have been read.',
   }),
   failing_lists: z.array(failingListSchema).meta({ description: 'The lists that cannot be read.' }),
+  unanswered_lookups: z.object({ count: z.int(), oldest_at: timestamp }).nullable().meta({
+    description:
+      'The lookups that no provider has answered. Until then, the lists do not count as read. Null if there are none, or nothing waits for the lists.',
+  }),
   lost_since: timestamp.nullable().meta({
     description:
       'Changes from this time until `lost_until` may be lost: the newest change before the last switch that can have lost any. Null without one.',
@@ -122,7 +127,7 @@ export type SwitchState = z.output<typeof switchStateSchema>
 export async function findSwitchState(sql: Sql): Promise<SwitchState> {
   const failing_lists = await findFailingLists(sql)
   const recording = await findRecording(sql)
-  const [row] = await sql<Omit<SwitchState, 'failing_lists' | 'recording'>[]>`
+  const [row] = await sql<Omit<SwitchState, 'failing_lists' | 'recording' | 'unanswered_lookups'>[]>`
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
         'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
@@ -138,7 +143,17 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
       select newest_at, switched_at from database_switches
       where recorded_at is not null and newest_at < switched_at
       order by number desc limit 1) s on true`
-  return { ...row!, recording, failing_lists }
+  const unanswered_lookups = row!.awaiting_lists.length > 0 ? await findUnansweredLookups(sql) : null
+  return { ...row!, recording, failing_lists, unanswered_lookups }
+}
+
+/** The lookups that no provider has answered: `findReadSwitch` waits for them. Null if there are none. */
+async function findUnansweredLookups(sql: Sql): Promise<SwitchState['unanswered_lookups']> {
+  const reason = 'no_answer' satisfies ParkedReason
+  const [found = null] = await sql<NonNullable<SwitchState['unanswered_lookups']>[]>`
+    select count(*)::integer as count, min(n.parked_at) as oldest_at from notifications n
+    where n.parked_at is not null and n.reason = ${reason} having count(*) > 0`
+  return found
 }
 
 /** The switch that is being recorded, and what `record_switch` has not visited yet; null if there is none. */

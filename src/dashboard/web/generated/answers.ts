@@ -1389,6 +1389,15 @@ export interface Answers {
       error: string
     }[]
     /**
+     * The lookups that no provider has answered. Until then, the lists do not count as read. Null if there
+     * are none, or nothing waits for the lists.
+     */
+    unanswered_lookups: {
+      count: number
+      /** ISO 8601 in UTC, with microseconds. */
+      oldest_at: string
+    } | null
+    /**
      * Changes from this time until `lost_until` may be lost: the newest change before the last switch that
      * can have lost any. Null without one.
      */

@@ -79,7 +79,7 @@ export function RecoveryPage() {
 
 /** What waits now, and whether the server is in use. */
 function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
-  const { server, is_on_lineage, is_sealed, recording, failing_lists } = state
+  const { server, is_on_lineage, is_sealed, recording, failing_lists, unanswered_lookups } = state
   return (
     <div className="job-summary">
       {is_sealed && (
@@ -126,6 +126,15 @@ function Summary({ state, held }: { state: RecoveryAnswer; held: HeldRow[] }) {
             </li>
           ))}
         </ul>
+      )}
+      {unanswered_lookups !== null && (
+        <p>
+          {counted(unanswered_lookups.count, 'lookup')} without an answer of the provider, the oldest since{' '}
+          {formatInstant(unanswered_lookups.oldest_at)}: until then, the lists do not count as read.{' '}
+          <Link to="/ops/jobs" search={{ queue: 'notifications', state: 'retrying' }}>
+            See the jobs
+          </Link>
+        </p>
       )}
       <p className="dim">
         The server in use: system {server.system_identifier}, timeline {server.timeline}.
