@@ -146,7 +146,9 @@ begin
       state = case when j.state = 'running' then 'ready' else j.state end, lease_token = null, lease_until = null
     from (select id from visit order by id) visit
     where j.id = visit.id and j.finished_at is null and j.operation is not null
-      and (j.queue <> 'messages' or j.run_at <= greatest(switch.switched_at, switch.witnessed_at)
+      -- Processes at the previous server may send what falls due before they notice the switch.
+      and (j.queue <> 'messages'
+        or j.run_at <= greatest(switch.switched_at, switch.witnessed_at) + interval '30 seconds'
         or j.run_at = 'infinity')
     returning j.tenant_id, j.id, j.resource_id, j.operation, j.attempt, j.worker, j.started_at,
       old.state = 'running' as was_running

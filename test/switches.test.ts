@@ -82,7 +82,7 @@ async function switchOf({ sql }: World, number: number): Promise<any> {
   })
 }
 
-/** A job of each kind that waits, because its queue is paused: a payout, a refund, an email and a payment. */
+/** A job of each kind that waits, because its queue is paused: a payout, a refund, emails and a payment. */
 async function openWork(world: World) {
   const { client, sql } = world
   const recipient_id = await recipient(client)
@@ -99,7 +99,9 @@ async function openWork(world: World) {
       { idempotency_key: freshKey(), to: ['ada@example.com'], subject: 'Hello', text: 'Hello', ...body },
       ASYNC,
     )
-  const messages = { due: (await email()).body, later: (await email({ send_at: inSeconds(3600) })).body }
+  const send_at = inSeconds(3600)
+  const [due, soon, later] = [await email(), await email({ send_at }), await email({ send_at })]
+  await sql`update jobs set run_at = now() + interval '20 seconds' where resource_id = ${soon.body.id}`
   const ids = {
     payout: payout.body.id,
     to_cancel: to_cancel.body.id,
@@ -109,7 +111,7 @@ async function openWork(world: World) {
   const resume = async () => {
     for (const queue of queues) await resumeJobs(sql, { queue })
   }
-  return { ...ids, due: messages.due.id, later: messages.later.id, payment_id, resume }
+  return { ...ids, due: due.body.id, soon: soon.body.id, later: later.body.id, payment_id, resume }
 }
 
 const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString()
@@ -125,7 +127,7 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
   expect(noticed).toMatchObject({
     kind: 'failover',
     sign: 'lineage',
-    jobs_in_doubt: 5,
+    jobs_in_doubt: 6,
     hold: 'payouts',
     last_switch: 1,
   })
@@ -140,10 +142,13 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
   expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
   const not_canceled = await client.post(`/v1/messages/${work.due}/cancel`, { idempotency_key: freshKey() })
   expect(not_canceled.body.error.code).toBe('message_not_cancelable')
+  const ids = [work.payout, work.payment_id, work.payment, work.due, work.soon, work.later]
   const sent = await sql`
     select name, in_doubt, first_sent_at = created_at as since_creation, sent_with from jobs
-    where finished_at is null and resource_id = any(${[work.payout, work.payment_id, work.payment, work.due, work.later]}::uuid[]) order by name, in_doubt desc`
+    where finished_at is null and resource_id = any(${ids}::uuid[]) order by name, in_doubt desc`
   expect(sent).toEqual([
+    // One was due, the other fell due while processes may still have worked with the previous primary.
+    { name: 'message.send_email', in_doubt: true, since_creation: true, sent_with: '*' },
     { name: 'message.send_email', in_doubt: true, since_creation: true, sent_with: '*' },
     { name: 'message.send_email', in_doubt: false, since_creation: null, sent_with: null },
     { name: 'payment.authorize', in_doubt: true, since_creation: true, sent_with: '*' },
@@ -159,7 +164,7 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
   expect(JSON.parse(stdout)).toMatchObject({
     hold: 'payouts',
     held: [
-      { queue: 'messages', jobs: 2 },
+      { queue: 'messages', jobs: 3 },
       { queue: 'payments', jobs: 1 },
       { queue: 'payouts', jobs: 2 },
     ],
@@ -186,6 +191,7 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
     expect((await client.get(`/v1/payouts/${work.to_cancel}`)).body.status).toBe('pending')
     // Nobody can be asked whether the email was sent.
     expect((await client.get(`/v1/messages/${work.due}`)).body.status).toBe('unknown')
+    expect((await client.get(`/v1/messages/${work.soon}`)).body.status).toBe('unknown')
     expect((await client.get(`/v1/messages/${work.later}`)).body.status).toBe('scheduled')
   })
 })
