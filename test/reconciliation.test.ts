@@ -4,12 +4,13 @@ import { expect, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
+import { connectDatabase } from '#core/pool.ts'
 import type { Scope } from '#domain/areas.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { syncUnknownDrifts } from '#domain/reconciliation/unknown-jobs.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
-import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
+import { beginRun, endRun, renewRun, runIfDue } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from '#test/books.ts'
 import type { Client } from '#test/client.ts'
@@ -655,6 +656,21 @@ describeIn('runs of recurring work', { parts: [] }, (test) => {
     expect(await begin()).toBeUndefined()
     await sql`update recurring_work set due_at = now() where name = 'some work'`
     expect((await begin())!.position).toEqual({ at: 3 })
+  })
+
+  test('a worker begins again at once what it could not end because the database was unavailable', async ({
+    world,
+  }) => {
+    const failing = connectDatabase(world.config.DATABASE_URL, { max: 1 })
+    const broken = runIfDue(failing, 'broken work', async () => {
+      await failing.end({ timeout: 0 })
+      await failing`select`
+    })
+    await expect(broken).rejects.toThrow('CONNECTION_ENDED')
+    const [{ lease_until }] = await world.sql`select * from recurring_work where name = 'broken work'`
+    expect(lease_until > new Date().toISOString()).toBe(true)
+    expect(await beginRun(world.sql, 'broken work')).toBeDefined()
+    expect(await beginRun(world.sql, 'broken work')).toBeUndefined()
   })
 
   test('recurring work with a delayed first run does not begin at once', async ({ world }) => {

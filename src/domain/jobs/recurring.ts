@@ -1,5 +1,5 @@
 // Recurring work: each run is done by one worker under a lease, and stores its position.
-import type { Json, Sql, Tx } from '#core/db.ts'
+import { isDatabaseFailure, type Json, type Sql, type Tx } from '#core/db.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
 
 /** A run of recurring work by one worker. `token` is the fencing token of every write of the run. */
@@ -18,6 +18,13 @@ export type Run = {
 export const RUN_LEASE_S = 60
 /** The maximum length of a failure's text. */
 const MAX_FAILURE_LENGTH = 500
+/** The delay before the next run after one that the database failed. */
+const DATABASE_RETRY_S = 5
+/**
+ * The fencing tokens of runs by this process that have failed while the database was unavailable, by name: this process
+ * need not wait until their leases lapse.
+ */
+const failed_tokens = new Map<string, string>()
 
 /**
  * Begins a run if one is due and no other worker has it; otherwise undefined. The first run is due at once, or
@@ -28,9 +35,10 @@ export async function beginRun(
   name: string,
   { first_after_s = 0 }: { first_after_s?: number } = {},
 ): Promise<Run | undefined> {
+  const is_due = sql`due_at <= now()
+    and (lease_until is null or lease_until <= now() or lease_token = ${failed_tokens.get(name) ?? null}::uuid)`
   const [existing] = await sql<{ due: boolean }[]>`
-    select due_at <= now() and (lease_until is null or lease_until <= now()) as due from recurring_work
-    where name = ${name}`
+    select coalesce(${is_due}, false) as due from recurring_work where name = ${name}`
   if (existing === undefined) {
     const created = await sql`
       insert into recurring_work (name, due_at) values (${name}, now() + ${first_after_s} * interval '1 second')
@@ -40,14 +48,15 @@ export async function beginRun(
   const [run] = await sql<Run[]>`
     update recurring_work set lease_token = gen_random_uuid(), started_at = now(), worker = ${PROCESS_NAME},
       lease_until = now() + ${RUN_LEASE_S} * interval '1 second'
-    where name = ${name} and due_at <= now() and (lease_until is null or lease_until <= now())
+    where name = ${name} and ${is_due}
     returning name, lease_token as token, started_at, position, result`
+  failed_tokens.delete(name)
   return run
 }
 
 /**
- * Performs a run if one is due. If `work` throws, the run is recorded as failed, and the next run is due after the
- * duration of a lease.
+ * Performs a run if one is due. If `work` throws, the run is recorded as failed. The next run is due after the duration
+ * of a lease, or soon if the database failed.
  */
 export async function runIfDue<T>(
   sql: Sql,
@@ -61,8 +70,9 @@ export async function runIfDue<T>(
     return await work(run)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    // If the database is unavailable, this write fails too, and the lease lapses by itself.
-    await failRun(sql, run, { reason, next_s: RUN_LEASE_S }).catch(() => {})
+    const next_s = isDatabaseFailure(error) ? DATABASE_RETRY_S : RUN_LEASE_S
+    // If the database is unavailable, this write fails too.
+    await failRun(sql, run, { reason, next_s }).catch(() => failed_tokens.set(name, run.token))
     throw error
   }
 }
