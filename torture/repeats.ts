@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isFinalAnswer, RETRY_DELAY_MS } from './calls.ts'
 import type { Random } from './random.ts'
 import { isInterrupted, type ClientRecord, type SentRequest, type Switch } from './record.ts'
+import { isExpiredSendAt } from './scenarios/send.ts'
 
 const TIMEOUT_MS = 60_000
 /** The other clients do not know that something is lost. */
@@ -44,6 +45,8 @@ async function repeat(record: ClientRecord, { clients, path, body }: SentRequest
     record.requests++
     if (answer?.status === 500)
       record.problems.push({ problem: 'an API answered 500', path, answer: answer.text })
+    // A message that was to be sent meanwhile is refused.
+    if (answer !== null && isExpiredSendAt(answer)) return
     if (answer !== null && isFinalAnswer(answer)) {
       const { idempotency_key: key } = body as { idempotency_key?: string }
       const before = key === undefined ? undefined : record.accepted.get(key)

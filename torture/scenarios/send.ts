@@ -59,7 +59,7 @@ export async function send(
 }
 
 /** True if the request was refused because `send_at` had passed before an API could accept the request. */
-function isExpiredSendAt({ status, body }: Answer): boolean {
+export function isExpiredSendAt({ status, body }: Answer): boolean {
   return status === 400 && body.error.param === 'send_at'
 }
 
