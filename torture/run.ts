@@ -126,6 +126,7 @@ async function runSystem(
   const { requests } = load.record
   await system.provider('stripe').control('DELETE', '/faults')
   await makeNotificationsPrompt(system)
+  await endRunLeases(system)
   system.receivers.acceptAll()
   print('waiting until everything is settled')
   const limits = options.impatient ? [10_000, 10_000] : [SCENARIOS_LIMIT_MS, SETTLE_LIMIT_MS]
@@ -204,6 +205,16 @@ async function inflict(
     recovery_ms === null ? 'did not recover' : `recovered after ${(recovery_ms / 1000).toFixed(1)} s`
   print(`${fault.name}: ${((lifted_at - started_at) / 1000).toFixed(1)} s, ${after}`)
   return problems
+}
+
+/**
+ * Ends the leases of recurring work, and makes work that failed due. A worker that died may have had the lease of the
+ * event list for another minute, in which nothing but the event list would show what clients wait for.
+ */
+async function endRunLeases({ sql }: System): Promise<void> {
+  await sql`
+    update recurring_work set lease_until = least(lease_until, now()), due_at = least(due_at, now())
+    where lease_until is not null or failing_since is not null`
 }
 
 function faultOf(name: string): Fault {
