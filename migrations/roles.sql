@@ -143,7 +143,7 @@ begin
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
     -- The API writes manual decisions; the worker writes the provider's decisions.
     ('sluice_api', 'verifications', 'select,
-      insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
+      insert (tenant_id, id, idempotency_key, subject_type, subject_id, subject_fingerprint, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
       cancel_requested_at, cancellation_reason, updated_at, metadata, return_url)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
@@ -239,8 +239,8 @@ begin
     ('sluice_worker', 'merchants', 'select (tenant_id, id, kyc_status, kyc_id),
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email,
       recovered_at)'),
-    ('sluice_worker', 'verifications', 'select, insert (tenant_id, id, idempotency_key, subject_type, subject_id, provider,
-      provider_reference, recovered_at), update'),
+    ('sluice_worker', 'verifications', 'select, insert (tenant_id, id, idempotency_key, subject_type, subject_id, subject_fingerprint, provider,
+      provider_reference, requested_at, recovered_at), update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data, trace_context)'),
@@ -337,8 +337,9 @@ begin
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
-  grant execute on function fill_party(text, uuid, uuid, jsonb) to sluice_api;
-  grant execute on function complete_recipient(uuid, uuid, text, text, text) to sluice_worker;
+  grant execute on function fill_party(text, uuid, uuid, jsonb), subject_fingerprint(text, uuid, uuid),
+    unknown_destination() to sluice_api;
+  grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination() to sluice_worker;
   -- Only this function writes audit entries.
   grant execute on function append_audit_entry(jsonb), unique_now() to sluice_dashboard;
   grant usage on sequence created_at_microseconds to sluice_dashboard;

@@ -527,6 +527,7 @@ const settleVerification = (update: Partial<VerificationUpdate> & Pick<Verificat
           as_of: LONG_AGO,
           provider_reference: null,
           failure: null,
+          marks: null,
           link: null,
           ...update,
         },

@@ -26,7 +26,14 @@ import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { startProcess } from '#test/process.ts'
 import { refundInDashboard } from '#test/stripe-events.ts'
 import { marksOf, settleTopUp, topUp, topUpAtProcessor } from '#test/top-ups.ts'
-import { settleSession, startVerification, verificationIn } from '#test/verifications.ts'
+import {
+  callProvider,
+  decide,
+  getVerification,
+  settleSession,
+  startVerification,
+  verificationIn,
+} from '#test/verifications.ts'
 import { createWorld, describeIn, type World } from '#test/world.ts'
 
 const EAGER = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
@@ -74,6 +81,34 @@ function kept(resource: Record<string, unknown>): Record<string, unknown> {
 async function read(client: Client, paths: string[]): Promise<Record<string, unknown>> {
   const answers = await Promise.all(paths.map(async (path) => [path, kept((await client.get(path)).body)]))
   return Object.fromEntries(answers)
+}
+
+/** Creates a recipient and its verification, in this status at the provider. Returns what was sent and answered. */
+async function verifiedRecipient(world: World, client: Client, fields: object, status = 'verified') {
+  const body = { ...RECIPIENT, ...fields, idempotency_key: freshKey() }
+  const { id } = (await client.post('/v1/recipients', body)).body
+  const verification_body = { subject_type: 'recipient', subject_id: id, idempotency_key: freshKey() }
+  const { body: verification } = await startVerification(client, verification_body, WAIT)
+  if (status !== 'requires_input') {
+    await settleSession(world, verification.provider_reference, status)
+    await verificationIn(client, verification.id, status === 'verified' ? 'approved' : status)
+  }
+  return { id: id as string, body, verification, verification_body }
+}
+
+async function recipientsOf(client: Client, ids: string[]): Promise<any[]> {
+  return await Promise.all(ids.map(async (id) => (await client.get(`/v1/recipients/${id}`)).body))
+}
+
+/** Waits until a verification has ended because it does not count for the present content of its party. */
+async function outdatedIn(client: Client, id: string): Promise<void> {
+  await eventually(async () =>
+    expect(await getVerification(client, id)).toMatchObject({
+      status: 'rejected',
+      decision: null,
+      failure: { code: 'outdated' },
+    }),
+  )
 }
 
 /** Calls the processor as another program does. */
@@ -428,37 +463,26 @@ describeIn('a request that is repeated after its row was lost and made again', {
     await checkInvariants(world)
   })
 
-  test('fills in no other destination of a recipient; an approval counts only for a destination that is known', async ({
+  test('fills in no other destination than that of its payouts, and keeps an approval of the same content only', async ({
     world,
   }) => {
     const { sql, tenant_id, ...client } = { sql: world.sql, ...(await world.clientOf()) }
     await capturedPayment(client)
-    const bodies = ['acct_success', 'ba_success'].map((destination) => ({
-      ...RECIPIENT,
-      type: destination.startsWith('ba') ? 'bank_account' : 'account',
-      destination,
-      idempotency_key: freshKey(),
-    }))
-    const [paid, unpaid] = await Promise.all(
-      bodies.map(async (body) => {
-        const { id } = (await client.post('/v1/recipients', body)).body
-        const party = { subject_type: 'recipient', subject_id: id }
-        const { body: created } = await startVerification(client, party, WAIT)
-        await settleSession(world, created.provider_reference, 'verified')
-        await verificationIn(client, created.id, 'approved')
-        return id as string
-      }),
-    )
+    const sent = await Promise.all([
+      verifiedRecipient(world, client, { type: 'account', destination: 'acct_success' }),
+      ...['verified', 'verified', 'processing', 'requires_input'].map((status) =>
+        verifiedRecipient(world, client, {}, status),
+      ),
+    ])
+    const [paid, unpaid, approved, processing, open] = sent.map(({ id }) => id)
     await payOut(client, paid!, {}, WAIT)
     await world.drain()
     await loseEverythingOf(world, tenant_id)
     await untilListsRead(world)
-    const [known, unknown] = await Promise.all(
-      [paid, unpaid].map(async (id) => (await client.get(`/v1/recipients/${id}`)).body),
-    )
-    expect([known, unknown]).toMatchObject([
+    expect(await recipientsOf(client, [paid!, unpaid!, processing!])).toMatchObject([
       { destination: 'acct_success', kyc_status: 'approved' },
       { destination: 'ba_unknown', kyc_status: 'approved' },
+      { destination: 'ba_unknown', kyc_status: 'processing' },
     ])
     await eventually(async () =>
       expect((await payOut(client, unpaid!)).body.error).toMatchObject({
@@ -466,17 +490,33 @@ describeIn('a request that is repeated after its row was lost and made again', {
         param: 'recipient_id',
       }),
     )
-    const other = await client.post('/v1/recipients', { ...bodies[0], destination: 'acct_other' })
+    const other = await client.post('/v1/recipients', { ...sent[0].body, destination: 'acct_other' })
     expect([other.status, other.body.error]).toMatchObject([
       422,
       { code: 'idempotency_key_reused', context: { resource_id: paid } },
     ])
-    const again = await Promise.all(bodies.map(async (body) => await client.post('/v1/recipients', body)))
-    expect(again.map(({ status, body }) => [status, body.destination, body.kyc_status])).toEqual([
-      [201, 'acct_success', 'approved'],
-      [201, 'ba_success', 'none'],
+    const others = [{}, {}, { destination: 'acct_other' }, { name: 'Bob' }, { email: 'bob@example.com' }]
+    const again = await Promise.all(
+      sent.map(async ({ body }, nth) => await client.post('/v1/recipients', { ...body, ...others[nth] })),
+    )
+    expect(again.map(({ status, body }) => [status, body.id, body.destination, body.kyc_status])).toEqual([
+      [201, paid, 'acct_success', 'approved'],
+      [201, unpaid, RECIPIENT.destination, 'approved'],
+      [201, approved, 'acct_other', 'none'],
+      [201, processing, RECIPIENT.destination, 'none'],
+      [201, open, RECIPIENT.destination, 'none'],
     ])
     expect((await payOut(client, unpaid!, {}, WAIT)).status).toBe(201)
+    await settleSession(world, sent[3]!.verification.provider_reference, 'verified')
+    for (const { verification } of sent.slice(3)) await outdatedIn(client, verification.id)
+    expect((await decide(client, sent[2]!.verification.id, 'approved')).status).toBe(200)
+    expect(
+      (await recipientsOf(client, [approved!, processing!, open!])).map(({ kyc_status }) => kyc_status),
+    ).toEqual(['none', 'none', 'none'])
+    const anew = await startVerification(client, { subject_type: 'recipient', subject_id: open }, WAIT)
+    await settleSession(world, anew.body.provider_reference, 'verified')
+    await verificationIn(client, anew.body.id, 'approved')
+    expect(await recipientsOf(client, [open!])).toMatchObject([{ kyc_status: 'approved' }])
 
     // A verification was taken up before the payout.
     const id = newId()
@@ -489,6 +529,54 @@ describeIn('a request that is repeated after its row was lost and made again', {
       currency: 'eur',
       destination: 'card_1a',
     })
+    await checkInvariants(world)
+  })
+
+  test('gets no approval that was for another person or destination, and none that is older than a later decision', async ({
+    world,
+  }) => {
+    const client = await world.clientOf()
+    const sent = await Promise.all(
+      ['verified', 'processing', 'requires_input', 'verified', 'verified'].map((status) =>
+        verifiedRecipient(world, client, {}, status),
+      ),
+    )
+    const ids = sent.map(({ id }) => id)
+    const [, processing, open, , later] = sent.map((each) => ({
+      ...each,
+      kyc: each.verification.id as string,
+    }))
+    await world.drain()
+    await loseEverythingOf(world, client.tenant_id, { switched: false })
+
+    const others = [{ destination: 'acct_other' }, { name: 'Bob' }, { name: 'Bob' }, {}, {}]
+    for (const [nth, { body }] of sent.entries())
+      expect((await client.post('/v1/recipients', { ...body, ...others[nth] })).status).toBe(201)
+    const repeated = await startVerification(client, open!.verification_body, WAIT)
+    expect(repeated.body).toMatchObject({ id: open!.kyc })
+    const { body: new_one } = await startVerification(client, {
+      subject_type: 'recipient',
+      subject_id: later!.id,
+    })
+    expect((await decide(client, new_one.id, 'rejected')).status).toBe(200)
+    await recordSwitch(world.sql)
+    await untilListsRead(world)
+    await settleSession(world, processing!.verification.provider_reference, 'verified')
+    for (const { verification } of sent.slice(0, 3)) await outdatedIn(client, verification.id)
+    await outdatedIn(client, later!.kyc)
+    await verificationIn(client, sent[3]!.verification.id, 'approved')
+    expect((await recipientsOf(client, ids)).map(({ kyc_status }) => kyc_status)).toEqual([
+      'none',
+      'none',
+      'none',
+      'approved',
+      'rejected',
+    ])
+    const session = await callProvider(world, 'GET', `/${open!.verification.provider_reference}`)
+    expect(session.status).toBe('canceled')
+    await world.drain()
+    const drifts = await world.sql`select subject, detail from drifts where resolved_at is null`
+    expect([...drifts]).toEqual([])
     await checkInvariants(world)
   })
 

@@ -394,6 +394,7 @@ describe('no role has more rights than its process needs', () => {
     expect(owners.map(({ name }) => name)).toEqual([
       'bullmq.add_jobs_bulk(text,jsonb)',
       'append_audit_entry(jsonb)',
+      'check_recovered_verification()',
       'check_server(jsonb,boolean)',
       'check_server(jsonb,boolean,boolean,timestamp with time zone,boolean)',
       'complete_recipient(uuid,uuid,text,text,text)',

@@ -15,6 +15,8 @@ export type IdentitySession = {
   failure: { code: string; message: string } | null
   /** Whether the session's data is erased or will be. A redaction cancels a session that is not final. */
   redacted: boolean
+  /** When the session was created (unix seconds). */
+  created_s: number
   /** A redaction also erases the metadata. */
   metadata: Record<string, string>
 }

@@ -6,13 +6,13 @@ const KEPT = ['tenants', 'api_keys', 'members', 'invitations', 'audit_entries']
 
 /**
  * Deletes everything of a tenant except for the tenant and its keys, and all notifications (`tenant`: the tenant
- * too, but not its keys); then records the switch of the database. The worker reads the lists of the providers since
- * then.
+ * too, but not its keys); then records the switch of the database, unless `switched` is false. The worker reads the
+ * lists of the providers since then.
  */
 export async function loseEverythingOf(
   { sql }: Pick<World, 'sql'>,
   tenant_id: string,
-  { tenant = false } = {},
+  { tenant = false, switched = true } = {},
 ): Promise<void> {
   await sql.begin(async (tx) => {
     // The triggers that keep the ledger final would refuse this.
@@ -26,7 +26,7 @@ export async function loseEverythingOf(
     await tx`delete from notifications`
     await tx`delete from job_attempts where job_id in (select id from jobs where queue = 'notifications')`
     await tx`delete from jobs where queue = 'notifications'`
-    await recordSwitch(tx)
+    if (switched) await recordSwitch(tx)
   })
 }
 

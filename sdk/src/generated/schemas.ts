@@ -727,6 +727,11 @@ export interface DriftSide {
   provider_reference?: string | null
   /** `provider` or `manual`, once it is decided here; for verifications only. */
   decided_by?: string | null
+  /**
+   * Whether it does not count, because its party has other content than it was requested for, or a later
+   * verification; for verifications only.
+   */
+  outdated?: boolean | null
 }
 
 /**
@@ -1001,7 +1006,9 @@ export interface KycFailure {
    * While input is required: the provider's own code for what was wrong. `kyc_refused`,
    * `processor_error`: the provider did not accept it. If the session ended without a decision:
    * `canceled`: it was canceled at the provider; `abandoned`: nobody continued it for too long;
-   * `subject_gone`: the customer was deleted, or the merchant or recipient archived.
+   * `subject_gone`: the customer was deleted, or the merchant or recipient archived; `outdated`: after a
+   * loss of data, the party was created with other content than the verification was requested for, or
+   * has a later verification.
    */
   code: string
   /** A description for people. */

@@ -20,10 +20,8 @@ function verifications(sql: Sql | Tx, { rowsOf, resources }: AuditScope): Fragme
       cross join lateral (values
         ('a verification has no party in its tenant', s.id is null),
         ('a verified party does not show the verification', s.id is not null
-          and (s.kyc_id is null or s.kyc_status = 'none')
-          -- A recovered approval does not count for a recipient whose destination was lost.
-          and not (${type} = 'recipient' and p.recovered_at is not null and p.status = 'approved')),
-        ('an open verification is not the latest', p.open and s.kyc_id <> p.id)
+          and (s.kyc_id is null or s.kyc_status = 'none') and not p.outdated),
+        ('an open verification is not the latest', p.open and s.kyc_id <> p.id and not p.outdated)
       ) as finding(problem, violated)
       where p.subject_type = ${type} and finding.violated`
   })
@@ -42,7 +40,7 @@ function verified(sql: Sql | Tx, { tenant_condition, resources }: AuditScope): F
         and kyc_status <> 'none') s
       left join verifications v on v.tenant_id = s.tenant_id and v.id = s.kyc_id and v.subject_id = s.id
         and v.subject_type = ${type}
-      where v.status is distinct from s.kyc_status`
+      where v.status is distinct from s.kyc_status or (v.outdated and v.status <> 'rejected')`
   })
   return unionAll(sql, parts)
 }

@@ -5,7 +5,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /** One side: the status and the other compared columns of the resource. */
 export type Side = { status: string } & Readonly<Record<string, SideValue>>
-type SideValue = string | number | null | undefined
+type SideValue = string | number | boolean | null | undefined
 
 /** The schema of a side in a drift. */
 export type SideSchema = z.ZodObject<{ status: z.ZodString } & Record<string, z.ZodType<SideValue>>>

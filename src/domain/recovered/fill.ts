@@ -4,6 +4,7 @@ import { insertingEvents } from '../events.ts'
 import { storingKeys, type IdempotentRequest, type KeyedResource } from '../idempotency.ts'
 import { placeholderKey } from '../provider-metadata.ts'
 import { resourceOf, type ResourceName } from '../resources.ts'
+import { cancelOutdatedVerifications } from '../verifications/cancel.ts'
 import type { VerificationSubjectType } from '../verifications/verification.ts'
 
 /** Columns that no provider returns. */
@@ -34,7 +35,8 @@ export async function fillRecoveredRow(
 }
 
 /**
- * Fills in a customer, merchant or recipient of which only the id was known, and stores the key of its creation.
+ * Fills in a customer, merchant or recipient of which only the id was known, and stores the key of its creation. Its
+ * verifications that were requested for other content are outdated from then on.
  * `columns`: the columns of the answer. Undefined if there is no such party: its creation was not lost. The fingerprint
  * is empty, and nothing is written, if the lost request had other content.
  */
@@ -50,6 +52,7 @@ export async function fillParty<T extends object>(
     const [filled] = await tx<{ done: boolean }[]>`
       select fill_party(${type}, ${tenant_id}, ${id}, ${tx.json(content)}) as done`
     if (filled?.done !== true) return await findPlaceholder(tx, type, { tenant_id, id }, columns)
+    await cancelOutdatedVerifications(tx, { tenant_id, subject_type: type, subject_id: id })
     const key = tx`
       select ${tenant_id}::uuid as tenant_id, ${idempotency_key}::text as idempotency_key,
         ${request.route}::text as route, ${fingerprint}::text as fingerprint, id as resource_id, null::uuid as job_id

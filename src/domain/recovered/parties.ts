@@ -9,8 +9,6 @@ import type { VerificationSubjectType } from '../verifications/verification.ts'
 const UNKNOWN = 'Not known'
 /** The user-assigned code of a country that is not known. */
 const UNKNOWN_COUNTRY = 'ZZ'
-/** The destination of a recipient that is not known. */
-const UNKNOWN_DESTINATION = `${DESTINATIONS.bank_account}unknown`
 
 /**
  * Inserts the party if it does not exist. `destination, currency`: what is known of a recipient from a payout; it also
@@ -23,8 +21,7 @@ export async function recoverParty(
   { destination = null, currency = 'usd' }: { destination?: string | null; currency?: string } = {},
 ): Promise<void> {
   const key = placeholderKey(id)
-  const token = destination ?? UNKNOWN_DESTINATION
-  const [kind] = Object.entries(DESTINATIONS).find(([, prefix]) => token.startsWith(prefix)) ?? [
+  const [kind] = Object.entries(DESTINATIONS).find(([, prefix]) => destination?.startsWith(prefix)) ?? [
     'bank_account',
   ]
   const inserts: Record<VerificationSubjectType, () => Fragment> = {
@@ -38,8 +35,8 @@ export async function recoverParty(
     recipient: () => tx`
       insert into recipients
         (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)
-      values (${tenant_id}, ${id}, ${key}, ${UNKNOWN}, ${kind}, ${currency}, ${UNKNOWN_COUNTRY}, ${token},
-        clock_timestamp())`,
+      values (${tenant_id}, ${id}, ${key}, ${UNKNOWN}, ${kind}, ${currency}, ${UNKNOWN_COUNTRY},
+        coalesce(${destination}, unknown_destination()), clock_timestamp())`,
   }
   await tx`${inserts[type]()} on conflict (tenant_id, id) do nothing`
   if (destination !== null)
@@ -49,6 +46,6 @@ export async function recoverParty(
 /** Whether the destination of the recipient `r` is not known: nothing can be paid out to it. */
 export function hasUnknownDestination(sql: Sql): Fragment {
   return sql`(
-    r.destination = ${UNKNOWN_DESTINATION} and r.recovered_at is not null
+    r.destination = unknown_destination() and r.recovered_at is not null
     and r.idempotency_key = 'recovered:' || r.id)`
 }

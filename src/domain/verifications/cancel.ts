@@ -7,7 +7,7 @@ import type { Verification } from './verification.ts'
 
 /**
  * The failure of an open verification whose session is canceled, by its `cancellation_reason`. `canceled`: no reason,
- * because the cancellation was not requested here.
+ * because the cancellation was not requested here. `outdated`: of an outdated verification, whatever its session says.
  */
 export const CANCELLATION_FAILURES = {
   canceled: { code: 'canceled', message: 'The session was canceled at the provider.' },
@@ -18,6 +18,10 @@ export const CANCELLATION_FAILURES = {
   subject_gone: {
     code: 'subject_gone',
     message: 'The customer was deleted, or the merchant or recipient was archived.',
+  },
+  outdated: {
+    code: 'outdated',
+    message: 'The verification was requested for other data, or a later verification exists.',
   },
 }
 
@@ -89,6 +93,21 @@ export function cancelingVerification(
         v.cancel_requested_at is distinct from old.cancel_requested_at as to_cancel
     ),
     canceling as (${cancelingSessions(sql, sql`select * from open_verification where to_cancel`)})`
+}
+
+/** Cancels the sessions of outdated verifications that wait for the person. Others are canceled once they do. */
+export async function cancelOutdatedVerifications(
+  tx: Tx,
+  { tenant_id, subject_type, subject_id }: Pick<Verification, 'tenant_id' | 'subject_type' | 'subject_id'>,
+): Promise<void> {
+  await tx`
+    with outdated as (
+      update verifications v set cancel_requested_at = clock_timestamp()
+      where v.tenant_id = ${tenant_id} and v.subject_type = ${subject_type} and v.subject_id = ${subject_id}
+        and v.outdated and v.status = 'requires_input' and v.cancel_requested_at is null
+      returning v.tenant_id, v.id as kyc_id, v.provider_reference, ${newId()}::uuid as job_id, null::text as request_id
+    )
+    ${cancelingSessions(tx, tx`select * from outdated`)}`
 }
 
 /**

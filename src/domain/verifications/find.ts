@@ -60,7 +60,7 @@ export async function findVerificationByKey(
 export type ExistingVerification = Pick<
   Verification,
   'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'
->
+> & { outdated: boolean }
 
 /** The verification, of any tenant, with this `reference` at the provider. */
 export async function findVerificationByReference(
@@ -96,7 +96,7 @@ export async function findDatabaseTime(sql: Sql): Promise<string> {
 }
 
 function existingColumns(sql: Sql): Fragment {
-  return sql`tenant_id, id, status, decided_by, provider_reference`
+  return sql`tenant_id, id, status, decided_by, provider_reference, outdated`
 }
 
 /** The columns of a verification in answers, except for the link. */

@@ -13,11 +13,16 @@ export type RecoveredVerification = ObjectMarks & {
   subject_id: string
   provider: string
   provider_reference: string
+  /** The fingerprint in the metadata of the session. */
+  subject_fingerprint: string | null
+  /** When the session was created (unix seconds). */
+  created_s: number
 }
 
 /**
- * Inserts the verification with its key and an event, and its party if it is missing. The caller settles its status
- * next. False: the row exists, or the party has another open verification.
+ * Inserts the verification with its key and an event, and its party if it is missing. A trigger marks it as outdated if
+ * it does not count for the party. The caller settles its status next. False: the row exists, or the party has another
+ * open verification.
  */
 export async function recoverVerification(sql: Sql, verification: RecoveredVerification): Promise<boolean> {
   const { tenant_id, subject_type, subject_id } = verification
@@ -28,12 +33,13 @@ export async function recoverVerification(sql: Sql, verification: RecoveredVerif
     await tx`
       with lost as (
         select * from jsonb_to_record(${tx.json(verification)}) as r(
-          ${markColumns(tx)}, subject_type text, subject_id uuid, provider text, provider_reference text)
+          ${markColumns(tx)}, subject_type text, subject_id uuid, provider text, provider_reference text,
+          subject_fingerprint text, created_s float8)
       ), v as (
         insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, provider,
-          provider_reference, recovered_at)
+          provider_reference, subject_fingerprint, requested_at, recovered_at)
         select tenant_id, id, idempotency_key, subject_type, subject_id, provider, provider_reference,
-          clock_timestamp()
+          subject_fingerprint, to_timestamp(created_s), clock_timestamp()
         from lost
         returning *
       ),

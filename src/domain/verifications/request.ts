@@ -52,7 +52,7 @@ export async function requestVerification(
     from v join accepted a on a.tenant_id = v.tenant_id and a.kyc_id = v.id`
   const call = requestJson(sql, createVerification, {
     return_url: sql`return_url`,
-    metadata: providerMetadata(sql, 'kyc', ['subject_type', 'subject_id']),
+    metadata: providerMetadata(sql, 'kyc', ['subject_type', 'subject_id', 'subject_fingerprint']),
   })
   const insertion = sql<{ key_used: boolean; accepted: boolean }[]>`
     with requests as (
@@ -60,7 +60,8 @@ export async function requestVerification(
         ${jobRequestColumns(sql)}, kyc_id uuid, subject_type text, subject_id uuid, return_url text, metadata jsonb,
         provider text)
     ), accepted as (
-      select g.* from requests g
+      select g.*, subject_fingerprint(g.subject_type, g.tenant_id, g.subject_id) as subject_fingerprint
+      from requests g
       cross join lateral (
         select from ${sql(resourceOf(subject_type).table)} s
         where s.tenant_id = g.tenant_id and s.id = g.subject_id and s.${sql(REMOVED_AT_COLUMNS[subject_type])} is null
@@ -69,10 +70,10 @@ export async function requestVerification(
       ) s
       where not g.key_used
     ), v as (
-      insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata,
-        provider)
-      select tenant_id, kyc_id, idempotency_key, subject_type, subject_id, return_url, coalesce(metadata, 'null'),
-        provider
+      insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, subject_fingerprint,
+        return_url, metadata, provider)
+      select tenant_id, kyc_id, idempotency_key, subject_type, subject_id, subject_fingerprint, return_url,
+        coalesce(metadata, 'null'), provider
       from accepted
       returning *
     ),

@@ -16,6 +16,11 @@ const verificationSide = z.object({
     description: '`provider` or `manual`, once it is decided here; for verifications only.',
     example: 'provider',
   }),
+  outdated: z.boolean().nullable().meta({
+    description:
+      'Whether it does not count, because its party has other content than it was requested for, or a later verification; for verifications only.',
+    example: false,
+  }),
 })
 
 /** A manual decision agrees with every status of the session. */
@@ -53,12 +58,14 @@ export const verificationResource = {
 const DECISIONS: Readonly<Record<string, string>> = { verified: 'approved', canceled: 'rejected' }
 
 /**
- * The difference between our decision and the decision of the provider. Manual decisions are not compared. Every other
+ * The difference between our decision and the decision of the provider. Manual decisions and outdated verifications
+ * are not compared. Every other
  * decision must be that of the provider, even a rejection that was settled because the provider refused the call.
  */
 function differenceOfVerifications(ours: Side, theirs: Side): Difference | null {
   const decided = ours.status === 'approved' || ours.status === 'rejected'
-  if (!decided || ours['decided_by'] === 'manual' || theirs.status === 'redacted') return null
+  if (!decided || ours['decided_by'] === 'manual' || ours['outdated'] === true) return null
+  if (theirs.status === 'redacted') return null
   if (DECISIONS[theirs.status] === ours.status) return null
   return {
     detail: `the verification is ${ours.status} here and ${theirs.status} at the provider`,

@@ -22,6 +22,8 @@ export type VerificationUpdate = {
   as_of: string | null
   provider_reference: string | null
   failure: { code: string; message: string } | null
+  /** The fingerprint of the content for which the session was opened; null: not known. */
+  marks: { subject_fingerprint: string | null } | null
   /** A new link, sealed for the job, and its lifetime. */
   link: { sealed: string; valid_ms: number } | null
 }
@@ -31,6 +33,7 @@ export const emptyVerificationUpdate = {
   as_of: null,
   provider_reference: null,
   failure: null,
+  marks: null,
   link: null,
 } as const
 
@@ -46,8 +49,9 @@ const MAX_STORED_LINKS = 20
 /**
  * Settles jobs with updates of verifications, in one statement. The settlements of one call must be of different
  * verifications. `requires_input` and `processing` can follow each other in both directions: of two answers, the
- * answer to the later query wins. Decisions are final. Returns the ids of the jobs that passed the fence; for others
- * nothing is written.
+ * answer to the later query wins. Decisions are final. An outdated verification ends rejected and without a decision:
+ * its session was opened for other content of its party, or its party has a later verification. Returns the ids of the
+ * jobs that passed the fence; for others nothing is written.
  */
 export async function settleVerifications(
   sql: Sql | Tx,
@@ -73,11 +77,11 @@ export async function settleVerifications(
     updates as (
       select fenced.job_id, fenced.request_id, c.* from fenced cross join lateral jsonb_to_record(fenced.change) as c(
         tenant_id uuid, kyc_id uuid, reported text, as_of timestamptz, provider_reference text, failure jsonb,
-          link jsonb,
+          marks jsonb, link jsonb,
         event_id uuid, cancel_job_id uuid, notification_id uuid)
     ), ${computingTransitions(sql)},
     v as (
-      update verifications v set status = s.status_after,
+      update verifications v set status = s.status_after, outdated = s.outdated_after,
         failure = case when s.applies then s.failure else (s.row_before).failure end,
         provider_reference = coalesce((s.row_before).provider_reference, s.provider_reference),
         reported_as_of = greatest((s.row_before).reported_as_of, s.as_of),
@@ -90,8 +94,9 @@ export async function settleVerifications(
           when (s.row_before).cancellation_reason = 'subject_gone' or s.reported not in ('processing', 'cancel_refused')
             then (s.row_before).cancellation_reason end,
         links = case when s.status_after <> 'requires_input' then '{}'
-          when s.link is not null then ${storedLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
-            'sealed', s.link ->> 'sealed', 'until', s.link_until))
+          when s.link is not null and not s.outdated_after
+            then ${storedLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
+              'sealed', s.link ->> 'sealed', 'until', s.link_until))
           else (s.row_before).links end,
         links_until = case when s.status_after = 'requires_input'
           then greatest((s.row_before).links_until, s.link_until) end,
@@ -99,9 +104,10 @@ export async function settleVerifications(
             or (s.applies and s.failure is distinct from (s.row_before).failure)
             or ((s.row_before).provider_reference is null and s.provider_reference is not null)
             -- A refused cancellation changes the update time, so an abandoned verification waits for its full time
-            -- again before the next cancellation. If the subject was removed, the update time does not change: each
-            -- lookup repeats the cancellation, and an unchanged row is looked up less and less often.
-            or (s.reported = 'cancel_refused' and (s.row_before).open
+            -- again before the next cancellation. If the subject was removed or the verification is outdated, the
+            -- update time does not change: each lookup repeats the cancellation, and an unchanged row is looked up less
+            -- and less often.
+            or (s.reported = 'cancel_refused' and (s.row_before).open and not s.outdated_after
               and (s.row_before).cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else (s.row_before).updated_at end
       from transition s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
@@ -121,10 +127,10 @@ export async function settleVerifications(
 function computingTransitions(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
-      select updates.*, v.row_before, v.status as status_before,
+      select updates.*, v.row_before, v.outdated_after, v.status as status_before,
         -- A verification that is rejected without a decision was settled as failed. The page of its session is never
         -- shown to the person, so the session is canceled.
-        (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone')
+        (v.decided_by = 'manual' or (v.open and (v.cancellation_reason = 'subject_gone' or v.outdated_after))
             or (v.status = 'rejected' and v.decided_by is null))
           and updates.reported = 'requires_input' and v.cancel_requested_at is null as to_cancel,
         case updates.reported
@@ -134,24 +140,28 @@ function computingTransitions(sql: Sql | Tx): Fragment {
           when 'canceled' then v.open
           else v.status = 'pending'
             or (v.open and updates.as_of > coalesce(v.reported_as_of, '-infinity')) end as applies,
-        case when updates.reported = 'canceled'
+        case when updates.reported in ('verified', 'canceled') and v.outdated_after
+          then ${sql.json(CANCELLATION_FAILURES)}::jsonb -> 'outdated'
+          when updates.reported = 'canceled'
           then ${sql.json(CANCELLATION_FAILURES)}::jsonb -> coalesce(v.cancellation_reason, 'canceled')
           else updates.failure end as reported_failure,
         now() + (updates.link ->> 'valid_ms')::float8 * interval '1 millisecond' as link_until
       from (select * from updates order by tenant_id, kyc_id) updates
       cross join lateral (
-        select v as row_before, v.* from verifications v
+        select v as row_before, v.*, v.outdated or (v.open and updates.marks is not null
+          and updates.marks ->> 'subject_fingerprint' is distinct from v.subject_fingerprint) as outdated_after
+        from verifications v
         where v.tenant_id = updates.tenant_id and v.id = updates.kyc_id for update
       ) v
     ), transition as (
       select job_id, request_id, tenant_id, kyc_id, reported, as_of, provider_reference,
         reported_failure as failure, link, link_until, event_id, cancel_job_id, notification_id, row_before,
-          status_before, coalesce(to_cancel, false) as to_cancel,
+          status_before, outdated_after, coalesce(to_cancel, false) as to_cancel,
         coalesce(applies, false) as applies,
-        coalesce(applies, false) and reported in ('verified', 'canceled') as decides,
+        coalesce(applies, false) and reported in ('verified', 'canceled') and not outdated_after as decides,
         case when applies is not true then status_before
-          when reported = 'verified' then 'approved'
-          when reported in ('canceled', 'refused') then 'rejected'
+          when reported = 'verified' and not outdated_after then 'approved'
+          when reported in ('verified', 'canceled', 'refused') then 'rejected'
           else reported end as status_after
       from locked
     )`

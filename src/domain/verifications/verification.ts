@@ -59,7 +59,7 @@ export const verificationEventSchema = z
       .object({
         code: z.string().meta({
           description:
-            "While input is required: the provider's own code for what was wrong. `kyc_refused`, `processor_error`: the provider did not accept it. If the session ended without a decision: `canceled`: it was canceled at the provider; `abandoned`: nobody continued it for too long; `subject_gone`: the customer was deleted, or the merchant or recipient archived.",
+            "While input is required: the provider's own code for what was wrong. `kyc_refused`, `processor_error`: the provider did not accept it. If the session ended without a decision: `canceled`: it was canceled at the provider; `abandoned`: nobody continued it for too long; `subject_gone`: the customer was deleted, or the merchant or recipient archived; `outdated`: after a loss of data, the party was created with other content than the verification was requested for, or has a later verification.",
           example: 'document_expired',
         }),
         message: z

@@ -108,6 +108,7 @@ function toSession(session: Session, reference?: string): IdentitySession {
           }
         : null,
     redacted: session.redaction != null,
+    created_s: session.created,
     metadata: session.metadata ?? {},
   }
 }

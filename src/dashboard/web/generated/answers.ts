@@ -1375,7 +1375,7 @@ export interface Answers {
     holds_messages: boolean
     /** The numbers of the switches that are not released. */
     unreleased: number[]
-    /** The numbers of the switches whose jobs wait until the lists of the providers have been read. */
+    /** The numbers of the switches since which jobs wait until lists of the providers have been read. */
     awaiting_lists: number[]
     /** The lists that cannot be read. */
     failing_lists: {

@@ -23,14 +23,22 @@ export const settlingVerification = createSettlingStep<SettlementDetails<Verific
 /** The provider's session as an update. `as_of`: the database's time before the query. */
 export function verificationUpdate(
   ids: { tenant_id: string; kyc_id: string },
-  { status, reference, failure }: IdentitySession,
+  { status, reference, failure, metadata }: IdentitySession,
   as_of: string | null,
 ): VerificationUpdate {
-  return { ...ids, reported: status, as_of, provider_reference: reference, failure, link: null }
+  // A redaction also erases the metadata.
+  const marks =
+    metadata['sluice_kyc_id'] === undefined ? null : { subject_fingerprint: subjectFingerprintIn(metadata) }
+  return { ...ids, reported: status, as_of, provider_reference: reference, failure, marks, link: null }
+}
+
+/** The fingerprint of the content for which a session was opened; null if the session has none. */
+export function subjectFingerprintIn(metadata: IdentitySession['metadata']): string | null {
+  return metadata['sluice_subject_fingerprint'] ?? null
 }
 
 /** The provider's session as one side of a comparison. */
 export function sideOfSession({ status, redacted, reference }: IdentitySession): Side {
   const reported = redacted && status === 'canceled' ? 'redacted' : status
-  return { status: reported, provider_reference: reference, decided_by: null }
+  return { status: reported, provider_reference: reference, decided_by: null, outdated: null }
 }

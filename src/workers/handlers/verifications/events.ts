@@ -20,7 +20,13 @@ import { endApplied, findRowAndRecord, isLookup } from '../notifications/apply.t
 import { compare } from '../notifications/drifts.ts'
 import { wasDrift } from '../notifications/parked.ts'
 import type { RowFinder } from '../notifications/rows.ts'
-import { comparedVerification, settlingVerification, verificationUpdate, sideOfSession } from './effects.ts'
+import {
+  comparedVerification,
+  settlingVerification,
+  sideOfSession,
+  subjectFingerprintIn,
+  verificationUpdate,
+} from './effects.ts'
 
 const verificationRows: RowFinder<ExistingVerification> = {
   resource: 'kyc',
@@ -39,13 +45,14 @@ async function findRow({ sql, identity }: WorkerContext, { reference }: Provider
 async function recover(
   { sql, identity }: WorkerContext,
   marks: ObjectMarks,
-  { reference, metadata }: IdentitySession,
+  { reference, metadata, created_s }: IdentitySession,
 ): Promise<boolean | { problem: string }> {
   const subject_type = verificationSubjectType.safeParse(metadata['sluice_subject_type']).data
   const subject_id = idIn(metadata, 'subject_id')
   if (subject_type === undefined || subject_id === null) return { problem: 'its metadata names no party' }
   const provider = { provider: identity.name, provider_reference: reference }
-  return await recoverVerification(sql, { ...marks, subject_type, subject_id, ...provider })
+  const requested = { subject_fingerprint: subjectFingerprintIn(metadata), created_s }
+  return await recoverVerification(sql, { ...marks, subject_type, subject_id, ...provider, ...requested })
 }
 
 async function applySession(
@@ -73,7 +80,7 @@ async function applySession(
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
-  const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
+  const { tenant_id, id: kyc_id, status, decided_by, provider_reference, outdated } = verification
   // If our verification ended without a session, the record belongs to an earlier call that took effect after all. A
   // later call was refused.
   const has_no_object = status === 'rejected' && provider_reference === null
@@ -84,7 +91,7 @@ async function applySession(
   const effects = settlingVerification({ update, notification_id: notification.id })
   const key = { tenant_id, resource: 'kyc', resource_id: kyc_id } as const
   const theirs = sideOfSession(session)
-  const ours = { status, decided_by, provider_reference }
+  const ours = { status, decided_by, provider_reference, outdated }
   const differs = disagreement('kyc', { ours, has_open_job: true, parked: [] }, theirs)
   if (!isLookup(notification) && differs === null && !wasDrift(notification))
     return await endApplied(notification, key, { effects })
