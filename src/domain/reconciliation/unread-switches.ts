@@ -36,7 +36,7 @@ export async function findUnreadSwitches(sql: Sql, after_s: number): Promise<Unr
 }
 
 /** Makes the recurring work `reader` due now, or soon if it fails, unless it has read everything for the switches. */
-export async function hurryReader(sql: Sql, reader: string, { number }: UnreadSwitches): Promise<void> {
+export async function runReaderNow(sql: Sql, reader: string, { number }: UnreadSwitches): Promise<void> {
   const next_at = sql`now() + case when failing_since is null then 0 else ${RETRY_S} end * interval '1 second'`
   await sql`
     update recurring_work set due_at = ${next_at}

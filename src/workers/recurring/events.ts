@@ -1,23 +1,17 @@
 // Reads the processor's list of events, to find events whose notifications did not arrive.
 import { z } from 'zod'
 import { metrics } from '#core/metrics.ts'
-import { endRun, failRun, runIfDue, renewRun, type Run } from '#domain/jobs/recurring.ts'
+import { endRun, failRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { clearFailingList, recordFailingList } from '#domain/reconciliation/failing-lists.ts'
-import {
-  findUnreadSwitches,
-  hurryReader,
-  type UnreadSwitches,
-} from '#domain/reconciliation/unread-switches.ts'
 import type { ProviderEvent } from '#providers/events.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, RunError, type Loop } from '../clock.ts'
+import { RunError, type Loop } from '../clock.ts'
+import { startReader, type Reading } from './reader.ts'
 import type { ListWarning } from './list-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
-/** How often the lists are read while jobs wait for that, since a switch of the database. */
-export const HELD_INTERVAL_MS = 1_000
 /** The name of the list of events. */
 const LIST = 'events'
 
@@ -32,39 +26,18 @@ export function eventReaderOf(provider: string): string {
   return `events of ${provider}`
 }
 
-/** Starts the reading of events; one worker at a time reads. */
+/** Starts the reading of events. */
 export function startEventReader(
   context: WorkerContext,
   options: EventsOptions,
   warnOfFailing: ListWarning,
 ): Loop {
-  const { sql, database, log, processor } = context
-  const name = eventReaderOf(processor.name)
-  let has_more = false
-  let next_at = performance.now() + options.every_s * 1000
-  let closing = false
-  const loop = repeat(
-    log,
-    name,
-    () => (has_more ? 0 : HELD_INTERVAL_MS),
-    async () => {
-      if (!has_more && performance.now() < next_at && !database.isHeld()) return
-      has_more = false
-      next_at = performance.now() + options.every_s * 1000
-      const unread = await findUnreadSwitches(sql, options.after_s)
-      if (unread !== undefined) await hurryReader(sql, name, unread)
-      has_more =
-        (await runIfDue(sql, name, (run) =>
-          readEvents(context, { ...options, unread, closed: () => closing }, run, warnOfFailing),
-        )) ?? false
-    },
-  )
-  return {
-    async close() {
-      closing = true
-      await loop.close()
-    },
-  }
+  return startReader(context, {
+    name: eventReaderOf(context.processor.name),
+    check_every_s: options.every_s,
+    after_s: options.after_s,
+    read: (run, reading) => readEvents(context, { ...options, ...reading }, run, warnOfFailing),
+  })
 }
 
 /**
@@ -85,15 +58,7 @@ type EventsPosition = z.output<typeof eventsPosition>
  */
 async function readEvents(
   context: WorkerContext,
-  {
-    every_s,
-    after_s,
-    unread,
-    closed,
-  }: EventsOptions & {
-    unread: UnreadSwitches | undefined
-    closed: () => boolean
-  },
+  { every_s, after_s, unread, closed }: EventsOptions & Reading,
   run: Run,
   warnOfFailing: ListWarning,
 ): Promise<boolean> {

@@ -1,7 +1,7 @@
 // Reads the providers' lists of objects by creation time, and requests lookups of objects that have no row here or
 // another state. So an object is found even if the provider never made an event about it.
 import { metrics } from '#core/metrics.ts'
-import { endRun, failRun, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
+import { endRun, failRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { compareListed, LISTED_RESULTS, type ListedResult } from '#domain/reconciliation/listed.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
@@ -9,16 +9,14 @@ import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import { clearFailingList, recordFailingList } from '#domain/reconciliation/failing-lists.ts'
 import {
   findReadSwitch,
-  findUnreadSwitches,
-  hurryReader,
   recordListsRead,
   type UnreadSwitches,
 } from '#domain/reconciliation/unread-switches.ts'
 import { PROVIDER_RESOURCE_NAMES } from '#domain/resources.ts'
 import type { ListedObject } from '#providers/objects.ts'
 import type { WorkerContext } from '../context.ts'
-import { repeat, RunError, type Loop } from '../clock.ts'
-import { eventReaderOf, HELD_INTERVAL_MS } from './events.ts'
+import { RunError, type Loop } from '../clock.ts'
+import { eventReaderOf } from './events.ts'
 import {
   beginPosition,
   listsToRead,
@@ -26,6 +24,7 @@ import {
   type RequiredList,
   type ReadingPosition,
 } from './objects-position.ts'
+import { startReader, type Reading } from './reader.ts'
 import type { ListFailure, ListWarning } from './list-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
@@ -38,51 +37,27 @@ export type ObjectsOptions = {
   after_s: number
 }
 
-/** Starts the reading of lists; one worker at a time reads. */
+/** Starts the reading of lists. */
 export function startObjectReader(
   context: WorkerContext,
   options: ObjectsOptions,
   warnOfFailing: ListWarning,
 ): Loop {
-  const { sql, database, log, processor } = context
+  const { sql, processor } = context
   const name = `objects of ${processor.name}`
-  let has_more = false
-  let next_at = performance.now() + options.check_every_s * 1000
-  let closing = false
-  const loop = repeat(
-    log,
+  return startReader(context, {
+    ...options,
     name,
-    () => (has_more ? 0 : HELD_INTERVAL_MS),
-    async () => {
-      if (!has_more && performance.now() < next_at && !database.isHeld()) return
-      has_more = false
-      next_at = performance.now() + options.check_every_s * 1000
-      const unread = await findUnreadSwitches(sql, options.after_s)
-      if (unread !== undefined) {
-        const number = await findReadSwitch(sql, processor.name, [name, eventReaderOf(processor.name)])
-        if (number >= unread.number) await failUncoveredPayouts(sql)
-        await recordListsRead(sql, number)
-        await hurryReader(sql, name, unread)
-      }
-      has_more =
-        (await runIfDue(sql, name, (run) =>
-          readObjects(context, { ...options, unread, closed: () => closing, warnOfFailing }, run),
-        )) ?? false
+    beforeReading: async (unread) => {
+      const number = await findReadSwitch(sql, processor.name, [name, eventReaderOf(processor.name)])
+      if (number >= unread.number) await failUncoveredPayouts(sql)
+      await recordListsRead(sql, number)
     },
-  )
-  return {
-    async close() {
-      closing = true
-      await loop.close()
-    },
-  }
+    read: (run, reading) => readObjects(context, { ...options, ...reading, warnOfFailing }, run),
+  })
 }
 
-type ReadOptions = ObjectsOptions & {
-  unread: UnreadSwitches | undefined
-  closed: () => boolean
-  warnOfFailing: ListWarning
-}
+type ReadOptions = ObjectsOptions & Reading & { warnOfFailing: ListWarning }
 
 /**
  * Reads pages of the lists. A list that cannot be read does not stop the others. Returns whether there are more pages;
