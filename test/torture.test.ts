@@ -82,9 +82,11 @@ test('a forward change of status is no problem, and a backward change is reporte
   expect(regressions('message', email('undelivered'), email('delivered'))).toEqual(['came_back delivered'])
 })
 
+const LEFT_AT = '2026-11-28T09:30:00.500Z'
+
 /** The verdict on a message with one departure for each list of recipients. */
 function judge(message: Partial<JudgedMessage>, ...sent: string[][]) {
-  const departures = sent.map((recipients) => ({ id: 'one', reference: 'SM1', recipients }))
+  const departures = sent.map((recipients) => ({ id: 'one', reference: 'SM1', at: LEFT_AT, recipients }))
   const { problems, counts } = judgeMessages([sentMessage(message)], departures)
   return { problems: problems.map(({ problem }) => problem), counts }
 }
@@ -105,6 +107,7 @@ function sentMessage(message: Partial<JudgedMessage>): JudgedMessage {
     open: false,
     ambiguous: false,
     reported: false,
+    created_at: '2026-11-28T09:30:00.000Z',
     ...message,
   }
 }
@@ -119,6 +122,10 @@ test('a message that was not sent exactly once, or that has the outcome of anoth
   expect(judge({ channel: 'email', maybe_reached: 1 }, ['a'], ['b']).problems).toEqual([])
   expect(judge({ channel: 'email', maybe_reached: 1 }, ['a', 'b', 'c']).problems).toHaveLength(1)
   expect(judge({ status: 'canceled' }, ['a']).problems).toEqual(['a message that must not be sent was sent'])
+  const suppressed = { status: 'suppressed' } as const
+  expect(judge(suppressed, ['a']).problems).toEqual(['a message that must not be sent was sent'])
+  // The row was created after the message had left: it repeats a lost request, and nothing is sent again.
+  expect(judge({ ...suppressed, created_at: '2026-11-28T09:30:07.000Z' }, ['a']).problems).toEqual([])
   expect(judge({ status: 'queued' }).problems).toEqual(['an accepted message is lost'])
   expect(judge({ status: 'queued', open: true }).problems).toEqual([])
   expect(judge({ status: 'unknown' }).problems).toEqual(['an unknown message has no open job'])
@@ -134,13 +141,18 @@ test('a message that was not sent exactly once, or that has the outcome of anoth
   ])
   const ambiguous = judge({ ambiguous: true }, ['a'])
   expect(ambiguous.counts).toMatchObject({ ambiguous: 1, found: 1, reported: 0, unknown: 0 })
-  expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: ['a'] }]).problems).toMatchObject([
-    { problem: 'an unknown message was sent' },
-  ])
+  expect(
+    judgeMessages([], [{ id: 'two', reference: 'SM3', at: LEFT_AT, recipients: ['a'] }]).problems,
+  ).toMatchObject([{ problem: 'an unknown message was sent' }])
 })
 
 test('two equal messages with ambiguous outcomes may have each other’s reference', () => {
-  const departures = [1, 2].map((nth) => ({ id: `${nth}`, reference: `SM${nth}`, recipients: ['a'] }))
+  const departures = [1, 2].map((nth) => ({
+    id: `${nth}`,
+    reference: `SM${nth}`,
+    at: LEFT_AT,
+    recipients: ['a'],
+  }))
   const problemsWith = (changes: Partial<JudgedMessage>) =>
     judgeMessages(
       [

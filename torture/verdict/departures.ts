@@ -6,6 +6,8 @@ export type Departure = {
   /** The id of our message; null if the provider's record has none. */
   id: string | null
   reference: string
+  /** When the provider accepted it: ISO 8601. */
+  at: string
   /** A key for each recipient, the same in all departures of a message. */
   recipients: string[]
 }
@@ -14,19 +16,25 @@ type Metadata = { message_id?: string }
 
 /** Reads the accepted messages of all providers, for each provider the oldest first. */
 export async function departuresOf({ provider }: Pick<System, 'provider'>): Promise<Departure[]> {
-  const sms: { sid: string; metadata: Metadata }[] = await provider('twilio').effects()
-  const email: { message_id: string | null; recipients: string[] | number; metadata: Metadata }[] =
-    await provider('smtp').effects()
+  const sms: { sid: string; at: string; metadata: Metadata }[] = await provider('twilio').effects()
+  const email: {
+    message_id: string | null
+    at: string
+    recipients: string[] | number
+    metadata: Metadata
+  }[] = await provider('smtp').effects()
   return [
     // An SMS has one recipient.
-    ...sms.map(({ sid, metadata }) => ({
+    ...sms.map(({ sid, at, metadata }) => ({
       id: metadata.message_id ?? null,
       reference: sid,
+      at,
       recipients: ['phone'],
     })),
-    ...email.map(({ message_id, recipients, metadata }) => ({
+    ...email.map(({ message_id, at, recipients, metadata }) => ({
       id: metadata.message_id ?? null,
       reference: message_id ?? '',
+      at,
       recipients: namesOf(recipients),
     })),
   ]

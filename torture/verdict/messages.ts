@@ -34,6 +34,8 @@ export type JudgedMessage = {
   ambiguous: boolean
   /** The provider reported the outcome before the job found it. */
   reported: boolean
+  /** ISO 8601. */
+  created_at: string
 }
 
 export type MessageCounts = {
@@ -78,7 +80,12 @@ export function judgeMessages(
     const reached = new Set(recipients).size
     if (reached < recipients.length) report(SENT_TWICE)
     if (SENT_STATUSES.has(status) && sent.length === 0) report('a sent message is lost')
-    if (UNSENT_STATUSES.has(status) && sent.length > 0) report('a message that must not be sent was sent')
+    // The row repeats a request that the database has lost after its message left. Its recipient has opted out since,
+    // so the message is not sent again.
+    const denies_repetition =
+      status === 'suppressed' && sent.every(({ at }) => Date.parse(at) < Date.parse(message.created_at))
+    if (UNSENT_STATUSES.has(status) && sent.length > 0 && !denies_repetition)
+      report('a message that must not be sent was sent')
     if (status === 'failed' && sent.length > 0) {
       if (channel === 'sms' && message.provider_code === TWILIO_INTERNAL_ERROR) counts.failed_and_sent++
       else report('a failed message was sent')
@@ -125,7 +132,7 @@ export async function messagesOf(
   const { sql } = system
   // Our messages are read first: what a provider reports after that is an update, not a contradiction.
   const messages = await sql<JudgedMessage[]>`
-    select m.id, m.idempotency_key as key, m.channel, m.status, m.provider_reference as reference,
+    select m.id, m.idempotency_key as key, m.created_at, m.channel, m.status, m.provider_reference as reference,
       m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
         select count(*) from jsonb_array_elements(m.recipients) as r
         where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached, (

@@ -9,9 +9,13 @@ export async function overruledOptOuts({ sql }: Pick<System, 'sql'>): Promise<Pr
   return await sql<Problem[]>`
     select ${OVERRULED} as problem, w.id, w.kind, w.received_at
     from (
-      select distinct on (payload ->> 'from') id, kind, received_at, payload ->> 'from' as address from notifications
-      where kind in ('sms.opt_out', 'sms.opt_in') and state = 'applied'
-      order by payload ->> 'from', received_at desc, id desc
+      select distinct on (address) * from (
+        -- After a switch, lost keywords are read from the provider's list, which says when they were received.
+        select id, kind, coalesce((payload ->> 'received_at')::timestamptz, received_at) as received_at,
+          payload ->> 'from' as address
+        from notifications where kind in ('sms.opt_out', 'sms.opt_in') and state = 'applied'
+      ) keyword
+      order by address, received_at desc, id desc
     ) w
     where (w.kind = 'sms.opt_out') <> exists (
       select from suppressions s
