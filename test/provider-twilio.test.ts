@@ -15,6 +15,7 @@ import { verifyTwilio } from '#providers/signatures.ts'
 import type { OutgoingSms, ReceivedSms, SmsProvider } from '#providers/sms.ts'
 import { openTwilio, type TwilioOptions } from '#providers/twilio/client.ts'
 import { twilioFailure } from '#providers/twilio/failures.ts'
+import { listReceived } from '#providers/twilio/received.ts'
 import { smsStatusOf } from '#providers/twilio/statuses.ts'
 import { until } from '#test/process.ts'
 import { handleOf, type Provider } from '#test/providers.ts'
@@ -502,9 +503,38 @@ test('received SMS are listed in pages, without those that were sent', async () 
     from: TO,
     received_by: [FROM],
     keyword: 'opt_out',
+    // Of several keywords in one second, an opt-out counts as the last.
+    received_at: expect.stringMatching(/\.999Z$/),
   })
+  expect(found.find(({ body }) => body === 'yes')!.received_at).toMatch(/\.000Z$/)
   const future = { from_s: Math.floor(Date.now() / 1000) + 60, page: null }
-  expect(await provider.listReceived(future)).toEqual({ kind: 'done', value: { received: [], next: null } })
+  expect(await provider.listReceived(future)).toEqual({
+    kind: 'done',
+    value: { received: [], unreadable: 0, next: null },
+  })
+})
+
+test('a received SMS that lacks a field is left out and counted', async () => {
+  const complete = {
+    direction: 'inbound',
+    accountSid: `AC${'1'.repeat(32)}`,
+    sid: `SM${'1'.repeat(32)}`,
+    from: TO,
+    to: FROM,
+    body: 'Stop',
+    dateCreated: new Date(),
+  }
+  const instances = [
+    { ...complete, body: null },
+    complete,
+    { ...complete, dateCreated: new Date(Number.NaN) },
+  ]
+  const messages = { page: async () => ({ instances, nextPageUrl: undefined }) } as never
+  expect(await listReceived(messages, { from_s: 0, page: null })).toMatchObject({
+    received: [{ from: TO, keyword: 'opt_out' }],
+    unreadable: 2,
+    next: null,
+  })
 })
 
 test('callbacks can be paused, duplicated, dropped and reordered', async () => {

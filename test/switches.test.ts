@@ -393,6 +393,7 @@ test('an opt-out that the database has lost is read again before an SMS that was
   const first = await send()
   await eventually(async () => expect(await stateOf(first)).toBe('delivered'))
   const later = await send({ send_at: inSeconds(3600) })
+  const other = await send({ to: '+491701234998', send_at: inSeconds(3600) })
   const inbound = { from: number, to: world.env['TWILIO_FROM'], body: 'Stop' }
   await twilio.control('POST', '/inbound', inbound)
   await eventually(async () => expect(await suppressionsOf(world, 'sms', number)).toHaveLength(1))
@@ -409,22 +410,37 @@ test('an opt-out that the database has lost is read again before an SMS that was
   const refused = await twilio.fault({
     match: { method: 'GET', contains: new Date().toISOString().slice(0, 11) },
     times: 1000,
-    fault: 'error_500_before',
+    fault: 'refuse_401',
   })
   const [before] = await sql<{ last: number }[]>`select last_switch as last from lineage`
   await promote(world)
   expect(await switchOf(world, before!.last + 1)).toMatchObject({ kind: 'failover', opt_outs_read_at: null })
-  await sql`update jobs set run_at = now() where resource_id = ${later}`
+  await sql`update jobs set run_at = now() where resource_id = ${other}`
   await eventually(async () => {
-    const [job] = await sql`select last_error from jobs where resource_id = ${later}`
+    const [job] = await sql`select last_error from jobs where resource_id = ${other}`
     expect(JSON.stringify(job)).toContain('opt-outs since the switch of the database have not been read yet')
   })
-  expect(await stateOf(later)).toBe('scheduled')
+  expect(await stateOf(other)).toBe('scheduled')
+  const status = async () => (await runHere(recoverCommand, [], world.env)).stdout
+  await eventually(async () =>
+    expect(await status()).toContain('the list received SMS of twilio cannot be read since 20'),
+  )
+  expect(await status()).toContain('release --without-lists')
+  // An operator takes on that a lost opt-out is overruled.
+  const release = ['release', '--without-lists', '--reason', 'no SMS received: asked Twilio']
+  expect((await runHere(recoverCommand, release, world.env)).stdout).toContain('Nothing waits for the lists')
+  await eventually(async () => expect(await stateOf(other)).toBe('delivered'))
+
   await refused.remove()
-  await eventually(async () => expect(await stateOf(later)).toBe('suppressed'))
+  await eventually(async () => {
+    const [read] =
+      await sql`select opt_outs_read_at from database_switches where number = ${before!.last + 1}`
+    expect(read!['opt_outs_read_at']).not.toBeNull()
+  })
   expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'opt_out', lifted: false }])
-  const [read] = await sql`select opt_outs_read_at from database_switches where number = ${before!.last + 1}`
-  expect(read!['opt_outs_read_at']).not.toBeNull()
+  expect(await status()).not.toContain('received SMS')
+  await sql`update jobs set run_at = now() where resource_id = ${later}`
+  await eventually(async () => expect(await stateOf(later)).toBe('suppressed'))
 })
 
 describeIn('with a synchronous standby', { env: { SYNCHRONOUS_STANDBY: 'true' } }, (test) => {

@@ -38,7 +38,8 @@ release   ends the wait after a restore. Payouts and refunds still wait until th
           --without-lists also ends the wait for the lists, for the case that a provider does not give one of them. You
           answer for what these lists would have shown: payouts, refunds and payments that the database lost are not
           known here. So a balance may be paid out again, more may be refunded than is left, and a request that is
-          repeated more than 23 hours after its first call may take effect twice. First compare by hand with the
+          repeated more than 23 hours after its first call may take effect twice. Without the list of received SMS, an opt-out
+          that the database lost may be overruled: the SMS that wait are sent. First compare by hand with the
           dashboard of the provider what was made since an hour before the newest change. The lists are still read, and
           what they show is taken up. It can be given alone, if the switches are released already. The lists of areas in
           DISABLED_AREAS are not waited for if the provider refuses them.

@@ -45,6 +45,8 @@ export type ReceivedSms = {
   received_at: string
 }
 
+export type ReceivedPage = { received: ReceivedSms[]; unreadable: number; next: string | null }
+
 export type SmsProvider = {
   /** Sends an SMS once; the provider has no idempotency keys. Returned texts contain no number. */
   sendSms(sms: OutgoingSms): Promise<SendOutcome<ProviderSms>>
@@ -54,13 +56,14 @@ export type SmsProvider = {
   searchSms(sms: { from: string; to: string; body: string; since_s: number }): Promise<Outcome<ProviderSms[]>>
   /**
    * A page of the SMS that the provider has received since `from_s` (unix seconds), newest first. `page`: `next` of the
-   * previous page; null for the first one. `next` null: there are no more.
+   * previous page; null for the first one. `next` null: there are no more. `unreadable`: the number of SMS that lack a
+   * field and are left out.
    */
   listReceived(list: {
     from_s: number
     page: string | null
     /** The number of SMS on a page, sent ones included. Default: the provider's maximum. */
     page_size?: number
-  }): Promise<Outcome<{ received: ReceivedSms[]; next: string | null }>>
+  }): Promise<Outcome<ReceivedPage>>
   close(): Promise<void>
 }

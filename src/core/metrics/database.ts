@@ -31,7 +31,7 @@ export const databaseMetrics = {
   }),
   jobsHeld: new Gauge({
     name: 'sluice_jobs_held',
-    help: '1 if jobs wait since a switch of the database: `payouts`: payouts and refunds; `creations`: all that create something at a provider; `all`: all jobs, until an operator releases them; `recording`: all jobs, until the switch is recorded completely',
+    help: '1 if jobs wait since a switch of the database: `payouts`: payouts and refunds; `creations`: all that create something at a provider; `sms`: SMS, because the received SMS cannot be read; `all`: all jobs, until an operator releases them; `recording`: all jobs, until the switch is recorded completely',
     labelNames: ['hold'],
     registers,
   }),

@@ -39,6 +39,11 @@ export const notificationsMetrics = {
     labelNames: ['list', 'result'],
     registers,
   }),
+  receivedSmsSkipped: new Counter({
+    name: 'sluice_received_sms_skipped_total',
+    help: 'Received SMS that were read from the list of the provider after a switch of the database and lacked their number, text or time: an opt-out may be among them',
+    registers,
+  }),
   rowsRecovered: new Counter({
     name: 'sluice_rows_recovered_total',
     help: 'Rows that were lost and made again from the record of their provider',

@@ -6,6 +6,7 @@ import { timestamp } from '#core/time.ts'
 import type { ParkedReason } from '../notifications/notification.ts'
 import { findFailingLists, failingListSchema } from '../reconciliation/failing-lists.ts'
 import { isHeld } from './holds.ts'
+import { awaitsLists } from './opt-outs.ts'
 import { HOLDS } from './server.ts'
 
 const databaseSwitchSchema = z.object({
@@ -108,7 +109,7 @@ export const switchStateSchema = z.object({
   unreleased: z.array(z.int()).meta({ description: 'The numbers of the switches that are not released.' }),
   awaiting_lists: z.array(z.int()).meta({
     description:
-      'The numbers of the switches whose jobs wait until the lists of the providers have been read.',
+      'The numbers of the switches since which jobs wait until lists of the providers have been read.',
   }),
   failing_lists: z.array(failingListSchema).meta({ description: 'The lists that cannot be read.' }),
   unanswered_lookups: z.object({ count: z.int(), oldest_at: timestamp }).nullable().meta({
@@ -136,8 +137,8 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
         select jsonb_agg(number order by number) from database_switches
         where recorded_at is not null and released_at is null), '[]') as unreleased,
       coalesce((
-        select jsonb_agg(number order by number) from database_switches
-        where recorded_at is not null and lists_read_at is null and lists_waived_at is null), '[]') as awaiting_lists,
+        select jsonb_agg(number order by number) from database_switches s
+        where ${awaitsLists(sql)}), '[]') as awaiting_lists,
       s.newest_at as lost_since, s.switched_at as lost_until
     from lineage l left join lateral (
       select newest_at, switched_at from database_switches

@@ -1,5 +1,9 @@
 // Opt-outs that the database may have lost: after a switch, the texts that the provider of SMS received are read again.
-import type { Fragment, Sql } from '#core/db.ts'
+import { SMS } from '#core/config/providers.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+
+/** The list of received SMS, by the columns of `unread_lists`. */
+export const RECEIVED_SMS = { provider: SMS.provider, list: 'received SMS' }
 
 /** The switches after which received texts have not been read. */
 export type UnreadOptOuts = {
@@ -9,6 +13,8 @@ export type UnreadOptOuts = {
   from_s: number
   /** The number of the last switch for which the recurring work has read everything; 0: none. */
   read_for: number
+  /** Whether the list cannot be read, and SMS wait for that. */
+  holds_sms: boolean
 }
 
 /** `reader`: the name of the recurring work. Undefined: there is no such switch. */
@@ -16,7 +22,8 @@ export async function findUnreadOptOuts(sql: Sql, reader: string): Promise<Unrea
   const [unread] = await sql<UnreadOptOuts[]>`
     select max(s.number) as number,
       floor(extract(epoch from min(s.newest_at) - interval '1 hour'))::bigint as from_s,
-      coalesce((select (position ->> 'read_for')::bigint from recurring_work where name = ${reader}), 0) as read_for
+      coalesce((select (position ->> 'read_for')::bigint from recurring_work where name = ${reader}), 0) as read_for,
+      bool_or(${awaitsLists(sql)} and ${isListUnreadable(sql)}) as holds_sms
     from database_switches s where ${isUnread(sql)} having count(*) > 0`
   return unread
 }
@@ -41,13 +48,28 @@ export async function awaitsOptOuts(
 ): Promise<boolean> {
   const found = await sql`
     select from database_switches s
-    where ${isUnread(sql)} and s.switched_at > (
+    where ${isUnread(sql)} and s.lists_waived_at is null and s.switched_at > (
       select created_at from messages where tenant_id = ${tenant_id} and id = ${message_id})
     limit 1`
   return found.length > 0
 }
 
+/**
+ * Whether anything waits since the switch `s` until lists of providers have been read. For received SMS, only if they
+ * cannot be read: they are not read without a provider of SMS.
+ */
+export function awaitsLists(sql: Sql | Tx): Fragment {
+  return sql`(
+    s.recorded_at is not null and s.lists_waived_at is null
+    and (s.lists_read_at is null or (${isUnread(sql)} and ${isListUnreadable(sql)})))`
+}
+
+function isListUnreadable(sql: Sql | Tx): Fragment {
+  const { provider, list } = RECEIVED_SMS
+  return sql`exists (select from unread_lists u where u.provider = ${provider} and u.list = ${list})`
+}
+
 /** A switch that lost nothing needs no reading. */
-function isUnread(sql: Sql): Fragment {
+function isUnread(sql: Sql | Tx): Fragment {
   return sql`(s.opt_outs_read_at is null and s.recorded_at is not null and s.newest_at < s.switched_at)`
 }

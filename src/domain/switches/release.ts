@@ -3,6 +3,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents, type EventType } from '../events.ts'
 import { actorName, appendAuditEntry, appending, type Actor } from '../people/audit-log.ts'
 import { findFailingLists } from '../reconciliation/failing-lists.ts'
+import { awaitsLists } from './opt-outs.ts'
 import type { ServerFacts } from './server.ts'
 
 /** What happens to messages that were accepted before the switch. */
@@ -44,8 +45,8 @@ export async function releaseSwitches(
       ? []
       : numbersOf(
           await tx<{ number: number }[]>`
-            update database_switches set lists_waived_at = clock_timestamp(), lists_waived_by = ${actorName(tx, by)}
-            where ${within} and lists_read_at is null and lists_waived_at is null
+            update database_switches s set lists_waived_at = clock_timestamp(), lists_waived_by = ${actorName(tx, by)}
+            where ${within} and ${awaitsLists(tx)}
             returning number`,
         )
     if (released.length + waived.length === 0) return { released, waived }

@@ -5,7 +5,7 @@ import { SMS, type ProviderOperation } from '#core/config/providers.ts'
 import type { Outcome } from '#core/outcome.ts'
 import type { SendOutcome } from '../email.ts'
 import { NoAnswer, openHttp, type FinishedCall } from '../http.ts'
-import type { ProviderSms, ReceivedSms, SmsProvider } from '../sms.ts'
+import type { ProviderSms, ReceivedPage, SmsProvider } from '../sms.ts'
 import { classifySmsLookup, classifySmsSend, isUnknownSms } from './classify.ts'
 import { accountMessages, type TwilioAccount } from './messages.ts'
 import { readSms } from './read.ts'
@@ -61,7 +61,7 @@ export function openTwilio(options: TwilioOptions): SmsProvider {
     },
     searchSms: async (search): Promise<Outcome<ProviderSms[]>> =>
       await call('search_sms', async (messages) => await searchMessages(messages, search), classifySmsLookup),
-    listReceived: async (list): Promise<Outcome<{ received: ReceivedSms[]; next: string | null }>> =>
+    listReceived: async (list): Promise<Outcome<ReceivedPage>> =>
       await call(
         'list_received_sms',
         async (messages) => await listReceived(messages, list),

@@ -2,7 +2,7 @@
 import type { MessageInstance, MessageListInstance } from 'twilio/lib/rest/api/v2010/account/message.js'
 import { SMS } from '#core/config/providers.ts'
 import { NoAnswer } from '../http.ts'
-import type { ReceivedSms, SmsProvider } from '../sms.ts'
+import type { ReceivedPage, ReceivedSms, SmsProvider } from '../sms.ts'
 import { keywordOf } from './events.ts'
 import { isService } from './search.ts'
 
@@ -16,7 +16,7 @@ const MAX_ADDRESS_LENGTH = 2_000
 export async function listReceived(
   messages: MessageListInstance,
   { from_s, page, page_size = MAX_PAGE_SIZE }: ReceivedList,
-): Promise<{ received: ReceivedSms[]; next: string | null }> {
+): Promise<ReceivedPage> {
   const from = new Date(from_s * 1000)
   const { instances, nextPageUrl } =
     page === null
@@ -24,17 +24,19 @@ export async function listReceived(
       : await messages.getPage(page)
   if (nextPageUrl !== undefined && nextPageUrl.length > MAX_ADDRESS_LENGTH)
     throw new NoAnswer('unreadable answer: the address of the next page is too long', { sent: true })
-  const received = instances
-    .filter(({ direction }) => direction === 'inbound')
-    .map(readReceived)
-    .filter(({ received_at }) => Date.parse(received_at) >= from_s * 1000)
-  return { received, next: nextPageUrl ?? null }
+  const read = instances.filter(({ direction }) => direction === 'inbound').map(readReceived)
+  const readable = read.filter((each) => each !== null)
+  return {
+    received: readable.filter(({ received_at }) => Date.parse(received_at) >= from_s * 1000),
+    unreadable: read.length - readable.length,
+    next: nextPageUrl ?? null,
+  }
 }
 
 type ReceivedField = 'accountSid' | 'sid' | 'from' | 'to' | 'messagingServiceSid' | 'body' | 'dateCreated'
 
-/** Throws NoAnswer if the message cannot be read, because the SDK's types do not prove what an answer contains. */
-function readReceived(message: MessageInstance): ReceivedSms {
+/** Null if the message lacks a field: the SDK's types do not prove what an answer contains. */
+function readReceived(message: MessageInstance): ReceivedSms | null {
   const { accountSid, sid, from, to, messagingServiceSid, body, dateCreated } = message as {
     [Each in ReceivedField]: unknown
   }
@@ -47,7 +49,10 @@ function readReceived(message: MessageInstance): ReceivedSms {
     typeof body === 'string' &&
     dateCreated instanceof Date &&
     !Number.isNaN(dateCreated.getTime())
-  if (!is_complete) throw new NoAnswer('unreadable answer: a received message is incomplete', { sent: true })
+  if (!is_complete) return null
+  const keyword = keywordOf(body)
+  // Twilio's times are whole seconds. Of several keywords in one second, an opt-out counts as the last.
+  const received_ms = dateCreated.getTime() + (keyword === 'opt_out' ? 999 : 0)
   const service = typeof messagingServiceSid === 'string' && isService(messagingServiceSid)
   return {
     account: accountSid,
@@ -55,7 +60,7 @@ function readReceived(message: MessageInstance): ReceivedSms {
     from,
     received_by: service ? [to, messagingServiceSid] : [to],
     body,
-    keyword: keywordOf(body),
-    received_at: dateCreated.toISOString(),
+    keyword,
+    received_at: new Date(received_ms).toISOString(),
   }
 }

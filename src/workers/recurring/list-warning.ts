@@ -16,17 +16,20 @@ export type ListFailure = {
 export type ListWarning = (failures: ListFailure[]) => void
 
 /**
- * Logs which lists of the processor could not be read, with the variables to check: at most one line a minute for all
- * lists.
+ * Logs which lists of the provider could not be read, with the variables to check: at most one line a minute for all
+ * lists. `mayBeAwaited`: whether jobs may wait for them.
  */
-export function createListWarning({ log, config, processor, database }: WorkerContext): ListWarning {
-  const provider = processor.name
+export function createListWarning(
+  { log, config }: WorkerContext,
+  provider: string,
+  mayBeAwaited: () => boolean,
+): ListWarning {
   const title = PROVIDER_FACTS[provider]?.title ?? provider
   return throttle((suppressed, failures: ListFailure[]) => {
     const names = new Intl.ListFormat('en').format(failures.map(({ list }) => list))
     const outcomes = failures.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'declined')
     const advice = outcomes[0] === undefined ? '' : adviceText(provider, outcomes[0], config)
-    const waiting = database.isHeld() ? '. Jobs may wait for this: see npm run recover -- status' : ''
+    const waiting = mayBeAwaited() ? '. Jobs may wait for this: see npm run recover -- status' : ''
     log.warn(
       { provider, failures, suppressed },
       `the ${names} of ${title} could not be read${advice}${waiting}`,

@@ -2,17 +2,24 @@
 // lost opt-outs and replies.
 import { z } from 'zod'
 import { requireVariable } from '#core/config.ts'
-import { SMS } from '#core/config/providers.ts'
+import { metrics } from '#core/metrics.ts'
 import { endRun, failRun, renewRun, runIfDue, type Run } from '#domain/jobs/recurring.ts'
 import { createInboundVault, inboundNotification } from '#domain/messages/inbound.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { findUnreadOptOuts, recordOptOutsRead, type UnreadOptOuts } from '#domain/switches/opt-outs.ts'
+import { clearFailingList, recordFailingList } from '#domain/reconciliation/failing-lists.ts'
+import {
+  findUnreadOptOuts,
+  RECEIVED_SMS,
+  recordOptOutsRead,
+  type UnreadOptOuts,
+} from '#domain/switches/opt-outs.ts'
 import type { ReceivedSms, SmsProvider } from '#providers/sms.ts'
 import { repeat, RunError, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
+import { createListWarning, type ListWarning } from './list-warning.ts'
 
 /** The name of the reading in the table of recurring work. */
-const RUN_NAME = 'received SMS'
+const RUN_NAME = RECEIVED_SMS.list
 const INTERVAL_MS = 1_000
 const RETRY_S = 5
 const MAX_PAGES_PER_RUN = 50
@@ -28,6 +35,7 @@ type OptOutsPosition = z.output<typeof readingPosition>
 /** Starts the reading; one worker at a time reads. Without a provider of SMS, nothing is read. */
 export function startOptOutReader(context: WorkerContext): Loop {
   const { sql, database, sms, log } = context
+  const warnOfFailing = createListWarning(context, RECEIVED_SMS.provider, () => true)
   let closing = false
   const loop = repeat(
     log,
@@ -36,10 +44,13 @@ export function startOptOutReader(context: WorkerContext): Loop {
     async () => {
       if (sms === null || !database.hasSwitched()) return
       const unread = await findUnreadOptOuts(sql, RUN_NAME)
+      metrics.jobsHeld.set({ hold: 'sms' }, unread?.holds_sms === true ? 1 : 0)
       if (unread === undefined) return
-      await recordOptOutsRead(sql, RUN_NAME, SMS.provider)
+      await recordOptOutsRead(sql, RUN_NAME, RECEIVED_SMS.provider)
       if (unread.read_for >= unread.number) return
-      await runIfDue(sql, RUN_NAME, (run) => readTexts(context, sms, { unread, closed: () => closing }, run))
+      await runIfDue(sql, RUN_NAME, (run) =>
+        readTexts(context, sms, { unread, closed: () => closing, warnOfFailing }, run),
+      )
     },
   )
   return {
@@ -53,7 +64,11 @@ export function startOptOutReader(context: WorkerContext): Loop {
 async function readTexts(
   context: WorkerContext,
   sms: SmsProvider,
-  { unread, closed }: { unread: UnreadOptOuts; closed: () => boolean },
+  {
+    unread,
+    closed,
+    warnOfFailing,
+  }: { unread: UnreadOptOuts; closed: () => boolean; warnOfFailing: ListWarning },
   run: Run,
 ): Promise<void> {
   const { sql } = context
@@ -68,12 +83,14 @@ async function readTexts(
     const page = await sms.listReceived({ from_s, page: next })
     if (page.kind !== 'done') {
       const reason = page.kind === 'declined' ? page.failure.message : page.reason
+      warnOfFailing([{ list: RECEIVED_SMS.list, outcome: page.kind, reason }])
+      await recordFailingList(sql, { ...RECEIVED_SMS, error: reason })
       // The page may be gone: the list is read again from the start.
       const restarted = { ...position, reading: { ...position.reading, next: null } }
       await failRun(sql, run, { reason, position: restarted, next_s: RETRY_S })
       throw new RunError(reason)
     }
-    await store(context, page.value.received)
+    await store(context, page.value)
     position =
       page.value.next === null
         ? { read_for: position.reading.for, reading: null }
@@ -81,11 +98,22 @@ async function readTexts(
     // Another worker reads the remaining pages.
     if (closed() || !(await renewRun(sql, run, position))) break
   }
+  if (position.reading === null) await clearFailingList(sql, RECEIVED_SMS)
   await endRun(sql, run, { position, next_s: 0 })
 }
 
 /** Stores received texts like notifications. A text that was also received by the webhooks host is stored once. */
-async function store({ sql, log, config, hashOf }: WorkerContext, received: ReceivedSms[]): Promise<void> {
+async function store(
+  { sql, log, config, hashOf }: WorkerContext,
+  { received, unreadable }: { received: ReceivedSms[]; unreadable: number },
+): Promise<void> {
+  if (unreadable > 0) {
+    metrics.receivedSmsSkipped.inc(unreadable)
+    log.error(
+      { texts: unreadable },
+      'received SMS in the list of the provider lack their number, text or time and were skipped: look for opt-outs among them at the provider',
+    )
+  }
   if (received.length === 0) return
   const vault = createInboundVault(requireVariable(config, 'ADDRESS_KEY'))
   const notifications = received.map((text) => ({

@@ -45,11 +45,17 @@ export function recordingText(recording: NonNullable<RecoveryAnswer['recording']
   return `Switch ${number} is not recorded completely, since ${formatInstant(since)}: ${left}.`
 }
 
+/** The name of the list of received SMS. */
+const RECEIVED_SMS = 'received SMS'
+
 /** What an operator takes on who does not wait for the lists of the providers. */
 export function waiverText(lists: RecoveryAnswer['failing_lists']): string {
   const failing = lists.map(({ list, provider }) => `${list} of ${provider}`)
   return [
     ...(failing.length === 0 ? [] : [`Cannot be read: ${LIST.format(failing)}.`]),
+    ...(unread.some(({ list }) => list === RECEIVED_SMS)
+      ? ['The SMS that wait are sent, even to people whose opt-out the database lost.']
+      : []),
     'What the database lost and only the lists show is not known here: first compare with the dashboard of the provider.',
     'The lists are still read, and what they show is taken up.',
   ].join(' ')
