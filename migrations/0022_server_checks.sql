@@ -1,7 +1,7 @@
 -- locks: lineage
 
--- What a witness has seen is compared with more than positions of the write-ahead log: whatever writes to a copy of the
--- files before a process checks it moves its position on.
+-- What a witness remembers is compared with more than positions of the write-ahead log: whatever writes to a copy of
+-- the files before a process checks it moves its position on.
 
 -- The heartbeat of the database: at most once a second, a check of the server in use raises the number, and nothing
 -- else does. Below the number that a witness remembers, the database has gone back in time.

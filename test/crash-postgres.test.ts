@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
+import { problemOfStandby } from '#core/postgres/settings.ts'
 import { isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { freePort } from '#start/ports.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
@@ -74,15 +75,29 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       onTestFinished(() => standby.close())
       const sql = connectDatabase(deployment.env.DATABASE_URL!, { max: 1, application_name: 'test' })
       onTestFinished(() => sql.end({ timeout: 1 }))
+      const with_settings = new URL(deployment.env.DATABASE_URL!)
+      with_settings.searchParams.set('synchronous_commit', 'on')
+      with_settings.searchParams.set('client_min_messages', 'error')
+      const chosen = connectDatabase(with_settings.href, { max: 1, application_name: 'test' })
+      onTestFinished(() => chosen.end({ timeout: 1 }))
+      // What a session sets shows nothing about the others.
+      const isSynchronous = async (session: Sql) => {
+        const [row] = await session<{ is_synchronous: boolean }[]>`
+          select has_synchronous_standby() as is_synchronous`
+        return row!.is_synchronous
+      }
+      expect([await isSynchronous(sql), await isSynchronous(chosen)]).toEqual([true, false])
+      expect(await problemOfStandby(chosen)).toContain('DATABASE_URL sets synchronous_commit')
       const write = (sender: Sql | Tx) => sender`select pg_logical_emit_message(true, 'test', '')`
       const inTransaction = () => sql.begin(async (tx) => void (await write(tx)))
       const failures = [
         await standby.whileEndingWaits(errorOf(write(sql))),
+        await standby.whileEndingWaits(errorOf(write(chosen))),
         await standby.whileEndingWaits(errorOf(inTransaction())),
         await standby.whileEndingWaits(errorOf(write(sql)), 'pg_terminate_backend'),
       ]
       expect(failures.map((error) => [(error as Error).name, isUnavailable(error)])).toEqual(
-        Array.from({ length: 3 }, () => ['UnreplicatedCommitError', true]),
+        Array.from({ length: 4 }, () => ['UnreplicatedCommitError', true]),
       )
 
       const api = await standby.whileEndingWaits(deployment.startApi({ SYNCHRONOUS_STANDBY: 'true' }))

@@ -62,6 +62,7 @@ select format('alter role %I in database %I set %I = %L', login, current_databas
 from unnest(array['acme_api', 'acme_webhooks', 'acme_worker', 'acme_dashboard']) login,
   (values
     ('statement_timeout', '12000'),
+    ('client_min_messages', 'warning'),
     ('plan_cache_mode', 'force_generic_plan'),
     ('enable_seqscan', 'off'),
     ('enable_hashjoin', 'off'),

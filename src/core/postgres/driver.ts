@@ -53,6 +53,8 @@ export function openDriver(target: DatabaseTarget, options: DriverOptions, onclo
         statement_timeout: statement_timeout_ms ?? Number(SESSION_SETTINGS.statement_timeout),
       }),
       ...settings,
+      // Not even the address hides the warning of a commit that was not waited for.
+      ...(!pgbouncer && { client_min_messages: SESSION_SETTINGS.client_min_messages }),
     },
     fetch_types: false,
     types: {

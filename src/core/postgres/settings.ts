@@ -6,6 +6,9 @@ import { databaseCode, type Sql } from '../db.ts'
 /** In the units and spelling of `pg_settings.setting`. */
 export const SESSION_SETTINGS = {
   statement_timeout: '12000',
+  // Otherwise a setting of the server or the user could hide the warning that a commit did not wait for its synchronous
+  // standby: see `unreplicated.ts`.
+  client_min_messages: 'warning',
   // Every statement reads by key or along an index, and these settings force such plans. Otherwise a plan that was made
   // while a table was empty would stay with the prepared statement and scan the full table later.
   plan_cache_mode: 'force_generic_plan',
@@ -77,11 +80,14 @@ function quoted(name: string): string {
 
 /** Why a promotion could lose what was committed, although SYNCHRONOUS_STANDBY says that it cannot. */
 export async function problemOfStandby(sql: Sql): Promise<string | undefined> {
-  const [settings] = await sql<{ commit: string; standbys: string }[]>`
-    select current_setting('synchronous_commit') as commit, current_setting('synchronous_standby_names') as standbys`
-  const { commit, standbys } = settings!
+  const [settings] = await sql<{ commit: string; source: string; standbys: string }[]>`
+    select setting as commit, source, current_setting('synchronous_standby_names') as standbys
+    from pg_settings where name = 'synchronous_commit'`
+  const { commit, source, standbys } = settings!
   if (commit !== 'on' && commit !== 'remote_apply')
     return `SYNCHRONOUS_STANDBY: synchronous_commit is ${commit}, so a standby may lack what was committed. Set it to on.`
+  if (source === 'client')
+    return 'SYNCHRONOUS_STANDBY: DATABASE_URL sets synchronous_commit, so other sessions may have another value. Set it in PostgreSQL.'
   if (standbys === '')
     return 'SYNCHRONOUS_STANDBY: synchronous_standby_names is empty, so no commit waits for a standby.'
   return undefined

@@ -1,4 +1,4 @@
-// The newest rows of a database, and how far they are behind what a witness has seen: what a restore would lose.
+// The newest rows of a database, and how far they are behind what a witness remembers: what a restore would lose.
 import type { Sql } from '#core/db.ts'
 import type { Witness } from '#core/witness.ts'
 import { newerFacts } from './facts.ts'
