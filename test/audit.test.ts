@@ -496,8 +496,8 @@ test('the audit command reports a wrong row, exits with 1, and changes nothing',
   const json = await audit(world, ['--json'])
   expect(json.code).toBe(1)
   expect(JSON.parse(json.stdout)).toMatchObject({ holds: false, problems: [{ id: payment.id, off_by: 2 }] })
-  const { DATABASE_URL: restored } = world.env
-  const rehearsal = await runHere(recoverCommand, ['rehearse', '--restored', restored!, '--json'], world.env)
+  const variables = { ...world.env, RESTORED_DATABASE_URL: world.env['DATABASE_URL'] }
+  const rehearsal = await runHere(recoverCommand, ['rehearse', '--json'], variables)
   expect([rehearsal.code, JSON.parse(rehearsal.stdout)]).toMatchObject([
     1,
     {

@@ -1,7 +1,9 @@
 // Tests restores of the database: what the outside world did since stays done, and is done once.
+import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -12,6 +14,7 @@ import { startRestored } from '#start/restored.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { isAlive } from '#test/file-lock.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, paymentIn } from '#test/payments.ts'
 import { recipient } from '#test/payouts.ts'
@@ -71,6 +74,10 @@ async function repeat({ client }: Deployment, { path, body }: Sent): Promise<Ans
 async function clockOf({ sql }: Deployment): Promise<string> {
   const [row] = await sql<{ now: string }[]>`select clock_timestamp()::text as now`
   return row!.now
+}
+
+function toIso(time: string): string {
+  return time.replace(' ', 'T').replace(/\+00$/, 'Z')
 }
 
 /** The effects in the providers' own records that carry this id in their metadata. */
@@ -276,8 +283,9 @@ test('a rehearsal restores the backup beside the running system, and changes not
   await capturedPayment(client)
   const backup = await server.backUp()
   const { id } = await capturedPayment(client)
-  const archive = await server.archive()
+  const time = await clockOf(deployment)
   const later = await capturedPayment(client)
+  const archive = await server.archive()
   const countSwitches = async () => (await sql`select from database_switches`).length
   const switches = await countSwitches()
   const files = async () => (await readdir(archive)).filter((name) => name.endsWith('.history'))
@@ -285,30 +293,103 @@ test('a rehearsal restores the backup beside the running system, and changes not
 
   const folder = await createTemporaryFolder()
   onTestFinished(folder.remove)
-  const own_folder = join(folder.path, 'rehearsal')
-  const args = [
-    'rehearse',
-    '--backup',
-    backup,
-    '--restore-command',
-    `cp ${archive}/%f %p`,
-    '--folder',
-    own_folder,
-  ]
-  const { code, stdout, stderr } = await runHere(recoverCommand, args, env, 'y\n')
+  const own_folder = join(folder.path, `a "rehearsal", it's`)
+  // As pg_basebackup writes it.
+  await writeFile(join(backup, 'tablespace_map'), '')
+  const tar = join(folder.path, 'tar')
+  await mkdir(tar)
+  await promisify(execFile)('tar', ['-cf', join(tar, 'base.tar'), '-C', backup, '.'])
+  const rehearse = async (from: string, restore_command: string, more: string[], answers = '') => {
+    const args = ['--backup', from, '--restore-command', restore_command, '--folder', own_folder, ...more]
+    return await runHere(recoverCommand, ['rehearse', ...args], env, answers)
+  }
+  const copy = `cp ${archive}/%f %p`
+  const if_unchanged = String.raw`test $(printf '%%s' 'a\b' | wc -c) = 3 && ${copy}`
+  const { code, stdout, stderr } = await rehearse(tar, if_unchanged, ['--to', toIso(time)], 'y\n')
   expect([code, stderr]).toEqual([0, expect.stringContaining('[y/N]')])
+  expect(stderr).toMatch(
+    /^recovery: WAL is applied up to .+, the last file from the archive is \w+, the last transaction is of 2/m,
+  )
   expect(stdout).toMatch(new RegExp(`^restore: .* s$[^]*^newest payment .* before the witness: ${id}$`, 'm'))
   expect(stdout).toMatch(/^No problem was found\.$[^]*^payments .* [1-9]\d* without a row/m)
   expect(stdout).not.toContain(later.id)
   expect(existsSync(own_folder)).toBe(false)
   expect([await countSwitches(), await files()]).toEqual([switches, timelines])
 
-  const refused = await runHere(recoverCommand, [...args, '--to', '2020-01-01T00:00:00Z', '--yes'], env)
+  const refused = await rehearse(backup, copy, ['--to', '2099-01-01T00:00:00Z', '--yes'])
   expect(refused).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('PostgreSQL could not recover the backup'),
+    stderr: expect.stringMatching(/^PostgreSQL could not recover[^]*recovery ended before .* target/m),
   })
   expect(existsSync(own_folder)).toBe(false)
+
+  await mkdir(own_folder)
+  const stopped = rehearse(backup, 'echo $$ > started; exec sleep 1000', ['--yes'])
+  const command_pid = await until('the recovery waits for the archive', async () => {
+    const text = await readFile(join(own_folder, 'data/started'), 'utf8').catch(() => '')
+    return text.endsWith('\n') && Number(text)
+  })
+  process.emit('SIGHUP', 'SIGHUP')
+  expect(await stopped).toMatchObject({ code: 2, stderr: expect.stringContaining('Stopped.') })
+  expect(await readdir(own_folder)).toEqual([])
+  await until('the command has ended', () => Promise.resolve(!isAlive(command_pid)))
+})
+
+anyTest('a rehearsal does not follow links of a backup, and refuses what it cannot restore', async () => {
+  const folder = await createTemporaryFolder()
+  onTestFinished(folder.remove)
+  const outside = join(folder.path, 'outside')
+  await mkdir(outside)
+  await writeFile(join(outside, 'file'), '')
+  const run = promisify(execFile)
+  const wal = join(folder.path, 'pg_wal.tar')
+  await run('tar', ['-cf', wal, '-C', outside, 'file'])
+  await rm(join(outside, 'file'))
+  const backup = join(folder.path, 'backup')
+  const writeBackup = async () => {
+    await rm(backup, { recursive: true, force: true })
+    await mkdir(join(backup, 'pg_wal'), { recursive: true })
+    await mkdir(join(backup, 'pg_tblspc'))
+    await writeFile(join(backup, 'PG_VERSION'), '18\n')
+    await writeFile(join(backup, 'backup_label'), 'START WAL LOCATION: 0/2000028\n')
+    await writeFile(join(backup, 'pg_wal/000000010000000000000002'), '')
+  }
+  const replace = async (name: string, text: string | null, target?: string) => {
+    await rm(join(backup, name), { recursive: true, force: true })
+    if (target !== undefined) await symlink(target, join(backup, name))
+    else if (text !== null) await writeFile(join(backup, name), text)
+  }
+  const packed = async () => {
+    await replace('pg_wal', null, outside)
+    await run('tar', ['-cf', join(folder.path, 'base.tar'), '-C', backup, '.'])
+    await rm(backup, { recursive: true })
+    await mkdir(backup)
+    await run('cp', [join(folder.path, 'base.tar'), wal, backup])
+  }
+  const cases: [text: string, change: () => Promise<void>][] = [
+    ['contains a link, "pg_wal"', packed],
+    ['contains a link, "pg_wal"', () => replace('pg_wal', null, outside)],
+    ['contains a link, "base"', () => replace('base', null, outside)],
+    ['has tablespaces', () => replace('pg_tblspc/16400', null, outside)],
+    ['has tablespaces', () => replace('tablespace_map', '16400 /mnt/other\n')],
+    ['has no backup_label', () => replace('backup_label', null)],
+    ['is incremental', () => replace('backup_label', 'INCREMENTAL FROM LSN: 0/2000028\n')],
+    ['has no WAL', () => replace('pg_wal/000000010000000000000002', null)],
+    ['has no PG_VERSION', () => replace('PG_VERSION', `../../../../..${outside}`)],
+    ['a password', () => Promise.resolve()],
+  ]
+  for (const [text, change] of cases) {
+    await writeBackup()
+    await change()
+    const of =
+      text === 'a password' ? ['--restored', 'postgres://sluice:secret@h/sluice'] : ['--backup', backup]
+    const refused = await runHere(recoverCommand, ['rehearse', ...of], {
+      DATABASE_URL: 'postgres://sluice@h/sluice',
+    })
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(text)])
+    expect(refused.stderr).not.toContain('secret')
+    expect(await readdir(outside)).toEqual([])
+  }
 })
 
 test('what only the old primary has is listed by id, looked up at its provider, and reported to its tenant', async ({
@@ -320,7 +401,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   const key = await createApiKey(
     sql,
     { id: tenant_id, slug: 'shop' },
-    { name: 'to revoke', scopes: [], expires_at: null },
+    { name: 'to revoke\u001b[2J', scopes: [], expires_at: null },
     by,
   )
   const backup = await server.backUp()
@@ -353,8 +434,8 @@ test('what only the old primary has is listed by id, looked up at its provider, 
     is_repeated: false,
   })
   const compare = async (...more: string[]) => {
-    const args = ['compare', '--with', env['DATABASE_URL']!, ...more]
-    return await runHere(recoverCommand, args, { ...env, DATABASE_URL })
+    const variables = { ...env, DATABASE_URL, OLD_DATABASE_URL: env['DATABASE_URL'] }
+    return await runHere(recoverCommand, ['compare', ...more], variables)
   }
   const listed = await compare('--json')
   const rows = listed.stdout
@@ -374,6 +455,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   expect(rows.at(-1)).toMatchObject({ summary: { lacking: expect.any(Number) }, taken_up: null })
 
   const first = await compare('--yes')
+  expect(first.stdout).toContain('to revoke?[2J')
   expect(first.stdout).toContain('2 objects of the providers will be looked up')
   expect(first.stdout).toContain(
     '3 requests not reported yet, because the lists of the providers are being read',
@@ -399,4 +481,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   expect(
     (await runHere(recoverCommand, ['compare', '--with', DATABASE_URL], { ...env, DATABASE_URL })).stderr,
   ).toContain('the database in use itself')
+  expect((await compare('--with', 'postgres://sluice@127.0.0.1:1/sluice')).stderr).toMatch(
+    /^--with: no PostgreSQL answers at 127\.0\.0\.1:1 /,
+  )
 })

@@ -37,10 +37,14 @@ export function completeConfig(config: Config): Config {
   }
 }
 
-/** The URL of the same database for sessions that change nothing. */
+/**
+ * The URL of the same database for sessions that change nothing. Of several servers, the first that answers is used if
+ * the URL does not say which.
+ */
 export function readOnlyUrl(url: string): string {
-  const own = url.replaceAll(/(?<=[?&])default_transaction_read_only=[^&]*&?/g, '')
-  return `${own}${own.includes('?') ? '&' : '?'}default_transaction_read_only=on`
+  const own = url.replaceAll(/(?<=[?&])default_transaction_read_only=[^&]*&?/gi, '')
+  const session = own.includes('target_session_attrs=') ? '' : 'target_session_attrs=any&'
+  return `${own}${own.includes('?') ? '&' : '?'}${session}default_transaction_read_only=on`
 }
 
 /**

@@ -28,7 +28,7 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
   npm run recover -- seal
   npm run recover -- seal --undo
   npm run recover -- new-installation --reason "the copy for staging"
-  npm run recover -- compare --with postgres://sluice:secret@old-primary:5432/sluice
+  OLD_DATABASE_URL=postgres://sluice:secret@old-primary:5432/sluice npm run recover -- compare
   npm run recover -- rehearse --backup /backups/base --restore-command "cp /backups/wal/%f %p"
 
 status    the default: the switches of the database, which jobs wait since them, and which protections are off.
@@ -53,17 +53,19 @@ new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
           Asks. --yes and --json do not ask.
-compare   lists by id what the old primary (--with, of which nothing is changed) has since an hour before the last change
-          that the switch kept (or --since) and this database lacks: requests, resources, tenants, users, keys, revocations
-          of keys and entries of the audit log. Then asks, and takes it up: the workers look up the objects that a provider
+compare   lists by id what the old primary (OLD_DATABASE_URL, or --with if the address has no password; nothing is changed
+          there) has since an hour before the last change that the switch kept (or --since) and this database lacks:
+          requests, resources, tenants, users, keys, revocations of keys and entries of the audit log. Then asks, and takes it up: the workers look up the objects that a provider
           has, and make them again; tenants get an event request.lost for each request that no provider has seen. Nothing
-          is copied. --json prints a JSON object for each row, and asks nothing: with --yes it takes up.
+          is copied. --json prints a JSON object for each row, and asks nothing: with --yes it takes up. Without --json,
+          the first 1,000 rows of each kind are listed.
 rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list. Nothing is
           written but the folder of the restored server, which is removed afterwards. Prints how long each step took.
           --backup: a folder of pg_basebackup, plain or tar, without tablespaces. --restore-command: how PostgreSQL gets
-          WAL from the archive; without it, only the WAL in the backup is applied. --to: up to this time. --bin: the folder
-          of PostgreSQL's programs. --folder: where the server is restored, a new folder. --keep: does not remove it.
-          --restored <URL>: audits a server that you have restored, such as from a snapshot, instead of a backup.
+          WAL from the archive; without it, only the WAL in the backup is applied. --to: up to this time, with its zone.
+          --bin: the folder of PostgreSQL's programs. --folder: where the server is restored, a new folder. --keep: does
+          not remove it. Without --backup, audits a server that you have restored, such as from a snapshot:
+          RESTORED_DATABASE_URL, or --restored if the address has no password.
           Exit code: 0 no problem, 1 the audit found one, 2 the rehearsal did not finish.
 
 --json prints JSON.

@@ -18,6 +18,7 @@ import {
   readableCopy,
 } from './folders.ts'
 import { assertFree, launchOnPort, type PortRequest } from './ports.ts'
+import { isInState, postmasterFile } from './postmaster.ts'
 import {
   type ServerProcess,
   stopOrphan,
@@ -138,16 +139,19 @@ async function launch(
 ): Promise<ServerProcess> {
   const deadline = Date.now() + START_TIMEOUT_MS
   for (;;) {
+    // A restored server is only ready for the processes when its recovery has ended, and it accepts writes.
+    const is_restored = existsSync(join(home.data, 'recovery.signal'))
+    const all_settings = { ...settings, ...(is_restored && { hot_standby: 'off' }) }
     const server = await spawnServer({
       command: join(native, 'bin/postgres'),
-      args: ['-D', home.data, '-p', String(port), ...settingArguments(settings)],
+      args: ['-D', home.data, '-p', String(port), ...settingArguments(all_settings)],
       folder: home.folder,
       account: home.account,
       end_signal: 'SIGINT',
     })
     const state = await waitUntilReady(
       server,
-      () => isInState(home.data, server.pid, ['ready', 'standby']),
+      () => isInState(home.data, server.pid, is_restored ? ['ready'] : ['ready', 'standby']),
       START_TIMEOUT_MS,
     )
     if (state === 'ready') return server
@@ -269,22 +273,6 @@ function defaultSettings(native: string): Record<string, string> {
 
 function settingArguments(settings: Record<string, string>): string[] {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-}
-
-/** Reads the status line of postmaster.pid, as pg_ctl does. `standby`: it recovers, and accepts reads if it may. */
-export async function isInState(
-  data: string,
-  pid: number,
-  states: ('ready' | 'standby')[],
-): Promise<boolean> {
-  const lines = await postmasterFile(data)
-  const status = lines[7]?.trim()
-  return Number(lines[0]) === pid && states.some((state) => state === status)
-}
-
-async function postmasterFile(data: string): Promise<string[]> {
-  const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
-  return text.split('\n')
 }
 
 async function createDatabase(url: string): Promise<void> {

@@ -2,16 +2,18 @@
 // archives nothing, follows no primary, and its sessions are read-only.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, lstat, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, readFile, realpath, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join, resolve, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import { fileVariableOf, SECRET_NAMES } from '#core/config/secret-files.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
+import { copyBaseBackup, removeFiles, runTool } from './base-backup.ts'
 import { createPrivateFile } from './files.ts'
-import { createPrivateFolder, createServerFolder, type ServerFolder } from './folders.ts'
-import { embeddedBinaries, isInState } from './postgres.ts'
+import { createServerFolder, type ServerFolder } from './folders.ts'
+import { embeddedBinaries } from './postgres.ts'
+import { isInState } from './postmaster.ts'
 import { spawnServer, waitUntilReady, type ServerProcess } from './processes.ts'
 
 export type RestoreOptions = {
@@ -26,6 +28,8 @@ export type RestoreOptions = {
   /** The folder of the restored server, which must be new or empty. Default: a temporary one. */
   folder: string | undefined
   signal: AbortSignal
+  /** Receives a line about the progress of the recovery every few seconds. */
+  report?: (line: string) => void
 }
 
 export type RestoredServer = {
@@ -39,101 +43,139 @@ export type RestoredServer = {
 
 const STOP_SIGNALS: NodeJS.Signals[] = ['SIGINT', 'SIGQUIT', 'SIGKILL']
 const STOP_TIMEOUT_MS = 30_000
+const REPORT_INTERVAL_MS = 3_000
+/** The socket is in a folder of its own here: the length of its path is limited, and a comma ends a host in a URL. */
+const SOCKET_PARENT = '/tmp'
+const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)$/i
 const run = promisify(execFile)
 
 /**
- * Copies the backup and recovers it. Resolves when the server accepts connections. Errors: ConfigError, with the end of
- * the server's log if it could not recover.
+ * Copies the backup and recovers it. Resolves when the server accepts connections. If the signal aborts, stops the
+ * server and removes what was created. Errors: the reason of the signal; ConfigError, with the end of the server's log
+ * if it could not recover.
  */
 export async function startRestored(options: RestoreOptions): Promise<RestoredServer> {
-  const { signal, to, restore_command } = options
+  const { signal, to, restore_command, report = () => {} } = options
   if (to !== undefined && restore_command === undefined)
     throw new ConfigError('--to needs --restore-command: the backup itself only reaches to its own end.')
-  const requested = options.folder ?? (await mkdtemp(join(tmpdir(), 'sluice-rehearsal-')))
-  await assertEmpty(requested)
-  const home = await createServerFolder(requested)
-  // It is another folder if PostgreSQL's user cannot enter the requested one.
-  await assertEmpty(home.folder)
-  const remove = async () => {
-    for (const folder of new Set([home.folder, requested])) await rm(folder, { recursive: true, force: true })
-  }
+  if (to !== undefined && !(TIME.test(to) && Date.parse(to) > 0))
+    throw new ConfigError('--to must be a time with its zone, such as 2026-11-28T09:30:00Z. See --help.')
+  const backup = resolve(options.backup)
+  const { home, remove } = await createHome(options.folder, backup)
   let server: ServerProcess | undefined
-  const stop = async () => await server?.end(STOP_SIGNALS, STOP_TIMEOUT_MS)
-  signal.addEventListener('abort', () => void stop())
+  let socket: string | undefined
+  const stop = async () => {
+    await server?.end(STOP_SIGNALS, STOP_TIMEOUT_MS)
+    if (socket !== undefined) await removeFiles([socket])
+  }
+  const onAbort = () => void server?.end(STOP_SIGNALS, STOP_TIMEOUT_MS)
+  signal.addEventListener('abort', onAbort)
   try {
-    await copyBackup(resolve(options.backup), home)
-    const socket = join(home.folder, 'socket')
-    await createPrivateFolder(socket, home.account)
+    signal.throwIfAborted()
+    await copyBaseBackup(backup, home.data, { has_archive: restore_command !== undefined, signal })
+    const { account } = home
+    socket = await mkdtemp(join(SOCKET_PARENT, 'sluice-socket-'))
     await configure(home, settingsOf(options, socket))
+    if (account !== null) {
+      const owner = `${account.uid}:${account.gid}`
+      await runTool('chown', ['-RP', owner, home.data, socket], signal)
+    }
+    await chmod(home.data, 0o700)
     const postgres = await findPostgres(home, options.bin)
     signal.throwIfAborted()
     server = await spawnServer({
       command: postgres,
       args: ['-D', home.data],
       folder: home.folder,
-      account: home.account,
+      account,
       end_signal: 'SIGINT',
       env: environmentOfCommand(),
     })
-    const { pid } = server
-    const state = await waitUntilReady(server, () => isInState(home.data, pid, ['ready']), Infinity)
-    signal.throwIfAborted()
-    if (state !== 'ready') throw new ConfigError(`PostgreSQL could not recover the backup:\n${server.log()}`)
+    await recover(server, home, { signal, report })
     return { host: socket, folder: home.folder, stop, remove }
   } catch (error) {
     await stop()
     await remove()
     throw error
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Waits until the server accepts connections, and reports its progress meanwhile. */
+async function recover(
+  server: ServerProcess,
+  { data }: ServerFolder,
+  { signal, report }: { signal: AbortSignal; report: (line: string) => void },
+): Promise<void> {
+  let [next_at, last] = [performance.now() + REPORT_INTERVAL_MS, '']
+  const isReady = async () => {
+    if (performance.now() > next_at) {
+      next_at = performance.now() + REPORT_INTERVAL_MS
+      const text = describeRecovery(server.log())
+      if (text !== last) report(text)
+      last = text
+    }
+    return await isInState(data, server.pid, ['ready'])
+  }
+  const state = await waitUntilReady(server, isReady, Infinity)
+  signal.throwIfAborted()
+  if (state !== 'ready') throw new ConfigError(`PostgreSQL could not recover the backup:\n${server.log()}`)
+  const text = describeRecovery(server.log())
+  if (text !== last) report(text)
+}
+
+/** The progress of a recovery, by the log of its server. */
+function describeRecovery(log: string): string {
+  const last = (pattern: RegExp) => [...log.matchAll(pattern)].at(-1)?.[1]
+  const position = last(
+    /(?:redo in progress, .* current LSN:|redo starts at|recovery state reached at|redo done at) (\S+)/g,
+  )
+  const file = last(/restored log file "(\w+)" from archive/g)
+  const time = last(/last completed transaction was at log time (.+)/g)
+  const texts = [
+    position && `WAL is applied up to ${position}`,
+    file && `the last file from the archive is ${file}`,
+    time && `the last transaction is of ${time}`,
+  ].filter((text) => text !== undefined)
+  return `recovery: ${texts.length === 0 ? 'waits for WAL' : texts.join(', ')}`
+}
+
+/** Creates the folder of the server. `remove`: removes the folder, or its content if it existed before. */
+async function createHome(
+  folder: string | undefined,
+  backup: string,
+): Promise<{ home: ServerFolder; remove: () => Promise<void> }> {
+  const existed = folder !== undefined && existsSync(folder)
+  if (existed) await assertEmpty(folder)
+  const requested = folder ?? (await mkdtemp(join(tmpdir(), 'sluice-rehearsal-')))
+  try {
+    const home = await createServerFolder(requested)
+    const source = await realpath(backup).catch(() => backup)
+    if (`${home.folder}${sep}`.startsWith(`${source}${sep}`))
+      throw new ConfigError(`--folder: ${requested} is in the backup, which is only read.`)
+    // It is another folder if PostgreSQL's user cannot enter the requested one.
+    await assertEmpty(home.folder)
+    const remove = async () => {
+      const inner = existed ? (await readdir(home.folder)).map((name) => join(home.folder, name)) : []
+      const is_requested = existed && (await realpath(requested)) === home.folder
+      await removeFiles(is_requested ? inner : [home.folder, ...(existed ? [] : [resolve(requested)])])
+    }
+    return { home, remove }
+  } catch (error) {
+    if (!existed) await rmdir(requested).catch(() => {})
+    if (!(error instanceof ConfigError) && error instanceof Error && 'code' in error)
+      throw new ConfigError(`--folder: ${requested} cannot be used (${String(error.code)}).`)
+    throw error
   }
 }
 
 async function assertEmpty(folder: string): Promise<void> {
-  if ((await readdir(folder).catch(() => [])).length > 0)
-    throw new ConfigError(`${folder} is not empty: name a new folder.`)
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    throw new ConfigError(`--folder: ${folder} cannot be used (${error.code}).`)
+  })
+  if (names.length > 0) throw new ConfigError(`${folder} is not empty: name a new folder.`)
 }
-
-/** Copies the files of the backup. Links are followed, so that the server writes only to its own folder. */
-async function copyBackup(backup: string, { data, account }: ServerFolder): Promise<void> {
-  const names = await readdir(backup).catch((): string[] => [])
-  const archives = names.filter((name) => /^(?:base|pg_wal|\d+)\.tar(?:\.\w+)?$/.test(name))
-  const base = archives.find((name) => name.startsWith('base.'))
-  if (!names.includes('PG_VERSION') && base === undefined)
-    throw new ConfigError(
-      `${backup} is not a base backup: it has neither PG_VERSION nor base.tar. See --help.`,
-    )
-  await createPrivateFolder(data, null)
-  if (base === undefined) await run('cp', ['-RL', `${backup}/.`, data])
-  else {
-    await run('tar', ['-xf', join(backup, base), '-C', data])
-    const wal = archives.find((name) => name.startsWith('pg_wal.'))
-    if (wal !== undefined) await run('tar', ['-xf', join(backup, wal), '-C', join(data, 'pg_wal')])
-  }
-  const tablespaces = await readdir(join(data, 'pg_tblspc')).catch(() => [])
-  if (
-    tablespaces.length > 0 ||
-    existsSync(join(data, 'tablespace_map')) ||
-    archives.some((name) => /^\d/.test(name))
-  )
-    throw new ConfigError(
-      'The backup has tablespaces: restore it yourself, and name the server with --restored.',
-    )
-  const wal_folder = await lstat(join(data, 'pg_wal')).catch(() => null)
-  if (wal_folder?.isDirectory() !== true)
-    throw new ConfigError(
-      'The backup has no folder pg_wal: restore it yourself, and name the server with --restored.',
-    )
-  for (const name of NOT_RESTORED) await rm(join(data, name), { recursive: true, force: true })
-  await createPrivateFolder(join(data, 'pg_replslot'), null)
-  if (account !== null) await run('chown', ['-R', `${account.uid}:${account.gid}`, data])
-  await chmod(data, 0o700)
-}
-
-/** What belongs to the server that was backed up: its process, its recovery, its slots and its configuration. */
-const NOT_RESTORED = `
-  postmaster.pid postmaster.opts standby.signal recovery.signal pg_replslot
-  postgresql.conf postgresql.auto.conf pg_hba.conf pg_ident.conf conf.d`
-  .trim()
-  .split(/\s+/)
 
 function settingsOf({ restore_command, to }: RestoreOptions, socket: string): Record<string, string> {
   return {
@@ -150,26 +192,34 @@ function settingsOf({ restore_command, to }: RestoreOptions, socket: string): Re
     // The files are thrown away.
     fsync: 'off',
     max_wal_size: '4GB',
+    log_startup_progress_interval: `${REPORT_INTERVAL_MS}ms`,
     timezone: 'UTC',
     log_timezone: 'UTC',
     ...(restore_command !== undefined && { restore_command, recovery_target_action: 'promote' }),
-    ...(to !== undefined && { recovery_target_time: to }),
+    // PostgreSQL does not know the zone Z yet when it reads this setting.
+    ...(to !== undefined && { recovery_target_time: to.replace(/z$/i, '+00') }),
   }
 }
 
-async function configure({ data, account }: ServerFolder, settings: Record<string, string>): Promise<void> {
-  const lines = Object.entries(settings).map(
-    ([name, value]) => `${name} = '${value.replaceAll("'", "''")}'\n`,
-  )
-  await createPrivateFile(join(data, 'postgresql.conf'), lines.join(''), account)
-  await createPrivateFile(join(data, 'pg_hba.conf'), 'local all all trust\n', account)
-  await createPrivateFile(join(data, 'pg_ident.conf'), '', account)
-  if ('restore_command' in settings) await createPrivateFile(join(data, 'recovery.signal'), '', account)
+async function configure({ data }: ServerFolder, settings: Record<string, string>): Promise<void> {
+  const lines = Object.entries(settings).map(([name, value]) => `${name} = '${escapeSetting(value)}'\n`)
+  await createPrivateFile(join(data, 'postgresql.conf'), lines.join(''), null)
+  await createPrivateFile(join(data, 'pg_hba.conf'), 'local all all trust\n', null)
+  await createPrivateFile(join(data, 'pg_ident.conf'), '', null)
+  if ('restore_command' in settings) await createPrivateFile(join(data, 'recovery.signal'), '', null)
+}
+
+/** A value between quotes in postgresql.conf: a backslash escapes, and a line cannot end inside of quotes. */
+function escapeSetting(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll("'", "''").replaceAll('\n', '\\n').replaceAll('\r', '\\r')
 }
 
 /** The program of the version of the backup: the one in `bin`, on the PATH, in a usual folder, or the embedded one. */
 async function findPostgres({ data, account }: ServerFolder, bin: string | undefined): Promise<string> {
-  const version = (await readFile(join(data, 'PG_VERSION'), 'utf8')).trim()
+  const version = (await readFile(join(data, 'PG_VERSION'), 'utf8').catch(() => '')).trim()
+  // It becomes part of a path.
+  if (!/^\d{1,3}$/.test(version))
+    throw new ConfigError('The backup has no PG_VERSION with the version of PostgreSQL: it is not complete.')
   const usual = [`/usr/lib/postgresql/${version}/bin`, `/usr/pgsql-${version}/bin`]
   const folders =
     bin === undefined ? [...(process.env.PATH ?? '').split(':').filter(Boolean), ...usual] : [bin]

@@ -22,6 +22,8 @@ const GROUPS: readonly (readonly [title: string, names: readonly VariableName[]]
       'QUEUE_DATABASE_URL',
       'ACCEPTED_MAX',
       'QUEUES',
+      'RESTORED_DATABASE_URL',
+      'OLD_DATABASE_URL',
     ],
   ],
   ['Secrets', ['ENCRYPTION_KEY', 'ADDRESS_KEY']],

@@ -103,7 +103,6 @@ export async function startRestorablePostgres(
         recovery_target_action: 'promote',
       })
       await primary.postgres.restart('fast')
-      await untilWritable(primary)
     },
     async copyVolume() {
       const { home, postgres } = primary

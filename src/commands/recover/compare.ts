@@ -1,10 +1,8 @@
 // `npm run recover -- compare`: lists what the old primary has and the database in use lacks, and takes it up.
 import { ConfigError } from '#core/config.ts'
-import { databaseError, type Sql } from '#core/db.ts'
+import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
-import { assertMigrated } from '#core/migrate.ts'
-import { connectDatabase } from '#core/pool.ts'
-import { parseDatabaseUrl, problemOfDatabaseUrl, serverNames } from '#core/postgres/address.ts'
+import { parseDatabaseUrl, serverNames } from '#core/postgres/address.ts'
 import {
   compareWithOld,
   identifyDatabase,
@@ -22,43 +20,40 @@ import {
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findSwitchState } from '#domain/switches/find.ts'
-import { requireOption } from '../arguments.ts'
 import { requireYes } from '../ask.ts'
-import { readOnlyUrl } from '../database.ts'
 import { print, printError, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
+import { findOtherDatabase, openReadOnly, otherDatabaseError, type OtherDatabase } from './other-database.ts'
 
 /** What is older than this before the last change is not compared, unless `--since` asks for it. */
 const MARGIN_MS = 3_600_000
 const STATEMENT_TIMEOUT_MS = 600_000
-/** Progress is printed after so many rows of a kind. */
-const PROGRESS_ROWS = 100_000
+const PROGRESS_INTERVAL_MS = 5_000
+/** So many rows of a kind are printed; `--json` prints all. */
+const PRINTED_ROWS = 1_000
 const BY = commandActor('npm run recover', null)
 
 /** The numbers of rows by kind: compared, and lacking here. */
 type Counts = Partial<Record<LackingKind, { compared: number; lacking: number }>>
 
-export async function compareOldPrimary({ sql, values }: Recover): Promise<void> {
-  const url = requireOption(values, 'with')
-  const problem = problemOfDatabaseUrl(url)
-  if (problem !== undefined) throw new ConfigError(`--with ${problem}`)
-  const address = parseDatabaseUrl(url)
-  if (address.pgbouncer) throw new ConfigError('--with must name PostgreSQL itself, without pgbouncer=true.')
+export async function compareOldPrimary({ sql, config, values }: Recover): Promise<void> {
+  const other = findOtherDatabase(config, '--with', values.with)
+  if (other === undefined)
+    throw new ConfigError('Name the old primary: --with, or OLD_DATABASE_URL. See --help.')
+  const address = parseDatabaseUrl(other.url)
+  if (address.pgbouncer)
+    throw new ConfigError(`${other.name} must name PostgreSQL itself, without pgbouncer=true.`)
   const last = await findSwitchToCompare(sql)
   const since = sinceOf(values.since, last)
-  const old = connectDatabase(readOnlyUrl(url), {
+  const old = await openReadOnly(other, {
     max: 1,
     application_name: 'sluice-compare',
     statement_timeout_ms: STATEMENT_TIMEOUT_MS,
   })
   try {
-    await assertMigrated(old).catch((error: unknown) => {
-      throw error instanceof ConfigError
-        ? new ConfigError(`--with: ${error.message}`)
-        : databaseError(error, url, '--with')
-    })
-    await assertComparable(sql, old)
-    const counts = await listLacking(sql, old, { since, json: values.json })
+    await assertComparable(sql, old, other)
+    const batches = () => compareWithOld(sql, old, since, (error) => otherDatabaseError(error, other))
+    const counts = await listLacking(batches(), { since, json: values.json })
     const total = Object.values(counts).reduce((sum, { lacking }) => sum + lacking, 0)
     const summary = { since, counts, lacking: total }
     if (last === undefined || total === 0 || (values.json && !values.yes)) {
@@ -67,7 +62,7 @@ export async function compareOldPrimary({ sql, values }: Recover): Promise<void>
     }
     if (!values.yes)
       await requireYes('Look up the objects at their providers, and report lost requests to their tenants?')
-    const taken_up = await takeUp(sql, old, { since, last })
+    const taken_up = await takeUp(sql, batches(), last)
     const details = { with: serverNames(address), since, lacking: total, ...taken_up }
     await appendAuditEntry(sql, BY, { action: 'switches.compare', details })
     if (values.json) print(JSON.stringify({ summary, taken_up }))
@@ -91,11 +86,14 @@ function sinceOf(since: string | undefined, last: SwitchToCompare | undefined): 
 }
 
 /** Throws ConfigError unless the database in use was checked, and the other one is another copy of it. */
-async function assertComparable(sql: Sql, old: Sql): Promise<void> {
-  const [own, other] = [await identifyDatabase(sql), await identifyDatabase(old)]
-  if (own.installation !== other.installation)
-    throw new ConfigError('--with names the database of another installation.')
-  if (own.server === other.server) throw new ConfigError('--with names the database in use itself.')
+async function assertComparable(sql: Sql, old: Sql, other: OtherDatabase): Promise<void> {
+  const own = await identifyDatabase(sql)
+  const compared = await identifyDatabase(old).catch((error: unknown) => {
+    throw otherDatabaseError(error, other)
+  })
+  if (own.installation !== compared.installation)
+    throw new ConfigError(`${other.name} names the database of another installation.`)
+  if (own.server === compared.server) throw new ConfigError(`${other.name} names the database in use itself.`)
   const { is_on_lineage } = await findSwitchState(sql)
   if (!is_on_lineage)
     throw new ConfigError(
@@ -103,26 +101,33 @@ async function assertComparable(sql: Sql, old: Sql): Promise<void> {
     )
 }
 
-/** Prints everything that is lacking, and returns the numbers. */
+type Batches = AsyncIterable<ComparedBatch>
+
+/** Prints what is lacking, and returns the numbers. */
 async function listLacking(
-  sql: Sql,
-  old: Sql,
+  batches: Batches,
   { since, json }: { since: string; json: boolean },
 ): Promise<Counts> {
   const counts: Counts = {}
-  for await (const batch of compareWithOld(sql, old, since)) {
+  let next_at = performance.now() + PROGRESS_INTERVAL_MS
+  for await (const batch of batches) {
     const { kind, compared } = batch
     const rows = rowsOf(batch)
     const before = counts[kind] ?? { compared: 0, lacking: 0 }
     counts[kind] = { compared: before.compared + compared, lacking: before.lacking + rows.length }
-    if (Math.floor(before.compared / PROGRESS_ROWS) < Math.floor(counts[kind].compared / PROGRESS_ROWS))
-      printError(`${kind}: ${counts[kind].compared} compared`)
-    for (const row of rows) print(json ? JSON.stringify({ kind, ...row }) : describeRow(kind, row))
+    if (performance.now() > next_at) {
+      next_at = performance.now() + PROGRESS_INTERVAL_MS
+      printError(`${kind}: ${counts[kind].compared} compared, ${counts[kind].lacking} lacking here`)
+    }
+    const printed = json ? rows : rows.slice(0, Math.max(0, PRINTED_ROWS - before.lacking))
+    for (const row of printed) print(json ? JSON.stringify({ kind, ...row }) : describeRow(kind, row))
   }
   if (!json)
-    for (const [kind, { compared, lacking }] of Object.entries(counts))
+    for (const [kind, { compared, lacking }] of Object.entries(counts)) {
+      const rest = lacking > PRINTED_ROWS ? ` (the first ${PRINTED_ROWS} are listed; --json lists all)` : ''
       if (compared > 0)
-        print(`${kind.padEnd(18)}${compared} compared since ${since}, ${lacking} lacking here`)
+        print(`${kind.padEnd(18)}${compared} compared since ${since}, ${lacking} lacking here${rest}`)
+    }
   return counts
 }
 
@@ -144,13 +149,15 @@ function describeRow(
 }
 
 /** Compares again, and takes up what is lacking. */
-async function takeUp(
-  sql: Sql,
-  old: Sql,
-  { since, last }: { since: string; last: SwitchToCompare },
-): Promise<TakenUp> {
+async function takeUp(sql: Sql, batches: Batches, last: SwitchToCompare): Promise<TakenUp> {
   const total: TakenUp = { looked_up: 0, pending: 0, reported: 0 }
-  for await (const batch of compareWithOld(sql, old, since)) {
+  let [compared, next_at] = [0, performance.now() + PROGRESS_INTERVAL_MS]
+  for await (const batch of batches) {
+    compared += batch.compared
+    if (performance.now() > next_at) {
+      next_at = performance.now() + PROGRESS_INTERVAL_MS
+      printError(`${batch.kind}: ${compared} rows compared again, ${total.looked_up} lookups requested`)
+    }
     if ('requests' in batch) {
       const { looked_up, pending, reported } = await takeUpRequests(sql, batch.requests, last)
       total.looked_up += looked_up

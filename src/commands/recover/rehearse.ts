@@ -1,19 +1,19 @@
 // `npm run recover -- rehearse`: restores a backup beside the running system, and checks what it has. It changes
 // nothing but its own folder.
+import { once } from 'node:events'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
-import { assertMigrated } from '#core/migrate.ts'
-import { connectDatabase } from '#core/pool.ts'
 import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { errorText } from '#core/startup.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { findNewestChange } from '#domain/switches/find.ts'
 import { requireYes } from '../ask.ts'
 import { printReport } from '../audit.ts'
-import { completeConfig, databaseUrl, readOnlyUrl } from '../database.ts'
+import { completeConfig, databaseUrl } from '../database.ts'
 import { print, printError } from '../print.ts'
 import { printNewest, readNewest } from './newest.ts'
 import type { RecoverOptions } from './options.ts'
+import { findOtherDatabase, openReadOnly, otherDatabaseError, type OtherDatabase } from './other-database.ts'
 import { compareProviderLists, printListsComparison } from './provider-lists.ts'
 
 /** A statement of the audit may read whole tables. */
@@ -22,19 +22,25 @@ const STATEMENT_TIMEOUT_MS = 3_600_000
 const STUCK_AFTER_S = 600
 /** The lists of the providers are read since this time before the newest change, as after a switch. */
 const LIST_MARGIN_MS = 3_600_000
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+/** The name of the server on a copy of the backup, for messages. */
+const RESTORED_SERVER = 'The restored server'
 
 /** Returns the exit code: 0 the audit found nothing, 1 it found a problem, 2 the rehearsal did not finish. */
 export async function rehearse(values: RecoverOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const abort = new AbortController()
-  const stop = () => abort.abort(new ConfigError('Stopped.'))
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, stop)
+  const stop = () => {
+    printError('Stopping, and removing what was created.')
+    abort.abort(new ConfigError('Stopped.'))
+  }
+  for (const name of STOP_SIGNALS) process.once(name, stop)
   try {
     return await rehearseUntil(abort.signal, values, completeConfig(loadConfig(env)))
   } catch (error) {
     printError(errorText(abort.signal.aborted ? abort.signal.reason : error))
     return 2
   } finally {
-    for (const name of ['SIGINT', 'SIGTERM'] as const) process.off(name, stop)
+    for (const name of STOP_SIGNALS) process.off(name, stop)
   }
 }
 
@@ -43,43 +49,56 @@ async function rehearseUntil(signal: AbortSignal, values: RecoverOptions, config
   const step: Step = async (name, work) => {
     const began_at = performance.now()
     const result = await work()
+    signal.throwIfAborted()
     durations[name] = Math.round((performance.now() - began_at) / 100) / 10
     if (!values.json) print(`${name}: ${durations[name]} s`)
-    signal.throwIfAborted()
     return result
   }
   await using cleanup = new AsyncDisposableStack()
-  const { url, folder } = await step('restore', () => restore(values, config, signal, cleanup))
-  const sql = connectDatabase(readOnlyUrl(url), {
-    max: 2,
-    application_name: 'sluice-rehearsal',
-    statement_timeout_ms: STATEMENT_TIMEOUT_MS,
-  })
-  cleanup.defer(() => sql.end())
-  await assertMigrated(sql)
+  const { folder, ...restored } = await step('restore', () => restore(values, config, signal, cleanup))
+  try {
+    const sql = await openReadOnly(restored, {
+      max: 2,
+      application_name: 'sluice-rehearsal',
+      statement_timeout_ms: STATEMENT_TIMEOUT_MS,
+    })
+    // What still runs is cut off.
+    cleanup.defer(() => sql.end({ timeout: 1 }))
+    const checked = check(sql, { values, config, signal, step })
+    const { newest, report, providers } = await Promise.race([checked, rejectAtAbort(signal)])
+    const holds = report.problems.length === 0
+    const finished = report.checks.every(({ unfinished }) => !unfinished)
+    if (values.json) {
+      const audit = { holds: holds && finished, ...report }
+      const kept = values.keep ? folder : null
+      print(JSON.stringify({ durations_s: durations, newest, audit, providers, kept }, null, 2))
+    }
+    return holds ? (finished ? 0 : 2) : 1
+  } catch (error) {
+    throw error instanceof ConfigError ? error : otherDatabaseError(error, restored)
+  }
+}
+
+/** Shows what the restored database has, and checks it. */
+async function check(sql: Sql, { values, config, signal, step }: Rehearsal) {
   const newest = await readNewest(sql, config)
   if (!values.json) printNewest(newest)
   if (!values.json && !values.yes)
-    await requireYes('Is this the state that you expect? The audit begins then.')
+    await requireYes('Is this the state that you expect? The audit begins then.', signal)
   const newest_at = await findNewestChange(sql)
   const report = await step('audit', () => auditRestored(sql, newest_at))
   if (!values.json) printReport(report, newest.audit)
   const from = new Date(Date.parse(newest_at) - LIST_MARGIN_MS).toISOString()
   const providers = await step('providers', () => compareProviderLists(sql, config, from))
   if (!values.json) printListsComparison(providers)
-  const holds = report.problems.length === 0
-  const finished = report.checks.every(({ unfinished }) => !unfinished)
-  if (values.json) {
-    const audit = { holds: holds && finished, ...report }
-    print(
-      JSON.stringify(
-        { durations_s: durations, newest, audit, providers, kept: values.keep ? folder : null },
-        null,
-        2,
-      ),
-    )
-  } else if (values.keep && folder !== null) print(`Kept: ${folder}, with the data of the database.`)
-  return holds ? (finished ? 0 : 2) : 1
+  return { newest, report, providers }
+}
+
+type Rehearsal = { values: RecoverOptions; config: Config; signal: AbortSignal; step: Step }
+
+async function rejectAtAbort(signal: AbortSignal): Promise<never> {
+  if (!signal.aborted) await once(signal, 'abort')
+  throw signal.reason
 }
 
 type Step = <T>(name: string, work: () => Promise<T>) => Promise<T>
@@ -90,21 +109,28 @@ async function restore(
   config: Config,
   signal: AbortSignal,
   cleanup: AsyncDisposableStack,
-): Promise<{ url: string; folder: string | null }> {
+): Promise<OtherDatabase & { folder: string | null }> {
   const { backup, restored, to, bin, folder, 'restore-command': restore_command } = values
-  if ((backup === undefined) === (restored === undefined))
+  const other = backup === undefined ? findOtherDatabase(config, '--restored', restored) : undefined
+  if (backup !== undefined && restored !== undefined)
+    throw new ConfigError('Name either --backup or --restored, not both. See --help.')
+  if (other !== undefined) return { ...other, folder: null }
+  if (backup === undefined)
     throw new ConfigError(
-      'Name either the folder of a base backup, --backup, or a restored server, --restored. See --help.',
+      'Name the folder of a base backup, --backup, or a restored server, --restored or RESTORED_DATABASE_URL. See --help.',
     )
-  if (backup === undefined) return { url: restored!, folder: null }
   const { startRestored } = await loadServer()
-  const server = await startRestored({ backup, restore_command, to, bin, folder, signal })
-  if (!values.keep) cleanup.defer(() => server.remove())
+  const options = { backup, restore_command, to, bin, folder, signal, report: printError }
+  const server = await startRestored(options)
+  cleanup.defer(async () => {
+    if (values.keep) printError(`Kept: ${server.folder}, with the data of the database.`)
+    else await server.remove()
+  })
   cleanup.defer(() => server.stop())
   const { user = '', database = '', settings } = parseDatabaseUrl(databaseUrl(config))
   const parameters = new URLSearchParams({ ...settings, host: server.host, sslmode: 'disable' })
   const url = `postgres://${encodeURIComponent(user)}@/${encodeURIComponent(database)}?${parameters.toString()}`
-  return { url, folder: server.folder }
+  return { name: RESTORED_SERVER, url, is_backup: true, folder: server.folder }
 }
 
 /** The image for production does not contain what runs servers. */

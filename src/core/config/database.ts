@@ -79,4 +79,16 @@ export const DATABASE_VARIABLES = {
     'with `QUEUE=postgres` behind PgBouncer: the same database without PgBouncer, because BullMQ keeps its sessions. Default: `DATABASE_URL`',
     [...SERVICES, 'migrate'],
   ],
+  RESTORED_DATABASE_URL: [
+    databaseUrl,
+    'postgres://sluice:secret@restored-snapshot:5432/sluice',
+    'the server that `npm run recover -- rehearse` checks, in place of `--restored`',
+    ['commands'],
+  ],
+  OLD_DATABASE_URL: [
+    databaseUrl,
+    'postgres://sluice:secret@old-primary:5432/sluice',
+    'the old primary of `npm run recover -- compare`, in place of `--with`',
+    ['commands'],
+  ],
 } as const satisfies Record<string, VariableRow>

@@ -23,9 +23,18 @@ export type ComparedBatch = { kind: LackingKind; compared: number } & (
   | { requests: OldRequest[] }
 )
 
-/** Compares what the old primary got since then, in bounded batches: requests first. */
-export async function* compareWithOld(sql: Sql, old: Sql, since: string): AsyncGenerator<ComparedBatch> {
-  for await (const rows of readRequests(old, since)) {
+/**
+ * Compares what the old primary got since then, in bounded batches: requests first. Errors of the old primary are
+ * turned by `explain`.
+ */
+export async function* compareWithOld(
+  sql: Sql,
+  old: Sql,
+  since: string,
+  explain: (error: unknown) => unknown,
+): AsyncGenerator<ComparedBatch> {
+  const read = <Row>(batches: AsyncIterable<Row[]>) => explaining(batches, explain)
+  for await (const rows of read(readRequests(old, since))) {
     const is_here = sql`
       select from idempotency_keys r where r.tenant_id = a.tenant_id and r.key = a.key and r.scope = a.what`
     yield { kind: 'request', compared: rows.length, requests: await lacking(sql, rows, is_here) }
@@ -33,7 +42,7 @@ export async function* compareWithOld(sql: Sql, old: Sql, since: string): AsyncG
   for (const kind of COMPARED_RESOURCES) {
     const is_here = sql`
       select from ${sql(resourceOf(kind).table)} r where r.tenant_id = a.tenant_id and r.id = a.id::uuid`
-    for await (const rows of readResources(old, kind, since))
+    for await (const rows of read(readResources(old, kind, since)))
       yield { kind, compared: rows.length, lacking: await lacking(sql, rows, is_here) }
   }
   const people: Record<(typeof PEOPLE_KINDS)[number], Fragment> = {
@@ -46,12 +55,27 @@ export async function* compareWithOld(sql: Sql, old: Sql, since: string): AsyncG
         select from api_keys r where r.tenant_id = a.tenant_id and r.id = a.id::uuid and r.revoked_at is null)`,
   }
   for (const kind of PEOPLE_KINDS)
-    for await (const rows of readPeople(old, kind, since))
+    for await (const rows of read(readPeople(old, kind, since)))
       yield { kind, compared: rows.length, lacking: await lacking(sql, rows, people[kind]) }
   const is_entry = sql`
     select from audit_entries r where r.seq = a.id::bigint and encode(r.hash, 'hex') = a.reference`
-  for await (const rows of readAuditEntries(old, since))
+  for await (const rows of read(readAuditEntries(old, since)))
     yield { kind: 'audit_entry', compared: rows.length, lacking: await lacking(sql, rows, is_entry) }
+}
+
+/** The same batches, with errors of their source turned by `explain`. */
+async function* explaining<Row>(
+  batches: AsyncIterable<Row[]>,
+  explain: (error: unknown) => unknown,
+): AsyncGenerator<Row[]> {
+  const source = batches[Symbol.asyncIterator]()
+  for (;;) {
+    const next = await source.next().catch((error: unknown) => {
+      throw explain(error)
+    })
+    if (next.done === true) return
+    yield next.value
+  }
 }
 
 /** The rows `a` for which `is_here` selects nothing. */

@@ -1,0 +1,20 @@
+// Reads postmaster.pid, the file in which a running PostgreSQL writes its state.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** Reads the status line of postmaster.pid, as pg_ctl does. `standby`: it recovers, and accepts reads if it may. */
+export async function isInState(
+  data: string,
+  pid: number,
+  states: ('ready' | 'standby')[],
+): Promise<boolean> {
+  const lines = await postmasterFile(data)
+  const status = lines[7]?.trim()
+  return Number(lines[0]) === pid && states.some((state) => state === status)
+}
+
+/** The lines of postmaster.pid; empty if no server runs. */
+export async function postmasterFile(data: string): Promise<string[]> {
+  const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
+  return text.split('\n')
+}
