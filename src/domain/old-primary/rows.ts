@@ -1,5 +1,5 @@
 // Reads what the old primary has since a time, in bounded batches. It is only read.
-import { unionAll, type Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { PROVIDER_RESOURCE_NAMES, RESOURCE_NAMES, resourceOf, type ResourceName } from '../resources.ts'
 
@@ -41,23 +41,34 @@ export async function* readResources(
   resource: ResourceName,
   since: string,
 ): AsyncGenerator<OldRow[]> {
-  const { table, at_provider } = resourceOf(resource)
-  const name = old(table)
-  const columnOf = (column: string | undefined) =>
-    column === undefined ? old`null::text` : old`to_jsonb(r) ->> ${column}::text`
+  const { table } = resourceOf(resource)
   for await (const tenant_id of readActiveTenants(old, table, since)) {
     let after: { at: string; id: string } | undefined = { at: since, id: LOWEST_ID }
     while (after !== undefined) {
       const rows: OldRow[] = await old<OldRow[]>`
-        select r.tenant_id, r.id, r.created_at as at, null as what, ${columnOf('idempotency_key')} as key,
-          ${resource}::text as resource, r.id as resource_id, ${columnOf(at_provider?.provider)} as provider,
-          ${columnOf(at_provider?.reference)} as reference
-        from ${name} r where r.tenant_id = ${tenant_id} and (r.created_at, r.id) > (${after.at}, ${after.id})
-        order by r.created_at, r.id limit ${BATCH_SIZE}`
+        select found.* from ${withoutKey(old)} cross join lateral (
+          select r.tenant_id, r.id, r.created_at as at, null as what, idempotency_key as key,
+            ${resource}::text as resource, r.id as resource_id, ${atProvider(old, resource)}
+          from ${old(table)} r where r.tenant_id = ${tenant_id} and (r.created_at, r.id) > (${after.at}, ${after.id})
+          order by r.created_at, r.id limit ${BATCH_SIZE}) found
+        order by found.at, found.id`
       yield rows
       after = rows.length < BATCH_SIZE ? undefined : rows.at(-1)
     }
   }
+}
+
+/** In a select from a table without the column `idempotency_key`, that name is the column of this outer row. */
+function withoutKey(old: Sql): Fragment {
+  return old`(select null::text as idempotency_key) without_key`
+}
+
+/** The columns `provider` and `reference` of the rows `r`. */
+function atProvider(old: Sql, resource: ResourceName): Fragment {
+  const { at_provider } = resourceOf(resource)
+  if (at_provider === undefined) return old`null::text as provider, null::text as reference`
+  const { provider, reference } = at_provider
+  return old`r.${old(provider)}::text as provider, r.${old(reference)}::text as reference`
 }
 
 /** The tenants with a row in the table since then. */
@@ -75,13 +86,9 @@ async function* readActiveTenants(old: Sql, table: string, since: string): Async
 /** The requests with a key that were accepted since then. */
 export async function* readRequests(old: Sql, since: string): AsyncGenerator<OldRequest[]> {
   const resources = RESOURCE_NAMES.map((resource) => {
-    const { table, at_provider } = resourceOf(resource)
-    const columnOf = (column: string | undefined) =>
-      column === undefined ? old`null::text` : old`to_jsonb(r) ->> ${column}::text`
     return old`
-      select to_jsonb(r) ->> 'idempotency_key' = k.key as is_created, ${columnOf(at_provider?.provider)} as provider,
-        ${columnOf(at_provider?.reference)} as reference
-      from ${old(table)} r
+      select idempotency_key = k.key as is_created, ${atProvider(old, resource)}
+      from ${old(resourceOf(resource).table)} r
       where k.resource = ${resource} and r.tenant_id = k.tenant_id and r.id = k.resource_id`
   })
   type After = Pick<OldRequest, 'at' | 'tenant_id' | 'key' | 'what'>
@@ -92,7 +99,7 @@ export async function* readRequests(old: Sql, since: string): AsyncGenerator<Old
     const rows: OldRequest[] = await old<OldRequest[]>`
       select k.tenant_id, k.key as id, k.created_at as at, k.scope as what, k.key, k.resource, k.resource_id, k.job_id,
         coalesce(made.is_created, false) as is_created, made.provider, made.reference
-      from (
+      from ${withoutKey(old)} cross join (
         select * from idempotency_keys
         where created_at >= ${after.at}
           and (created_at, tenant_id, key, scope) > (${after.at}, ${after.tenant_id}, ${after.key}, ${after.what})
