@@ -41,12 +41,13 @@ export function doneTwice(effects: Effect[]): Problem[] {
  * All open payouts together must not exceed the balance when a payout is accepted. Transfers and payouts of an account
  * are serialized by its lock, but the time of a payout has only millisecond precision: money that arrived or was
  * released within the next millisecond counts as available. A failed or canceled payout releases its amount shortly
- * after its `failed_at` or `canceled_at`.
+ * after its `failed_at` or `canceled_at`. A payout that the database had lost is not judged: it was accepted from the
+ * balance before, and is taken up as a fact, even if what it was paid from is taken up later.
  */
 async function overdrawn({ sql }: System): Promise<Problem[]> {
   return await sql<Problem[]>`
     with payout as (
-      select p.tenant_id, p.id, upper(p.currency) as currency, p.amount_minor, p.created_at,
+      select p.tenant_id, p.id, upper(p.currency) as currency, p.amount_minor, p.created_at, p.recovered_at,
         least(t.created_at, p.failed_at, p.canceled_at) as until
       from payouts p
       left join ledger_transfers t on t.tenant_id = p.tenant_id and t.subject_id = p.id and t.kind = 'payout_paid'
@@ -70,7 +71,7 @@ async function overdrawn({ sql }: System): Promise<Problem[]> {
            and t.created_at > p.created_at and t.created_at <= soon.at)
       ) b
     ) at_processor
-    where open.amount > at_processor.amount
+    where open.amount > at_processor.amount and p.recovered_at is null
     order by p.created_at limit ${MAX_REPORTED}`
 }
 
