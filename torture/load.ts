@@ -14,6 +14,11 @@ export const SCENARIOS_PER_S = 25
 const MAX_CONCURRENT = 900
 const TIMEOUT_MS = 90_000
 /**
+ * Payouts and refunds without cover are refused until the lists of the providers were read after a switch of the
+ * database. Each further switch begins that wait again.
+ */
+const SWITCHES_TIMEOUT_MS = 180_000
+/**
  * Reads have their own random numbers, because they run concurrently with other calls: their order does not depend on
  * the seed alone.
  */
@@ -46,12 +51,14 @@ export type Load = {
 
 /** Starts `scenarios_per_s` scenarios a second until it is stopped. */
 export function startLoad(
-  system: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant'>,
+  system: Pick<System, 'clients' | 'provider' | 'webhooks_url' | 'email_secret' | 'newTenant' | 'restorable'>,
   seed: number,
   scenarios_per_s: number,
 ): Load {
   const { clients, provider, webhooks_url, email_secret } = system
   const processor = provider('stripe').control
+  const refused_limit_ms = system.restorable === null ? TIMEOUT_MS : SWITCHES_TIMEOUT_MS
+  const usual = { limit_ms: TIMEOUT_MS, refused_limit_ms }
   const record = emptyRecord()
   const open = new Map<string, Promise<void>>()
   /** When each scenario ended. */
@@ -63,7 +70,7 @@ export function startLoad(
   const stopping = new AbortController()
   let probes = 0
 
-  function scenarioOf(key: string, stream: number, first_client: number): Scenario {
+  function scenarioOf(key: string, stream: number, first_client: number, limits = usual): Scenario {
     return {
       key,
       nth: stream,
@@ -77,7 +84,7 @@ export function startLoad(
       email_secret,
       newTenant: () => tenants.newTenant(),
       record,
-      limit_ms: TIMEOUT_MS,
+      ...limits,
       isInterrupted: () => record.interrupted.has(key),
     }
   }
@@ -132,11 +139,8 @@ export function startLoad(
       }
     },
     async probe(client, limit_ms) {
-      const scenario = {
-        ...scenarioOf(`probe-${++probes}`, -probes, 0),
-        limit_ms,
-        clients: [clients[client]!],
-      }
+      const limits = { limit_ms, refused_limit_ms: limit_ms }
+      const scenario = { ...scenarioOf(`probe-${++probes}`, -probes, 0, limits), clients: [clients[client]!] }
       const payment = await createPayment(scenario, 1000, 'pm_card_visa')
       if (payment === null) throw new Error('the probe was refused')
       const capture = { idempotency_key: `${scenario.key}-capture` }
