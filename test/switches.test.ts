@@ -233,7 +233,7 @@ test('after a restore all jobs wait until an operator releases them, and are loo
 test('an SMS that is asked for after a switch is first looked for in the list of the provider', async ({
   world,
 }) => {
-  const { client, sql } = world
+  const { client, sql, provider } = world
   const sms = { idempotency_key: freshKey(), to: '+15005550123', body: 'Your parcel has arrived.' }
   const send = async (body: object) =>
     (await client.post('/v1/messages/sms', body, { prefer: 'wait=20' })).body
@@ -254,6 +254,18 @@ test('an SMS that is asked for after a switch is first looked for in the list of
   })
   const other = await send({ ...sms, idempotency_key: freshKey(), body: 'Your parcel is lost.' })
   expect(other.provider_reference).not.toBe(first.provider_reference)
+
+  // While the list cannot be read, nothing is sent, and the SMS does not count as one that may have been sent.
+  const refused = await provider('twilio').fault({
+    match: { method: 'GET' },
+    times: 1000,
+    fault: 'error_500_before',
+  })
+  const unsent = { ...sms, idempotency_key: freshKey(), body: 'Your parcel is back.' }
+  expect((await send(unsent)).error).toMatchObject({ code: 'sms_send_failed' })
+  await refused.remove()
+  const [row] = await sql`select failure from messages where idempotency_key = ${unsent.idempotency_key}`
+  expect(row!['failure']).toMatchObject({ code: 'connection_failed' })
 })
 
 test('payouts that are not covered any more after others were taken up fail, the newest first, without a call', async ({
@@ -394,6 +406,8 @@ test('an opt-out that the database has lost is read again before an SMS that was
   await eventually(async () => expect(await stateOf(first)).toBe('delivered'))
   const later = await send({ send_at: inSeconds(3600) })
   const other = await send({ to: '+491701234998', send_at: inSeconds(3600) })
+  await pauseJobs(sql, { queue: 'messages' })
+  const in_doubt = await send({ to: '+491701234997' })
   const inbound = { from: number, to: world.env['TWILIO_FROM'], body: 'Stop' }
   await twilio.control('POST', '/inbound', inbound)
   await eventually(async () => expect(await suppressionsOf(world, 'sms', number)).toHaveLength(1))
@@ -415,6 +429,9 @@ test('an opt-out that the database has lost is read again before an SMS that was
   const [before] = await sql<{ last: number }[]>`select last_switch as last from lineage`
   await promote(world)
   expect(await switchOf(world, before!.last + 1)).toMatchObject({ kind: 'failover', opt_outs_read_at: null })
+  await resumeJobs(sql, { queue: 'messages' })
+  // What may have been sent is looked up, and not sent.
+  await eventually(async () => expect(await stateOf(in_doubt)).toBe('unknown'))
   await sql`update jobs set run_at = now() where resource_id = ${other}`
   await eventually(async () => {
     const [job] = await sql`select last_error from jobs where resource_id = ${other}`

@@ -72,9 +72,10 @@ async function beginAndSend(
   sender: MessageSender,
 ): Promise<Decision> {
   const { id: job_id, lease_token } = job
-  // The begin marks recipients who have opted out.
+  // The begin marks recipients who have opted out. A job that only looks its SMS up sends nothing.
   if (
     sender.channel === 'sms' &&
+    !job.call.lookup_only &&
     context.database.hasSwitched() &&
     (await awaitsOptOuts(context.sql, idsOf(job)))
   )

@@ -59,9 +59,10 @@ async function send(
   }
 }
 
+/** Nothing was sent. A `provider_error` would count as an SMS that may have been sent. */
 const NOT_LISTED = {
-  code: 'provider_error',
-  message: 'The provider did not list its SMS.',
+  code: 'connection_failed',
+  message: 'The provider did not list its SMS, so nothing was sent.',
   provider_code: null,
 } as const
 
