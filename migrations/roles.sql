@@ -358,7 +358,7 @@ begin
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
         ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
         ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'actor'), ('job_acts', 'reason'), ('job_acts', 'actor'),
-        ('idempotency_keys', 'fingerprint'))
+        ('idempotency_keys', 'fingerprint'), ('verifications', 'subject_fingerprint'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);

@@ -2,7 +2,7 @@
 import { SMS } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
-/** The list of received SMS, by the columns of `unread_lists`. */
+/** The list of received SMS, by the columns of `failing_lists`. */
 export const RECEIVED_SMS = { provider: SMS.provider, list: 'received SMS' }
 
 /** The switches after which received texts have not been read. */
@@ -66,7 +66,7 @@ export function awaitsLists(sql: Sql | Tx): Fragment {
 
 function isListUnreadable(sql: Sql | Tx): Fragment {
   const { provider, list } = RECEIVED_SMS
-  return sql`exists (select from unread_lists u where u.provider = ${provider} and u.list = ${list})`
+  return sql`exists (select from failing_lists u where u.provider = ${provider} and u.list = ${list})`
 }
 
 /** A switch that lost nothing needs no reading. */

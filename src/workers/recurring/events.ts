@@ -8,7 +8,7 @@ import { clearFailingList, recordFailingList } from '#domain/reconciliation/fail
 import type { ProviderEvent } from '#providers/events.ts'
 import type { WorkerContext } from '../context.ts'
 import { RunError, type Loop } from '../clock.ts'
-import { startReader, type Reading } from './reader.ts'
+import { startReader, type ListReading } from './reader.ts'
 import type { ListWarning } from './list-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
@@ -58,7 +58,7 @@ type EventsPosition = z.output<typeof eventsPosition>
  */
 async function readEvents(
   context: WorkerContext,
-  { every_s, after_s, unread, closed }: EventsOptions & Reading,
+  { every_s, after_s, unread, closed }: EventsOptions & ListReading,
   run: Run,
   warnOfFailing: ListWarning,
 ): Promise<boolean> {

@@ -24,7 +24,7 @@ import {
   type RequiredList,
   type ReadingPosition,
 } from './objects-position.ts'
-import { startReader, type Reading } from './reader.ts'
+import { startReader, type ListReading } from './reader.ts'
 import type { ListFailure, ListWarning } from './list-warning.ts'
 
 const MAX_PAGES_PER_RUN = 50
@@ -57,7 +57,7 @@ export function startObjectReader(
   })
 }
 
-type ReadOptions = ObjectsOptions & Reading & { warnOfFailing: ListWarning }
+type ReadOptions = ObjectsOptions & ListReading & { warnOfFailing: ListWarning }
 
 /**
  * Reads pages of the lists. A list that cannot be read does not stop the others. Returns whether there are more pages;

@@ -21,11 +21,11 @@ export type Reader = {
   /** Runs before each reading while there are switches whose lists have not been read. */
   beforeReading?: (unread: UnreadSwitches) => Promise<void>
   /** Reads pages of the lists. Returns whether there are more pages; rejects if a list could not be read. */
-  read: (run: Run, reading: Reading) => Promise<boolean>
+  read: (run: Run, reading: ListReading) => Promise<boolean>
 }
 
 /** `closed`: whether the worker stops, so that another one reads the remaining pages. */
-export type Reading = { unread: UnreadSwitches | undefined; closed: () => boolean }
+export type ListReading = { unread: UnreadSwitches | undefined; closed: () => boolean }
 
 /** Starts the reader; one worker at a time reads. */
 export function startReader(
