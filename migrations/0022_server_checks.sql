@@ -351,16 +351,17 @@ create or replace function check_server(witness jsonb, is_synchronous boolean) r
 language sql security definer as $$ select check_server(witness, is_synchronous, true, null, true) $$;
 
 -- Records that the database went back to this time, by the word of an operator: the server is in use from then on. The
--- number of the switch is higher than each one that the database or the witness (null without one) knows: a witness of a
--- later switch would keep the server out of use. Returns false while there are more jobs or feeds: call again with the
--- same time. The default is for commands of the previous version.
+-- number of the switch is higher than each one that the database or the witness (null without one) remembers: a witness
+-- of a later switch would keep the server out of use. Returns false while there are more jobs or feeds: call again with
+-- the same time. The default is for commands of the previous version.
 drop function declare_switch(timestamptz);
 create function declare_switch(newest_at timestamptz, witness jsonb default null) returns boolean language plpgsql as $$
 declare
   last_switch bigint;
 begin
   select l.last_switch into last_switch from lineage l for update;
-  return record_switch(server_facts(), case when is_possible(witness, last_switch) then witness end, 'operator', newest_at);
+  return record_switch(
+    server_facts(), case when is_possible(witness, last_switch) then witness end, 'operator', newest_at);
 end $$;
 
 -- See 0015_settings.sql.
