@@ -53,7 +53,7 @@ export function waiverText(lists: RecoveryAnswer['failing_lists']): string {
   const failing = lists.map(({ list, provider }) => `${list} of ${provider}`)
   return [
     ...(failing.length === 0 ? [] : [`Cannot be read: ${LIST.format(failing)}.`]),
-    ...(unread.some(({ list }) => list === RECEIVED_SMS)
+    ...(lists.some(({ list }) => list === RECEIVED_SMS)
       ? ['The SMS that wait are sent, even to people whose opt-out the database lost.']
       : []),
     'What the database lost and only the lists show is not known here: first compare with the dashboard of the provider.',
