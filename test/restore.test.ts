@@ -455,7 +455,7 @@ test('what only the old primary has is listed by id, looked up at its provider, 
   expect(rows.at(-1)).toMatchObject({ summary: { lacking: expect.any(Number) }, taken_up: null })
 
   const first = await compare('--yes')
-  expect(first.stdout).toContain('to revoke?[2J')
+  expect(first.stdout).toContain('to revoke [2J')
   expect(first.stdout).toContain('2 objects of the providers will be looked up')
   expect(first.stdout).toContain(
     '3 requests not reported yet, because the lists of the providers are being read',

@@ -329,7 +329,7 @@ test('an operator names a time that can be true, and the switch gets a number af
   const place = openWitnessPlace(WITNESS_URL, createLog('silent', 'test'))
   await keepFacts(place, await findWitnessKey(sql), newer)
   await sql`update database_heartbeat set at = now() - interval '1 hour'`
-  const newest_at = (await facts()).heartbeat!.at
+  const newest_at = (await facts()).heartbeat.at
   const declare = async (to: string) => {
     const args = ['switched', '--to', to, '--reason', 'restored', '--yes']
     return await runHere(recoverCommand, args, { DATABASE_URL: url, WITNESS_URL })
