@@ -12,6 +12,9 @@ create table failing_lists (
   primary key (provider, list)
 );
 
+-- When the lists of the providers had been read. What was stored until then is taken up before `lists_read_at`.
+alter table database_switches add column listed_at timestamptz;
+
 -- When an operator decided that nothing waits for the lists of the providers any longer, and who. The lists are still
 -- read.
 alter table database_switches add column lists_waived_at timestamptz;

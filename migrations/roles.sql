@@ -112,7 +112,7 @@ begin
     ('sluice_worker', 'lineage', 'select'),
     ('sluice_api', 'database_switches', 'select'),
     ('sluice_worker', 'database_switches', 'select'),
-    ('sluice_worker', 'database_switches', 'update (lists_read_at, discarded_at, opt_outs_read_at)'),
+    ('sluice_worker', 'database_switches', 'update (listed_at, lists_read_at, discarded_at, opt_outs_read_at)'),
     ('sluice_worker', 'failing_lists', 'select, insert, update, delete'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),

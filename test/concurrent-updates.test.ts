@@ -558,6 +558,7 @@ const verifications: Crossing = {
       cancellation_reason: 'abandoned',
       failure: FAILURE,
     },
+    outdated: { ...REQUIRES_INPUT, outdated: true },
     processing: { status: 'processing', provider_reference: 'vs', reported_as_of: '2002-02-03T04:05:06Z' },
     refused: { status: 'rejected', failure: { code: 'refused' } },
     approved: {
@@ -582,6 +583,8 @@ const verifications: Crossing = {
     'idempotency_key',
     'subject_type',
     'subject_id',
+    'subject_fingerprint',
+    'requested_at',
     'return_url',
     'provider',
     'metadata',

@@ -157,7 +157,11 @@ test.concurrent(
       for (const queue of ['payments', 'payouts']) expect(await worker.read(RETRYING, { queue })).toBe(1)
     }, A_MINUTE_MS)
     // The payout waits for its next attempt, which is no outage: no payout has failed since the provider answers.
-    await world.sql`update jobs set run_at = now() + interval '1 hour' where name = 'payout.create'`
+    await eventually(async () => {
+      const postponed = await world.sql`
+        update jobs set run_at = now() + interval '1 hour' where name = 'payout.create' and state = 'ready'`
+      expect(postponed.count).toBe(1)
+    })
     await fault.remove()
     await world.sql`update jobs set run_at = now() where name = 'payment.authorize'`
     await eventually(async () => {

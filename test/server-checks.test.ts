@@ -7,6 +7,7 @@ import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import type { Witness } from '#core/witness.ts'
+import { findReadSwitch } from '#domain/reconciliation/unread-switches.ts'
 import { findWitnessKey, keepFacts } from '#domain/switches/kept-facts.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
@@ -363,6 +364,26 @@ test('operators read which lookups and lists keep jobs waiting, and texts of pro
   expect(stdout).toContain('npm run jobs -- list --state retrying --queue notifications')
 })
 
+test('a switch waits for what was stored until the lists had been read, and not for what arrives later', async () => {
+  const readers = ['events of stripe', 'objects of stripe']
+  await sql`
+    insert into recurring_work (name, due_at, ended_at, position)
+    select name, now(), now() - interval '1 minute', '{"read_for": 1}' from unnest(${readers}::text[]) name`
+  await sql`
+    insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
+      to_timeline, newest_at, switched_at, recorded_at)
+    values (1, 'restore', 'operator', '1', 1, '1', 2, now(), now(), now())`
+  await sql`
+    insert into notifications (id, provider, event_id, kind, payload, received_at)
+    select gen_random_uuid(), 'stripe', name, 'any', '{}', now() - ago::interval
+    from (values ('before', '2 minutes'), ('later', '30 seconds')) stored(name, ago)`
+  const findRead = async () => await findReadSwitch(sql, 'stripe', readers)
+  expect(await findRead()).toBe(0)
+  await sql`update recurring_work set ended_at = now()`
+  await sql`update notifications set state = 'applied', applied_at = now() where event_id = 'before'`
+  expect(await findRead()).toBe(1)
+})
+
 test('feeds are restarted in batches before the server is in use', async () => {
   await sql`insert into tenants (id, slug, name) select gen_random_uuid(), 'shop-' || n, 'shop' from generate_series(1, 5001) n`
   await sql`update lineage set timeline = timeline - 1`
@@ -376,7 +397,7 @@ test('feeds are restarted in batches before the server is in use', async () => {
   expect(await check(null)).toMatchObject({ state: 'current', recorded: true })
   expect(await count()).toBe(5001)
   const again = await sql`
-    select from event_sequences where tenant_id in (select tenant_id from feed_restarts) group by tenant_id having count(*) > 1`
+    select from events where type = 'feed.restarted' group by tenant_id having count(*) > 1`
   expect(again).toHaveLength(0)
 })
 

@@ -34,6 +34,7 @@ export const runAiTask = defineJob({
   call: {
     provider: AI.provider,
     operation: 'complete',
+    held_with: 'creations',
     status: ['queued', 'running'],
     makes: null,
     // Repeating the call is harmless: no money moves.

@@ -48,6 +48,13 @@ export type CallDefinition<Request extends z.ZodType = z.ZodType> = {
    * attempt is running; null if the status does not depend on the call.
    */
   status: string | readonly string[] | null
+  /**
+   * The calls with which this one waits after the database has lost changes (see `domain/switches/holds.ts`), until the
+   * lists of the providers have been read. `payouts`: those that create what cannot be undone. `creations`: those that
+   * create something that may exist already; they wait if providers may have forgotten the keys of lost requests. Null:
+   * this call does not wait.
+   */
+  held_with: 'payouts' | 'creations' | null
   /** The job may also succeed without sending the call, if the call is no longer needed. */
   dispensable?: true
   /**

@@ -30,6 +30,7 @@ export const sendEmail = defineJob({
     ...call,
     provider: EMAIL.provider,
     operation: 'send_email',
+    held_with: null,
     makes: { id: EMAIL.reference, example: EMAIL.examples.email },
   },
   // An email server cannot be queried: the lookup of an email only waits for a bounce or a delivery report.
@@ -44,6 +45,7 @@ export const sendSms = defineJob({
     ...call,
     provider: SMS.provider,
     operation: 'send_sms',
+    held_with: null,
     makes: { id: SMS.reference, example: SMS.examples.sms },
   },
   retry: { base_ms: 5_000, cap_ms: 10 * 60_000, lookup_delays_ms: [5_000, 30_000, 5 * 60_000, 3_600_000] },

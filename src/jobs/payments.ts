@@ -25,6 +25,7 @@ export const authorizePayment = defineJob({
   call: {
     ...processorCall,
     operation: 'authorize',
+    held_with: 'creations',
     status: 'pending',
     makes: { id: PAYMENTS.reference, example: PAYMENTS.examples.payment },
     request: z.strictObject({
@@ -46,6 +47,7 @@ export const capturePayment = defineJob({
   call: {
     ...processorCall,
     operation: 'capture',
+    held_with: null,
     status: 'capturing',
     makes: null,
     request: z.strictObject({ reference: z.string(), amount_minor: z.int(), confirms }),
@@ -59,6 +61,7 @@ export const cancelPayment = defineJob({
   call: {
     ...processorCall,
     operation: 'cancel',
+    held_with: null,
     status: 'canceling',
     makes: null,
     request: z.strictObject({ reference: z.string(), reason: z.string().nullable(), confirms }),
@@ -73,6 +76,7 @@ export const cancelDuplicatePayment = defineJob({
   call: {
     ...processorCall,
     operation: 'cancel_duplicate',
+    held_with: null,
     status: null,
     makes: null,
     request: z.strictObject({ reference: z.string() }),

@@ -13,6 +13,7 @@ export const createPayout = defineJob({
   call: {
     ...processorCall,
     operation: 'payout',
+    held_with: 'payouts',
     status: 'pending',
     makes: { id: PAYOUTS.reference, example: PAYOUTS.examples.payout },
     request: z.strictObject({
@@ -33,6 +34,7 @@ export const cancelPayout = defineJob({
   call: {
     ...processorCall,
     operation: 'cancel_payout',
+    held_with: null,
     status: 'processing',
     makes: null,
     request: z.strictObject({ reference: z.string() }),

@@ -11,6 +11,7 @@ export const createRefund = defineJob({
   call: {
     ...processorCall,
     operation: 'refund',
+    held_with: 'payouts',
     status: 'pending',
     makes: { id: PAYMENTS.reference, example: PAYMENTS.examples.refund },
     request: z.strictObject({

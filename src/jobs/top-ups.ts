@@ -11,6 +11,7 @@ export const createTopUp = defineJob({
   call: {
     ...processorCall,
     operation: 'top_up',
+    held_with: 'creations',
     status: 'pending',
     makes: { id: TOP_UPS.reference, example: TOP_UPS.examples.top_up },
     request: z.strictObject({

@@ -18,6 +18,7 @@ export const createVerification = defineJob({
   call: {
     ...identityCall,
     operation: 'verify',
+    held_with: 'creations',
     status: 'pending',
     makes: { id: IDENTITY.reference, example: IDENTITY.examples.session },
     request: z.strictObject({
@@ -43,6 +44,7 @@ export const cancelVerification = defineJob({
   call: {
     ...identityCall,
     operation: 'cancel_verification',
+    held_with: null,
     status: null,
     makes: null,
     request: z.strictObject({ reference: z.string() }),
@@ -57,6 +59,7 @@ export const cancelDuplicateVerification = defineJob({
   call: {
     ...identityCall,
     operation: 'cancel_duplicate_verification',
+    held_with: null,
     status: null,
     makes: null,
     request: z.strictObject({ reference: z.string() }),

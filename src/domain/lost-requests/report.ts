@@ -2,13 +2,12 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
 import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
+import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
 import type { LostRequest } from './resource.ts'
 
 /** A switch after which the accepted requests are not compared with the database yet. */
 export type UncomparedSwitch = { number: number; from_ms: number; until_ms: number }
 
-/** How long the comparison waits at most for what providers list: those requests are not lost. */
-const MAX_WAIT_FOR_LISTS = '15 minutes'
 /** The clocks of Redis and of the database may differ by this much. */
 const CLOCK_TOLERANCE = '1 minute'
 
@@ -16,12 +15,11 @@ const CLOCK_TOLERANCE = '1 minute'
 export async function findUncomparedSwitch(sql: Sql, number: number): Promise<UncomparedSwitch | undefined> {
   const tolerance = sql`${CLOCK_TOLERANCE}::interval`
   const [row] = await sql<UncomparedSwitch[]>`
-    select number, floor(extract(epoch from newest_at - ${tolerance}) * 1000)::bigint as from_ms,
-      ceil(extract(epoch from switched_at + ${tolerance}) * 1000)::bigint as until_ms
-    from database_switches
-    where number > ${number} and kind <> 'planned' and recorded_at is not null
-      and (lists_read_at is not null or recorded_at < now() - ${MAX_WAIT_FOR_LISTS}::interval)
-    order by number limit 1`
+    select s.number, floor(extract(epoch from s.newest_at - ${tolerance}) * 1000)::bigint as from_ms,
+      ceil(extract(epoch from s.switched_at + ${tolerance}) * 1000)::bigint as until_ms
+    from database_switches s
+    where s.number > ${number} and ${mayHaveLost(sql)} and ${canReportLosses(sql)}
+    order by s.number limit 1`
   return row
 }
 

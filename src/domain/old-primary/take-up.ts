@@ -5,20 +5,16 @@ import { pathOfRoute, reportLostRequests } from '../lost-requests/report.ts'
 import { storeNotifications } from '../notifications/store.ts'
 import { requestLookup } from '../reconciliation/lookups.ts'
 import { PROVIDER_RESOURCE_NAMES } from '../resources.ts'
+import { canReportLosses, mayHaveLost } from '../switches/losses.ts'
 import { isAtProvider, type OldRequest, type OldRow } from './rows.ts'
 
 /** The last switch that can have lost changes. `can_report`: whether what the providers list was taken up. */
 export type SwitchToCompare = { number: number; newest_at: string; can_report: boolean }
 
-/** How long reports wait at most for what providers list, as in `findUncomparedSwitch`. */
-const MAX_WAIT_FOR_LISTS = '15 minutes'
-
 export async function findSwitchToCompare(sql: Sql): Promise<SwitchToCompare | undefined> {
   const [row] = await sql<SwitchToCompare[]>`
-    select number, newest_at,
-      lists_read_at is not null or recorded_at < now() - ${MAX_WAIT_FOR_LISTS}::interval as can_report
-    from database_switches where kind <> 'planned' and recorded_at is not null
-    order by number desc limit 1`
+    select s.number, s.newest_at, ${canReportLosses(sql)} as can_report
+    from database_switches s where ${mayHaveLost(sql)} order by s.number desc limit 1`
   return row
 }
 

@@ -4,6 +4,7 @@ import { cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { requestJson } from '#jobs/job.ts'
 import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
 import { enqueuingJobs } from '../jobs/request.ts'
+import { mayHaveLost } from '../switches/losses.ts'
 
 type ConfirmationRequest = JobRequest & { payment_id: string }
 
@@ -74,7 +75,7 @@ function isTakenUp(sql: Sql, changed_at: Fragment, job: string): Fragment {
   return sql`
     ${changed_at} > (
       select min(s.switched_at) from database_switches s
-      where s.switched_at > now() - interval '24 hours' and s.newest_at < s.switched_at)
+      where s.switched_at > now() - interval '24 hours' and ${mayHaveLost(sql)})
     and not exists (
       select from all_jobs j
       where j.tenant_id = p.tenant_id and j.resource_id = p.id and j.name = ${job} and j.state = 'succeeded')`

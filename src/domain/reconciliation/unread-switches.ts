@@ -45,22 +45,24 @@ export async function runReaderNow(sql: Sql, reader: string, { number }: UnreadS
 
 /**
  * The number of the last switch for which everything listed has been taken up: the recurring work `readers` has read
- * the lists of the provider (`read_for` in its position), and no notification that was stored before is still to be
- * applied. 0 without any.
+ * the lists of the provider (`read_for` in its position), and no notification that was stored until then is still to be
+ * applied. Later notifications are not waited for: there may always be some. 0 without any.
  */
 export async function findReadSwitch(sql: Sql, provider: string, readers: string[]): Promise<number> {
-  const [row] = await sql<{ read_for: number }[]>`
-    with readers as (
+  await sql`
+    update database_switches s set listed_at = readers.ended_at from (
       select min(coalesce((position ->> 'read_for')::bigint, 0)) as read_for, max(ended_at) as ended_at
       from recurring_work where name = any(${readers}::text[])
-      having count(*) = ${readers.length}
-    )
-    select read_for from readers
-    where not exists (
+      having count(*) = ${readers.length}) readers
+    where s.lists_read_at is null and s.listed_at is null and s.number <= readers.read_for`
+  const [row] = await sql<{ number: number }[]>`
+    select max(s.number) as number from database_switches s
+    where s.lists_read_at is null and not exists (
       select from notifications n
-      where n.provider = ${provider} and n.received_at <= readers.ended_at
-        and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))`
-  return row?.read_for ?? 0
+      where n.provider = ${provider} and n.received_at <= s.listed_at
+        and (n.state = 'received' or n.state = 'waiting' or (n.state = 'parked' and n.reason = 'no_answer')))
+      and s.listed_at is not null`
+  return row?.number ?? 0
 }
 
 /**

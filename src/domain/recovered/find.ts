@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { RESOURCE_NAMES, resourceOf } from '../resources.ts'
+import { mayHaveLost } from '../switches/losses.ts'
 
 const LATEST = 10
 /** Of each tenant and resource, at most so many rows are counted. */
@@ -30,8 +31,7 @@ export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
   const resources = RESOURCE_NAMES.filter((name) => 'recovered' in resourceOf(name).events)
   const rows = await sql<(RecoveredRow & { rows: number })[]>`
     with switch as materialized (
-      select switched_at from database_switches where recorded_at is not null and newest_at < switched_at
-      order by number desc limit 1
+      select s.switched_at from database_switches s where ${mayHaveLost(sql)} order by s.number desc limit 1
     ), found as (
       select wanted.resource, t.slug as tenant, e.subject_id, e.created_at as recovered_at
       from switch cross join tenants t cross join unnest(${resources}::text[]) as wanted (resource)

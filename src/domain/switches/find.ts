@@ -6,6 +6,7 @@ import { timestamp } from '#core/time.ts'
 import type { ParkedReason } from '../notifications/notification.ts'
 import { findFailingLists, failingListSchema } from '../reconciliation/failing-lists.ts'
 import { isHeld } from './holds.ts'
+import { mayHaveLost } from './losses.ts'
 import { awaitsLists } from './opt-outs.ts'
 import { HOLDS } from './server.ts'
 
@@ -129,8 +130,7 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
   const failing_lists = await findFailingLists(sql)
   const recording = await findRecording(sql)
   const [row] = await sql<Omit<SwitchState, 'failing_lists' | 'recording' | 'unanswered_lookups'>[]>`
-    select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline,
-        'server_started_at', l.server_started_at, 'last_switch', l.last_switch) as server,
+    select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
       l.seal is not null as is_sealed, l.hold, l.holds_messages_before is not null as holds_messages,
       coalesce((
@@ -141,9 +141,8 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
         where ${awaitsLists(sql)}), '[]') as awaiting_lists,
       s.newest_at as lost_since, s.switched_at as lost_until
     from lineage l left join lateral (
-      select newest_at, switched_at from database_switches
-      where recorded_at is not null and newest_at < switched_at
-      order by number desc limit 1) s on true`
+      select s.newest_at, s.switched_at from database_switches s where ${mayHaveLost(sql)}
+      order by s.number desc limit 1) s on true`
   const unanswered_lookups = row!.awaiting_lists.length > 0 ? await findUnansweredLookups(sql) : null
   return { ...row!, recording, failing_lists, unanswered_lookups }
 }

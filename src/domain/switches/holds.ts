@@ -1,10 +1,16 @@
 // What waits since a switch of the database. `hold_jobs` in 0019_switches.sql decides what is held.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { CALLS } from '#jobs/index.ts'
+import type { CallDefinition } from '#jobs/job.ts'
 
-/** The operations that wait while `lineage.hold` is `payouts`: what they create cannot be undone. */
-const PAYOUTS = `('payout', 'refund')`
-/** The operations that wait while it is `creations`. */
-const CREATIONS = `('authorize', 'complete', 'payout', 'refund', 'top_up', 'verify')`
+/** The operations that wait while `lineage.hold` is `payouts`, and while it is `creations`, as SQL. */
+const PAYOUTS = operationsAsSql(['payouts'])
+const CREATIONS = operationsAsSql(['payouts', 'creations'])
+
+function operationsAsSql(held_with: CallDefinition['held_with'][]): string {
+  const names = CALLS.flatMap((call) => (held_with.includes(call.held_with) ? [`'${call.operation}'`] : []))
+  return `(${names.join(', ')})`
+}
 
 /**
  * The row of the server on record, if the processes have found out since its start that the database did not go back in

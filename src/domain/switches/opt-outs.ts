@@ -1,6 +1,7 @@
 // Opt-outs that the database may have lost: after a switch, the texts that the provider of SMS received are read again.
 import { SMS } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { mayHaveLost } from './losses.ts'
 
 /** The list of received SMS, by the columns of `failing_lists`. */
 export const RECEIVED_SMS = { provider: SMS.provider, list: 'received SMS' }
@@ -71,5 +72,5 @@ function isListUnreadable(sql: Sql | Tx): Fragment {
 
 /** A switch that lost nothing needs no reading. */
 function isUnread(sql: Sql | Tx): Fragment {
-  return sql`(s.opt_outs_read_at is null and s.recorded_at is not null and s.newest_at < s.switched_at)`
+  return sql`(s.opt_outs_read_at is null and ${mayHaveLost(sql)})`
 }

@@ -9,6 +9,7 @@ export const shipParcel = defineJob({
   call: {
     provider: 'carrier',
     operation: 'ship',
+    held_with: 'creations',
     status: 'pending',
     makes: { id: /^T-/, example: 'T-17' },
     request: z.strictObject({ parcel_id: z.uuid(), address: z.string() }),
