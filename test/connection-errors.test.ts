@@ -1,7 +1,10 @@
 // An error of the connection is no error of the statement: it uses up no attempt, and callers get 503.
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { databaseCode, isDatabaseFailure, isUnavailable, type Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { isUnhandledConnectionLoss } from '#core/postgres/unheard-losses.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { findRetrying } from '#domain/jobs/retrying.ts'
 import { sendEmail } from '#jobs/messages.ts'
@@ -278,4 +281,21 @@ describeIn('an error that ends a connection', { parts: [] }, (test) => {
       false,
     ])
   })
+})
+
+test('a connection that is lost while something is written does not end the process, like one that is lost while it reads', async () => {
+  for (const syscall of ['write', 'read']) {
+    const server = createServer((socket) => socket.once('data', () => socket.resetAndDestroy()))
+    onTestFinished(() => void server.close())
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const failed = once(socket, 'error')
+    const write = () => {
+      socket.write(Buffer.alloc(syscall === 'write' ? 65_536 : 1))
+      if (syscall === 'write' && !socket.destroyed) setImmediate(write)
+    }
+    socket.once('connect', write)
+    const [error] = (await failed) as [NodeJS.ErrnoException]
+    expect([error.syscall, isUnhandledConnectionLoss(error)]).toEqual([syscall, true])
+  }
 })

@@ -322,15 +322,16 @@ describe('with a collector that hangs', () => {
     const send = async () => {
       for (let nth = 0; nth < 20; nth++) statuses.add((await deployment.client.get('/v1/payments')).status)
     }
-    await until('the spans that wait are too many', async () => {
+    const isFull = async () => {
       await Promise.all(Array.from({ length: 40 }, send))
       const { text } = await metricsOf(api)
       return /^sluice_trace_spans_dropped_total\{reason="full"\} [1-9]/m.test(text)
-    })
+    }
+    await until('the spans that wait are too many', isFull, 120_000)
     expect(statuses).toEqual(new Set([200]))
     expect(collector.requests.length).toBeGreaterThan(0)
     expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
-  })
+  }, 180_000)
 })
 
 test('a notification begins a trace with a link to the trace of the request', async () => {

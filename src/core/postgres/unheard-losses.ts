@@ -7,7 +7,7 @@ import { isUnavailable } from '../db.ts'
 export function isUnhandledConnectionLoss(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   // The stack of a socket error names no file of node-postgres, so the stack is checked only for other errors.
-  const of_socket = 'syscall' in error && error.syscall === 'read'
+  const of_socket = 'syscall' in error && (error.syscall === 'read' || error.syscall === 'write')
   if (!of_socket && !/[\\/]node_modules[\\/]pg(-protocol)?[\\/]/.test(error.stack ?? '')) return false
   return error.message === 'Connection terminated unexpectedly' || isUnavailable(error)
 }
