@@ -116,11 +116,14 @@ begin
       to_timeline, newest_at, witness, witnessed_at, switched_at)
     values (greatest(kept.last_switch, kept.witnessed_switch, (witness ->> 'switch')::bigint) + 1,
       case when record_switch.sign <> 'operator'
-          and record_switch.newest_at >= (witness -> 'heartbeat' ->> 'at')::timestamptz - interval '60 seconds'
+          -- A witness that is much older than the database does not show what was lost.
+          and record_switch.newest_at between (witness -> 'heartbeat' ->> 'at')::timestamptz - interval '60 seconds'
+            and (witness -> 'heartbeat' ->> 'at')::timestamptz + interval '60 seconds'
         then 'failover' else 'restore' end,
       record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
       (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
-      (witness ->> 'clock')::timestamptz, clock_timestamp())
+      (witness ->> 'clock')::timestamptz,
+      greatest(clock_timestamp(), record_switch.newest_at + interval '1 microsecond'))
     returning * into switch;
   elsif record_switch.newest_at < switch.newest_at
     or switch.switched_at < clock_timestamp() - interval '10 minutes' then
@@ -241,8 +244,8 @@ $$;
 
 -- Compares the server with the one on record and with the newest facts that a witness remembers (null without one),
 -- and records a switch. `is_synchronous`: a standby that is promoted has everything that was committed. `all_answered`:
--- all witnesses have answered. `waited_for`: the start of the server after which silent witnesses were waited for long
--- enough. `is_repeated`: the check repeats one that was `unconfirmed`.
+-- all witnesses have answered; null: the process asks none, and records nothing. `waited_for`: the start of the server
+-- after which silent witnesses were waited for long enough. `is_repeated`: the check repeats one that was `unconfirmed`.
 --
 -- Returns the facts about the server, the number of the last switch, and `state`: `current`; `sealed`; `superseded`
 -- while another server is in use, so that nothing may be read or written here; `recording` while the switch is not
@@ -258,9 +261,9 @@ create function check_server(
   witness jsonb, is_synchronous boolean, all_answered boolean, waited_for timestamptz, is_repeated boolean
 ) returns jsonb language plpgsql security definer as $$
 declare
-  may_record constant boolean := pg_has_role(session_user, current_user, 'usage')
+  may_record constant boolean := all_answered is not null and (pg_has_role(session_user, current_user, 'usage')
     or coalesce(pg_has_role(session_user, to_regrole('sluice_api'), 'usage'), false)
-    or coalesce(pg_has_role(session_user, to_regrole('sluice_worker'), 'usage'), false);
+    or coalesce(pg_has_role(session_user, to_regrole('sluice_worker'), 'usage'), false));
   server jsonb := server_facts();
   kept lineage;
   is_started boolean;
@@ -285,7 +288,7 @@ begin
       then kept.sealed_at > clock_timestamp() - interval '1 day'
       else coalesce(witness ->> 'seal' = kept.seal::text, false) and not is_behind(server, witness) end;
     state := case
-      when is_started and not all_answered and waited_for is distinct from pg_postmaster_start_time()
+      when is_started and not coalesce(all_answered, true) and waited_for is distinct from pg_postmaster_start_time()
         then 'unchecked'
       when is_planned then 'recording'
       when witness is not null and not is_same_system then 'superseded'
@@ -329,7 +332,8 @@ begin
       recorded := record_switch(server, witness, case when is_rewound then 'witness' else 'lineage' end,
         least(newest_change_taken_over(is_rewound),
           -- Processes that record nothing may have written since the start.
-          case when is_rewound then (select h.at from database_heartbeat h) end));
+          case when is_rewound or is_behind(server, witness) or pg_last_xact_replay_timestamp() is null
+            then (select h.at from database_heartbeat h) end));
     end if;
     if recorded then state := 'current'; end if;
   end loop;

@@ -5,6 +5,12 @@
 -- The destination of a recipient that was made again and whose destination is not known.
 create function unknown_destination() returns text language sql immutable as $$ select 'ba_unknown' $$;
 
+-- The idempotency keys of a row that was made again and whose key is not known: the present one, which no caller can
+-- send, and that of the previous version.
+create function placeholder_keys(row_id uuid) returns text[] language sql immutable as $$
+  select array['recovered ' || row_id, 'recovered:' || row_id]
+$$;
+
 -- A verification counts only for the content of the customer, merchant or recipient for which it was requested. After a
 -- loss, another request may have created or filled in the party under the same id. A verification that was requested
 -- for other content, or for content that is not known, is outdated, and so is one that was made again after a later
@@ -39,7 +45,7 @@ begin
     raise exception 'check_recovered_verification() may only be a trigger of verifications'
       using errcode = 'insufficient_privilege';
   end if;
-  execute format('select idempotency_key = ''recovered:'' || id and recovered_at is not null as is_placeholder, kyc_id
+  execute format('select idempotency_key = any(placeholder_keys(id)) and recovered_at is not null as is_placeholder, kyc_id
     from %I where tenant_id = $1 and id = $2 for no key update', new.subject_type || 's')
   into party using new.tenant_id, new.subject_id;
   new.outdated := (not party.is_placeholder and new.subject_fingerprint is distinct from
@@ -79,7 +85,7 @@ create or replace trigger verifications_follow after update of status, outdated 
 create or replace function fill_party(party text, of_tenant uuid, party_id uuid, fields jsonb) returns boolean
 language plpgsql security definer as $$
 declare
-  placeholder constant text := 'recovered:' || party_id;
+  placeholders constant text[] := placeholder_keys(party_id);
   filled boolean;
   fingerprint text;
 begin
@@ -90,20 +96,20 @@ begin
     update customers c set idempotency_key = f.idempotency_key, name = f.name, email = f.email, phone = f.phone,
       external_id = f.external_id, metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::customers, fields) f
-    where c.tenant_id = of_tenant and c.id = party_id and c.idempotency_key = placeholder and c.recovered_at is not null
+    where c.tenant_id = of_tenant and c.id = party_id and c.idempotency_key = any(placeholders) and c.recovered_at is not null
       and c.deleted_at is null;
   elsif party = 'merchant' then
     update merchants m set idempotency_key = f.idempotency_key, legal_name = f.legal_name,
       display_name = f.display_name, country = f.country, support_email = f.support_email, url = f.url,
       metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::merchants, fields) f
-    where m.tenant_id = of_tenant and m.id = party_id and m.idempotency_key = placeholder and m.recovered_at is not null;
+    where m.tenant_id = of_tenant and m.id = party_id and m.idempotency_key = any(placeholders) and m.recovered_at is not null;
   else
     update recipients r set idempotency_key = f.idempotency_key, name = f.name, email = f.email, type = f.type,
       currency = f.currency, country = f.country, destination = f.destination,
       metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::recipients, fields) f
-    where r.tenant_id = of_tenant and r.id = party_id and r.idempotency_key = placeholder and r.recovered_at is not null
+    where r.tenant_id = of_tenant and r.id = party_id and r.idempotency_key = any(placeholders) and r.recovered_at is not null
       and (r.destination = unknown_destination() or (r.destination, r.currency) = (f.destination, f.currency));
   end if;
   filled := found;
@@ -124,7 +130,7 @@ language plpgsql security definer as $$
 begin
   update recipients r set type = new_type, currency = new_currency, destination = new_destination,
     updated_at = clock_timestamp()
-  where r.tenant_id = of_tenant and r.id = recipient_id and r.idempotency_key = 'recovered:' || recipient_id
+  where r.tenant_id = of_tenant and r.id = recipient_id and r.idempotency_key = any(placeholder_keys(recipient_id))
     and r.recovered_at is not null and r.destination = unknown_destination();
 end $$;
 
@@ -137,7 +143,7 @@ begin
     'fill_party(text, uuid, uuid, jsonb)', 'complete_recipient(uuid, uuid, text, text, text)'] loop
     execute format('alter function %s set search_path = %I, pg_temp', each, current_schema());
   end loop;
-  foreach each in array array['unknown_destination()', 'subject_fingerprint(text, uuid, uuid)',
+  foreach each in array array['unknown_destination()', 'placeholder_keys(uuid)', 'subject_fingerprint(text, uuid, uuid)',
     'check_recovered_verification()', 'complete_recipient(uuid, uuid, text, text, text)'] loop
     execute format('revoke execute on function %s from public', each);
   end loop;

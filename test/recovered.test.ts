@@ -10,6 +10,7 @@ import { findAllDrifts } from '#domain/operations/unresolved.ts'
 import { countDrifts } from '#domain/reconciliation/drift.ts'
 import { startWorker } from '#workers/main.ts'
 import { checkInvariants } from '#test/books.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
@@ -230,6 +231,47 @@ describeIn('the books after a loss', { env: EAGER }, (test) => {
     await payoutIn(client, payout.id, 'paid')
     expect(await accountOf(world, tenant_id)).toEqual({ balance: -700, reserved: 0 })
     await checkInvariants(world)
+  })
+
+  test('a payout and a refund are posted, even if the tenant has used their keys for other rows meanwhile', async ({
+    world,
+  }) => {
+    const client = await world.clientOf()
+    const { tenant_id } = client
+    const payment = await capturedPayment(client, { amount_minor: 1000 })
+    await capturedPayment(client, { amount_minor: 500 })
+    const paid_to = await recipient(client, 'ba_success')
+    const { body: payout } = await payOut(client, paid_to, { amount_minor: 500 }, WAIT)
+    await payoutIn(client, payout.id, 'paid')
+    const refund_key = { idempotency_key: freshKey() }
+    const refunded = await refund(client, payment.id, { amount_minor: 1000, ...refund_key }, WAIT)
+    await world.drain()
+    const before = await accountOf(world, tenant_id)
+    await loseEverythingOf(world, tenant_id, { switched: false })
+    const other = {
+      name: 'x',
+      type: 'bank_account',
+      currency: 'usd',
+      country: 'US',
+      destination: 'ba_success',
+      idempotency_key: `recovered:${paid_to}`,
+    }
+    expect((await client.post('/v1/recipients', other)).status).toBe(201)
+    const spaced = { ...other, idempotency_key: `recovered ${paid_to}` }
+    expect((await client.post('/v1/recipients', spaced)).status).toBe(400)
+    const other_payment = await capturedPayment(client, { amount_minor: 100 })
+    expect((await refund(client, other_payment.id, { amount_minor: 1, ...refund_key }, WAIT)).status).toBe(
+      201,
+    )
+    await recordSwitch(world.sql)
+    await untilListsRead(world)
+    await eventually(async () => {
+      expect((await client.get(`/v1/payouts/${payout.id}`)).body).toMatchObject({ status: 'paid' })
+      expect((await client.get(`/v1/refunds/${refunded.body.id}`)).body).toMatchObject({ amount_minor: 1000 })
+    })
+    await world.drain()
+    expect(await accountOf(world, tenant_id)).toEqual({ ...before, balance: before.balance + 99 })
+    expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
   test('objects of another installation, and copies of our ids, are ignored', async ({ world }) => {

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import postgres from 'postgres'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
 import { recoverCommand } from '#commands/recover.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -218,10 +219,18 @@ test('after a day, work waits for an operator, and is not done twice although it
 }) => {
   const { client, sql, env, provider, server, wire } = deployment
   const { ids, done, effectsOfAll, untilFinished } = await acceptWork(deployment)
+  const [bank, other_bank] = [await recipient(client), await recipient(client)]
   await deployment.server.backUp()
   const time = await clockOf(deployment)
   await deployment.startWorker()
   await eventually(async () => expect(await effectsOfAll()).toEqual(done))
+  const payout = { amount_minor: 500, currency: 'usd', recipient_id: bank }
+  const repeated_with_changes: [Sent, object][] = [
+    [await send(deployment, '/v1/payments', PAYMENT), { amount_minor: 2_000 }],
+    [await send(deployment, TOP_UPS, TOP_UP), { amount_minor: 800 }],
+    [await send(deployment, '/v1/payouts', payout), { amount_minor: 600 }],
+    [await send(deployment, '/v1/payouts', payout), { recipient_id: other_bank }],
+  ]
   const canceled = await send(deployment, '/v1/payments', PAYMENT)
   await send(deployment, `/v1/payments/${canceled.answer.body.id}/cancel`, {})
   const lost = [
@@ -249,6 +258,8 @@ test('after a day, work waits for an operator, and is not done twice although it
     })
     // Without a worker, the provider's objects of the repeated requests are not taken up yet.
     for (const { path, body } of lost) expect((await client.post(path, body, ASYNC)).status).toBe(202)
+    for (const [{ path, body }, changes] of repeated_with_changes)
+      expect((await client.post(path, { ...body, ...changes }, ASYNC)).status).toBe(202)
     await deployment.startWorker()
     const payment = await createPayment(client, {}, { prefer: 'wait=1' })
     expect([payment.status, await effectsWith(deployment, payment.body.id)]).toEqual([202, []])
@@ -265,6 +276,19 @@ test('after a day, work waits for an operator, and is not done twice although it
     expect(await effectsOfLost()).toEqual(lost_effects)
     const { body } = await client.get(`/v1/payments/${canceled.answer.body.id}`)
     expect(body).toMatchObject({ status: 'canceled', authorized_at: expect.any(String) })
+    for (const [{ path, body, answer }, changes] of repeated_with_changes) {
+      const { id, amount_minor, recipient_id, processor_reference } = answer.body
+      const first = { id, amount_minor, processor_reference, ...(recipient_id && { recipient_id }) }
+      await eventually(async () => {
+        const refused = await client.post(path, { ...body, ...changes }, ASYNC)
+        expect(refused).toMatchObject({
+          status: 422,
+          body: { error: { code: 'idempotency_key_reused', context: { resource_id: id } } },
+        })
+      })
+      expect((await client.post(path, body, ASYNC)).body).toMatchObject(first)
+      expect([path, await effectsWith(deployment, id)]).toEqual([path, [expect.any(String)]])
+    }
   } finally {
     await control('POST', '/clock', { advance_ms: -25 * HOUR_MS })
   }
@@ -390,6 +414,34 @@ anyTest('a rehearsal does not follow links of a backup, and refuses what it cann
     expect(refused.stderr).not.toContain('secret')
     expect(await readdir(outside)).toEqual([])
   }
+})
+
+test('a rehearsal does not write into a tablespace that was created after the backup', async () => {
+  const folder = await createTemporaryFolder()
+  const server = await startRestorablePostgres(join(folder.path, 'postgres'), { autovacuum: 'off' })
+  const sql = postgres(server.postgres.url, { max: 1, onnotice: () => {} })
+  onTestFinished(async () => {
+    await sql.end()
+    await server.stop()
+    await folder.remove()
+  })
+  const backup = await server.backUp()
+  // PostgreSQL's user owns this folder.
+  const location = join(await server.archive(), 'fast')
+  await sql.unsafe(`copy (select 1) to program 'mkdir ${location}'`)
+  await sql.unsafe(`create tablespace fast location '${location}'`)
+  await sql`create table books (id integer) tablespace fast`
+  await sql`insert into books select generate_series(1, 10000)`
+  const archive = await server.archive()
+  const restored = startRestored({
+    backup,
+    restore_command: `cp ${archive}/%f %p`,
+    to: undefined,
+    bin: undefined,
+    folder: undefined,
+    signal: new AbortController().signal,
+  })
+  await expect(restored).rejects.toThrow('The backup has tablespaces')
 })
 
 test('what only the old primary has is listed by id, looked up at its provider, and reported to its tenant', async ({

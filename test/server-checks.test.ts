@@ -432,14 +432,29 @@ test('a release waits for a switch that is recorded meanwhile, and leaves its ho
   expect(kept).toEqual({ hold: 'all', last_switch: 2 })
 })
 
-test('what a process that records nothing wrote since the start does not make a restore a failover', async () => {
+test.for(['the same', 'a new'])(
+  'what a process that records nothing wrote since the start does not make a restore a failover, on %s timeline',
+  async (timeline) => {
+    await startServer()
+    if (timeline === 'a new') await sql`update lineage set timeline = timeline - 1`
+    await sql`update database_heartbeat set at = now() - interval '3 hours'`
+    await sql`
+      insert into processes (id, name, version, host, pid, queues, started_at, seen_at)
+      values (gen_random_uuid(), 'sluice-webhooks', '1', 'h', 1, '{}', now(), pg_postmaster_start_time() - interval '1 s')`
+    const { number } = (await facts()).heartbeat
+    const ahead = { heartbeat: { number: number + 1000, at: (await facts()).clock } }
+    expect(await check(ahead)).toMatchObject({ state: 'current', recorded: true, hold: 'all' })
+    expect(await lastSwitch()).toMatchObject({ kind: 'restore' })
+  },
+)
+
+test('a process that asks no witness does not vouch for a server that has started, even as the owner', async () => {
   await startServer()
-  await sql`update database_heartbeat set at = now() - interval '3 hours'`
-  await sql`
-    insert into processes (id, name, version, host, pid, queues, started_at, seen_at)
-    values (gen_random_uuid(), 'sluice-webhooks', '1', 'h', 1, '{}', now(), pg_postmaster_start_time() - interval '1 s')`
-  const { number } = (await facts()).heartbeat
-  const ahead = { heartbeat: { number: number + 1000, at: (await facts()).clock } }
-  expect(await check(ahead)).toMatchObject({ state: 'current', recorded: true, hold: 'all' })
-  expect(await lastSwitch()).toMatchObject({ kind: 'restore' })
+  expect(await check(null, { all_answered: null })).toMatchObject({ state: 'unchecked' })
+  expect(await check(null, { all_answered: false })).toMatchObject({ state: 'unchecked' })
+  expect(await check(null)).toMatchObject({ state: 'current' })
+  expect(await check(null, { all_answered: null })).toMatchObject({
+    state: 'current',
+    raised_heartbeat: false,
+  })
 })

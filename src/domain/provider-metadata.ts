@@ -59,9 +59,12 @@ export function marksIn(metadata: Metadata, resource: ResourceName): ObjectMarks
   return { ...ids, idempotency_key: key ?? placeholderKey(ids.id), fingerprint }
 }
 
-/** The idempotency key of a row that was made again and whose key is not known. */
+/**
+ * The idempotency key of a row that was made again and whose key is not known, or is that of another row. No caller can
+ * send it, because it has a space. See `placeholder_keys` in 0024_recovered_fill.sql.
+ */
 export function placeholderKey(id: string): string {
-  return `recovered:${id}`
+  return `recovered ${id}`
 }
 
 /** Whether the object was created by this installation, and whether the tenant in its metadata exists. */

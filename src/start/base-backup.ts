@@ -1,7 +1,7 @@
 // Copies a base backup of PostgreSQL, which is only read. Links in it are not followed: under root, a file that is
 // written, changed or removed through one could be any file of the machine.
 import { execFile } from 'node:child_process'
-import { readdir, readFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
@@ -10,6 +10,7 @@ import { createPrivateFolder } from './folders.ts'
 const RESTORE_YOURSELF = 'restore it yourself, and name that server with --restored.'
 const ARCHIVE = /^(?:base|pg_wal|\d+)\.tar(?:\.\w+)?$/
 const WAL_FILE = /^[0-9A-F]{24}$/
+const TABLESPACES = 'pg_tblspc'
 
 /** What belongs to the server that was backed up: its process, its recovery, its slots and its configuration. */
 const NOT_RESTORED = `
@@ -20,7 +21,8 @@ const NOT_RESTORED = `
 
 /**
  * Copies a backup of `pg_basebackup`, plain or tar, to the new folder `data` of this user. `has_archive`: whether the
- * recovery gets WAL from an archive. Errors: ConfigError.
+ * recovery gets WAL from an archive. No tablespace can be created in the copy: a recovery creates those that the WAL
+ * names as links to the folders of the original server, and writes into its files. Errors: ConfigError.
  */
 export async function copyBaseBackup(
   backup: string,
@@ -51,6 +53,8 @@ export async function copyBaseBackup(
     await assertOwnFiles(data)
   }
   await assertRecoverable(data, has_archive)
+  await removeFiles([join(data, TABLESPACES)])
+  await mkdir(join(data, TABLESPACES), { mode: 0o500 })
 }
 
 /** Removes files and folders. Does not follow links, even if another user creates them meanwhile. */
@@ -86,7 +90,7 @@ async function assertOwnFiles(data: string): Promise<void> {
   const entries = await readdir(data, { recursive: true, withFileTypes: true })
   for (const entry of entries) {
     const name = relative(data, join(entry.parentPath, entry.name))
-    if (name.startsWith('pg_tblspc/')) throw tablespaceError()
+    if (name.startsWith(`${TABLESPACES}/`)) throw tablespaceError()
     if (!entry.isFile() && !entry.isDirectory())
       throw new ConfigError(
         `The backup contains ${entry.isSymbolicLink() ? 'a link' : 'a special file'}, ${JSON.stringify(name)}, which is not followed: ${RESTORE_YOURSELF}`,
@@ -112,6 +116,6 @@ async function assertRecoverable(data: string, has_archive: boolean): Promise<vo
     throw new ConfigError('The backup has no WAL: name the archive of the WAL with --restore-command.')
 }
 
-function tablespaceError(): ConfigError {
+export function tablespaceError(): ConfigError {
   return new ConfigError(`The backup has tablespaces: ${RESTORE_YOURSELF}`)
 }

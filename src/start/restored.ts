@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import { fileVariableOf, SECRET_NAMES } from '#core/config/secret-files.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
-import { copyBaseBackup, removeFiles, runTool } from './base-backup.ts'
+import { copyBaseBackup, removeFiles, runTool, tablespaceError } from './base-backup.ts'
 import { createPrivateFile } from './files.ts'
 import { createServerFolder, type ServerFolder } from './folders.ts'
 import { embeddedBinaries } from './postgres.ts'
@@ -120,6 +120,8 @@ async function recover(
   }
   const state = await waitUntilReady(server, isReady, Infinity)
   signal.throwIfAborted()
+  if (state !== 'ready' && server.log().includes('could not create symbolic link "pg_tblspc/'))
+    throw tablespaceError()
   if (state !== 'ready') throw new ConfigError(`PostgreSQL could not recover the backup:\n${server.log()}`)
   const text = describeRecovery(server.log())
   if (text !== last) report(text)

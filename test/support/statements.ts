@@ -86,7 +86,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; statement?: RegEx
   {
     name: 'unfinished notifications after a switch of the database',
     tables: ['notifications'],
-    part: /^ ?select from notifications n where n\.provider = \$\d+ and n\.received_at <= s\.listed_at and|from notifications n where n\.parked_at is not null and n\.reason = \$\d+ having count/,
+    part: /^ ?select from notifications n where n\.provider = \$\d+ and n\.received_at <= (?:readers\.ended_at|s\.listed_at) and|from notifications n where n\.parked_at is not null and n\.reason = \$\d+ having count/,
     reason: 'it concerns the whole database; only whether there is one, or their number, is read',
   },
   {

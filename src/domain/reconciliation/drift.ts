@@ -118,6 +118,18 @@ export async function countDrifts(
     where resolved_at is null group by state`
 }
 
+/** The provider's id of the object from which the row differs; null without an open drift. */
+export async function findDriftingReference(
+  sql: Sql,
+  { tenant_id, resource, id }: { tenant_id: string; resource: ProviderResourceName; id: string },
+): Promise<string | null> {
+  const [drift] = await sql<{ reference: string | null }[]>`
+    select coalesce(theirs ->> 'processor_reference', theirs ->> 'provider_reference') as reference from drifts
+    where tenant_id = ${tenant_id} and subject = ${resource} and subject_id = ${id} and state = 'differs'
+      and resolved_at is null`
+  return drift?.reference ?? null
+}
+
 /** A row of a resource that a provider keeps records of. */
 export type ComparedRow = { tenant_id: string; resource: ProviderResourceName; resource_id: string }
 

@@ -2,7 +2,6 @@
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { insertingEvents } from '../events.ts'
 import { storingKeys, type IdempotentRequest, type KeyedResource } from '../idempotency.ts'
-import { placeholderKey } from '../provider-metadata.ts'
 import { resourceOf, type ResourceName } from '../resources.ts'
 import { cancelOutdatedVerifications } from '../verifications/cancel.ts'
 import type { VerificationSubjectType } from '../verifications/verification.ts'
@@ -77,7 +76,7 @@ async function findPlaceholder<T extends object>(
 ): Promise<KeyedResource<T> | undefined> {
   const [resource] = await tx<T[]>`
     select ${columns} from ${tx(resourceOf(type).table)}
-    where tenant_id = ${tenant_id} and id = ${id} and idempotency_key = ${placeholderKey(id)}
+    where tenant_id = ${tenant_id} and id = ${id} and idempotency_key = any(placeholder_keys(${id}::uuid))
       and recovered_at is not null`
   return resource && { fingerprint: '', resource }
 }

@@ -47,5 +47,5 @@ export async function recoverParty(
 export function hasUnknownDestination(sql: Sql): Fragment {
   return sql`(
     r.destination = unknown_destination() and r.recovered_at is not null
-    and r.idempotency_key = 'recovered:' || r.id)`
+    and r.idempotency_key = any(placeholder_keys(r.id)))`
 }

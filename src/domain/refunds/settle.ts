@@ -5,7 +5,7 @@ import { finishing, fencing, type FailedRow, type Settlement } from '../jobs/set
 import { insertingEvents, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { assigning, resuming } from '../notifications/settle.ts'
-import type { ObjectMarks } from '../provider-metadata.ts'
+import { placeholderKey, type ObjectMarks } from '../provider-metadata.ts'
 import { storingRecoveredKey } from '../recovered/row.ts'
 import { findRefundByReference } from './find.ts'
 
@@ -133,10 +133,10 @@ export async function settleRefundAsFailed(
 /**
  * Inserts a refund that exists at the processor, as pending; the caller settles it next. `own`: the refund was created
  * here, and its row was lost; null: it was made at the processor. A failed refund is inserted as failed and reserves
- * nothing. An existing refund does not change. Returns the id of the refund. `exists`: the row of the own refund, or
- * another one with its key, was inserted meanwhile, or belongs to another refund of the processor. Undefined when the
- * payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse them first,
- * so retry later.
+ * nothing. `row_key`: the idempotency key of its row. An existing refund does not change. Returns the id of the refund.
+ * `exists`: the row of the own refund was inserted meanwhile, or belongs to another refund of the processor. Undefined
+ * when the payment is not captured here yet, or if other refunds have reserved the amount: the processor must refuse
+ * them first, so retry later.
  */
 export async function importRefund(
   sql: Sql,
@@ -150,6 +150,7 @@ export async function importRefund(
     failure: { code: string; message: string } | null
     own: (ObjectMarks & { reason: string | null }) | null
   },
+  row_key = refund.own?.idempotency_key ?? null,
 ): Promise<{ id: string } | 'exists' | undefined> {
   const status = refund.failure === null ? 'pending' : 'failed'
   const reserved_minor = refund.failure === null ? refund.amount_minor : 0
@@ -162,7 +163,9 @@ export async function importRefund(
   const references = sql`
     select r.processor as provider, unnest(array[r.processor_reference, locked.processor_reference]) as reference
     from r cross join locked`
-  const keyed = sql`(select r.*, ${own?.fingerprint ?? null}::text as fingerprint from r) keyed`
+  const keyed = sql`(
+    select r.tenant_id, r.id, r.payment_id, ${own?.idempotency_key ?? null}::text as idempotency_key,
+      ${own?.fingerprint ?? null}::text as fingerprint from r) keyed`
   const route = sql`'POST /v1/payments/:id/refunds ' || payment_id`
   try {
     const [row] = await sql<{ id: string }[]>`
@@ -174,7 +177,7 @@ export async function importRefund(
       ), r as (
         insert into refunds (tenant_id, id, payment_id, imported, idempotency_key, reason, amount_minor, currency,
           processor, processor_reference, status, processor_status, failure, recovered_at)
-        select tenant_id, ${own?.id ?? newId()}::uuid, id, ${own === null}, ${own?.idempotency_key ?? null}::text,
+        select tenant_id, ${own?.id ?? newId()}::uuid, id, ${own === null}, ${row_key}::text,
           ${own?.reason ?? null}::text, ${refund.amount_minor}::bigint, currency, ${refund.processor},
           ${refund.processor_reference}, ${status}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null'),
           case when ${own !== null} then clock_timestamp() end
@@ -194,6 +197,9 @@ export async function importRefund(
     // Another notification of the same refund was settled at the same time, or its request was repeated; nothing is
     // written here.
     const constraint = violatedConstraint(error)
+    // The key of the lost refund was used again at another payment: the amount must be posted all the same.
+    if (own !== null && constraint === 'refunds_idempotency' && row_key !== placeholderKey(own.id))
+      return await importRefund(sql, refund, placeholderKey(own.id))
     if (own !== null && constraint?.startsWith('refunds_') === true && !constraint.endsWith('_created_at'))
       return 'exists'
     if (constraint !== 'refunds_processor_reference') throw error

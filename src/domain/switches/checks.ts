@@ -75,7 +75,7 @@ export function createServerChecks(
     const waited_for = waiting !== undefined && performance.now() > waiting.until ? waiting.started_at : null
     let checked: CheckedServer
     do {
-      const all_answered = memory.haveAnswered()
+      const all_answered = queue === null ? null : memory.haveAnswered()
       checked = await checkServer(sql, memory.newest(), {
         is_synchronous,
         all_answered,

@@ -48,8 +48,8 @@ export type CheckedServer = ServerFacts & {
 export type Reading = {
   /** A standby that is promoted has everything that was committed. */
   is_synchronous: boolean
-  /** All witnesses have answered. */
-  all_answered: boolean
+  /** All witnesses have answered; null: the process asks none, and records nothing. */
+  all_answered: boolean | null
   /** The start of the server after which silent witnesses were waited for long enough; null: none. */
   waited_for: string | null
   /** The check repeats one that was `unconfirmed`. */

@@ -3,8 +3,10 @@
 // never took effect.
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { hasDifferentMoney } from '#domain/reconciliation/compare.ts'
+import { findDriftingReference } from '#domain/reconciliation/drift.ts'
 import { KEY_CONFLICT } from '#domain/jobs/calls.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
+import type { ProviderResourceName } from '#domain/resources.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../context.ts'
 import {
@@ -38,6 +40,7 @@ import { compare, type ComparedResource } from './notifications/drifts.ts'
 
 /** The resource-specific part of a creation. Every field is required, so that no resource omits a case. */
 export type Creation<Found extends { reference: string }> = {
+  row: { tenant_id: string; resource: ProviderResourceName; id: string }
   provider: QueriedProvider
   absence: AbsenceRule
   /** Sends the stored request once. */
@@ -96,10 +99,13 @@ export async function createAtProvider<Found extends { reference: string }>(
 ): Promise<Decision> {
   const { call } = job
   if (call.has_key_conflict) return await decideKeyConflict(creation)
-  // A request that was repeated after a switch waits until lost objects have been taken up. The provider may have
-  // forgotten the key of the call that created the object.
-  const taken_up = call.waited_for_lists && !call.lookup_only ? await creation.findReference() : null
-  if (taken_up !== null) return await lookUpCreation(context, job, creation, { reference: taken_up })
+  // A request that was repeated after a switch waits until the lists have been read. The provider may have forgotten
+  // the key of the call that created the object. If the object has other money, only the drift has its reference.
+  const reference =
+    call.waited_for_lists && !call.lookup_only
+      ? ((await creation.findReference()) ?? (await findDriftingReference(context.sql, creation.row)))
+      : null
+  if (reference !== null) return await lookUpCreation(context, job, creation, { reference })
   const sent = await sendUnlessLookupOnly(call, creation.send).catch(notStarted)
   if (sent instanceof NotStarted) return withUnsentEffects(creation, giveBackUnstarted(sent))
   if (sent.kind === 'done') {
@@ -137,7 +143,7 @@ export async function lookUpCreation<Found extends { reference: string }>(
       : await creation.find(reference)
   if (lookup.kind !== 'done') return unanswered(lookup, { unsent: refusal !== undefined })
   const found = lookup.value
-  if (found !== null) return await decide(creation, found)
+  if (found !== null) return (await creation.adopt(found)) ?? (await decide(creation, found))
   if (reference !== null) return unknown(`the provider does not know ${reference}`)
   if (refusal === undefined) return pending ?? (await creation.absent())
   if (!proves) return unknown(CREDENTIALS_DIFFER)

@@ -4,7 +4,7 @@ import { storeNotifications } from '#domain/notifications/store.ts'
 import { findPaymentByIds, findPaymentByReference, type ExistingPayment } from '#domain/payments/find.ts'
 import { recoverPayment } from '#domain/payments/recover.ts'
 import { idIn, type ObjectMarks } from '#domain/provider-metadata.ts'
-import { disagreement } from '#domain/reconciliation/compare.ts'
+import { disagreement, hasDifferentMoney } from '#domain/reconciliation/compare.ts'
 import { requestLookup } from '#domain/reconciliation/lookups.ts'
 import type { ProviderEventTarget } from '#providers/events.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
@@ -107,7 +107,10 @@ async function applyPayment(
   if (is_lookup && differs?.transient === true && may_resolve_itself)
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: paymentKey(ids) })
   const update = paymentUpdate(context, ids, record)
-  const effects = update && settlingPayment({ update, notification_id: notification.id })
+  // The payment of a lost request, whose key was used again with another amount: its job decides.
+  const is_other = payment.processor_reference === null && hasDifferentMoney(payment, theirs)
+  const effects =
+    is_other || !update ? undefined : settlingPayment({ update, notification_id: notification.id })
   if (!is_lookup && differs === null && !wasDrift(notification))
     return await endApplied(notification, paymentKey(ids), { effects })
   // A payment that is final here may have another state at the provider, and then no notification changes our row. So

@@ -68,6 +68,7 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
     })
   const { amount_minor, currency } = call.request
   return await createAtProvider<ProcessorPayment>(context, job, {
+    row: { tenant_id, resource: 'payment', id: payment_id },
     provider: processor,
     absence: REVERSIBLE,
     send: (key) => send(context, job, key),

@@ -47,6 +47,7 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
   const { tenant_id, payout_id } = idsOf(job)
   const find = async () => await findPayoutByIds(sql, { tenant_id, id: payout_id })
   return {
+    row: { tenant_id, resource: 'payout', id: payout_id },
     provider: payouts,
     absence: IRREVERSIBLE,
     send: (key) => payouts.payOut(request, key),

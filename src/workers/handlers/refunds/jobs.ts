@@ -24,6 +24,7 @@ async function create(context: WorkerContext, job: RefundJob): Promise<Decision>
   const ids = idsOf(job)
   const { tenant_id, payment_id, refund_id: id } = ids
   return await createAtProvider<ProcessorRefund>(context, job, {
+    row: { tenant_id, resource: 'refund', id },
     provider: processor,
     absence: IRREVERSIBLE,
     send: (key) => processor.refund(request, key),

@@ -26,6 +26,7 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
   const ids = idsOf(job)
   const { tenant_id, top_up_id: id } = ids
   return await createAtProvider<ProcessorTopUp>(context, job, {
+    row: { tenant_id, resource: 'top_up', id },
     provider: top_ups,
     absence: IRREVERSIBLE,
     send: (key) => send(context, job, key),

@@ -44,6 +44,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
   if (verification?.decided_by === 'manual' && verification.provider_reference === null && !call.in_doubt)
     return failed(decided('The verification was decided before the call to the provider.'), { unsent: true })
   return await createAtProvider<DatedSession>(context, job, {
+    row: { tenant_id, resource: 'kyc', id: kyc_id },
     provider: identity,
     // The person waits, so one lookup that does not find the session suffices to send the call again. A session that
     // appears later is harmless: its link was never given out.

@@ -36,7 +36,7 @@ const TO_REPEAT: { title: string; text: ReactNode }[] = [
   },
   {
     title: 'Suppressions',
-    text: 'Addresses that people entered by hand get messages again. The providers report opt-outs and bounces again where they keep them.',
+    text: 'Addresses that people entered by hand get messages again, and so do those of bounces, complaints and unsubscriptions of email: suppress them before you release the messages. Opt-outs by SMS are read again.',
   },
   {
     title: 'Decisions',
