@@ -426,7 +426,6 @@ test('the checks name each omitted part', { timeout: 180_000 }, async () => {
       'src/providers/configured.ts',
       'src/workers/handlers/index.ts',
       'src/workers/handlers/notifications/jobs.ts',
-      'src/workers/handlers/parcels/jobs.ts',
     ]),
   )
 })

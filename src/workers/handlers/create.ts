@@ -40,7 +40,8 @@ import { compare, type ComparedResource } from './notifications/drifts.ts'
 
 /** The resource-specific part of a creation. Every field is required, so that no resource omits a case. */
 export type Creation<Found extends { reference: string }> = {
-  row: { tenant_id: string; resource: ProviderResourceName; id: string }
+  /** The row whose drift may have the reference of the object; null for a resource without drifts. */
+  row: { tenant_id: string; resource: ProviderResourceName; id: string } | null
   provider: QueriedProvider
   absence: AbsenceRule
   /** Sends the stored request once. */
@@ -101,9 +102,10 @@ export async function createAtProvider<Found extends { reference: string }>(
   if (call.has_key_conflict) return await decideKeyConflict(creation)
   // A request that was repeated after a switch waits until the lists have been read. The provider may have forgotten
   // the key of the call that created the object. If the object has other money, only the drift has its reference.
+  const { row } = creation
   const reference =
     call.waited_for_lists && !call.lookup_only
-      ? ((await creation.findReference()) ?? (await findDriftingReference(context.sql, creation.row)))
+      ? ((await creation.findReference()) ?? (row && (await findDriftingReference(context.sql, row))))
       : null
   if (reference !== null) return await lookUpCreation(context, job, creation, { reference })
   const sent = await sendUnlessLookupOnly(call, creation.send).catch(notStarted)

@@ -23,6 +23,7 @@ async function ship(context: WorkerContext, job: ShipJob): Promise<Decision> {
   const { request } = job.call
   const ids = { tenant_id: job.tenant_id, parcel_id: job.payload.parcel_id }
   return await createAtProvider<ShippedParcel>(context, job, {
+    row: null,
     provider: carrier,
     absence: IRREVERSIBLE,
     send: (key) => carrier.ship(request, key),
@@ -38,6 +39,7 @@ async function ship(context: WorkerContext, job: ShipJob): Promise<Decision> {
         reference,
         effects: settlingParcel({ update: { ...ids, status: 'shipped', tracking: reference } }),
       }),
+    adopt: () => Promise.resolve(undefined),
     refused: (failure) =>
       failed(failure, { effects: settlingParcel({ update: { ...ids, status: 'refused', tracking: null } }) }),
     absent: resendUnderNewKey,
