@@ -100,12 +100,12 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: LongestFirst },
     // Only a test that hangs exceeds these limits, even on a machine that is several times slower.
-    testTimeout: 120_000,
-    hookTimeout: 180_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // Ignores the driver's late writes, as src/core/run.ts does: tests run workers and APIs in the test process.
     onUnhandledError: (error) => !isWriteAfterClose(error),
     // The default of one second is too short on a busy machine.
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 60_000 } },
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],
   },
 })

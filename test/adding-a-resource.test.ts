@@ -177,162 +177,158 @@ const typecheck = (path: string) => check(path, 'typescript/bin/tsc', '--noEmit'
 
 const test = testIn({ parts: [] })
 
-test(
-  'a resource needs only its own files and the listed changes in existing files',
-  { timeout: 180_000 },
-  async ({ world }) => {
-    const path = await copyWithout()
-    const carrier = await startCarrier()
-    const run = (file: string, ...args: string[]) => runCommand(join(path, file), args, world.env, path)
-    expect(await run('src/commands/migrate.ts')).toMatchObject({
-      code: 0,
-      stdout: 'Applied 0900_parcels.sql.\n',
-    })
-    const env = { ...world.env, LOG_LEVEL: 'info', RECONCILE_EVERY_S: '1', CARRIER_URL: carrier.url }
-    const start = async (name: PartName) => {
-      const { file, ready } = PARTS[name]
-      const process = await startProcess(file, { root: path, env: asUser(name, env), ready })
-      onTestFinished(async () => void (await process.end()))
-      return process
-    }
-    const [api, worker, host] = await Promise.all([start('api'), start('worker'), start('webhooks')])
-    const url = urlIn(api.ready)
-    const scopes = [...SCOPES, 'parcels:read', 'parcels:write'] as Scope[]
-    const client = createClient(url, (await createKey(world.sql, 'acme', scopes)).secret)
-    const body = { idempotency_key: freshKey(), address: '12 St James Square' }
-    const anotherBody = () => ({ ...body, idempotency_key: freshKey() })
+test('a resource needs only its own files and the listed changes in existing files', async ({ world }) => {
+  const path = await copyWithout()
+  const carrier = await startCarrier()
+  const run = (file: string, ...args: string[]) => runCommand(join(path, file), args, world.env, path)
+  expect(await run('src/commands/migrate.ts')).toMatchObject({
+    code: 0,
+    stdout: 'Applied 0900_parcels.sql.\n',
+  })
+  const env = { ...world.env, LOG_LEVEL: 'info', RECONCILE_EVERY_S: '1', CARRIER_URL: carrier.url }
+  const start = async (name: PartName) => {
+    const { file, ready } = PARTS[name]
+    const process = await startProcess(file, { root: path, env: asUser(name, env), ready })
+    onTestFinished(async () => void (await process.end()))
+    return process
+  }
+  const [api, worker, host] = await Promise.all([start('api'), start('worker'), start('webhooks')])
+  const url = urlIn(api.ready)
+  const scopes = [...SCOPES, 'parcels:read', 'parcels:write'] as Scope[]
+  const client = createClient(url, (await createKey(world.sql, 'acme', scopes)).secret)
+  const body = { idempotency_key: freshKey(), address: '12 St James Square' }
+  const anotherBody = () => ({ ...body, idempotency_key: freshKey() })
 
-    // The request waits for its outcome only with a Prefer header.
-    const created = await client.post('/v1/parcels', body)
-    expect([created.status, created.body.status]).toEqual([201, 'pending'])
-    const path_of_parcel = `/v1/parcels/${created.body.id}`
-    const shipped = await until('the parcel is shipped', async () => {
-      const parcel = (await client.get(path_of_parcel)).body
-      return parcel.status === 'shipped' && parcel
-    })
-    const [key] = carrier.keys
-    expect([carrier.keys, shipped.tracking]).toEqual([[key, key], `T-${key}`])
-    const waited = await client.post('/v1/parcels', anotherBody(), { prefer: 'wait=30' })
-    expect([waited.status, waited.body.status]).toEqual([201, 'shipped'])
+  // The request waits for its outcome only with a Prefer header.
+  const created = await client.post('/v1/parcels', body)
+  expect([created.status, created.body.status]).toEqual([201, 'pending'])
+  const path_of_parcel = `/v1/parcels/${created.body.id}`
+  const shipped = await until('the parcel is shipped', async () => {
+    const parcel = (await client.get(path_of_parcel)).body
+    return parcel.status === 'shipped' && parcel
+  })
+  const [key] = carrier.keys
+  expect([carrier.keys, shipped.tracking]).toEqual([[key, key], `T-${key}`])
+  const waited = await client.post('/v1/parcels', anotherBody(), { prefer: 'wait=30' })
+  expect([waited.status, waited.body.status]).toEqual([201, 'shipped'])
 
-    const replayed = await client.post('/v1/parcels', body)
-    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
-    expect(replayed.body).toEqual(shipped)
-    expect((await client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body).toMatchObject([
-      { resource: 'parcel', resource_id: shipped.id, status: 'finished' },
-    ])
-    const timeline = (await client.get(`${path_of_parcel}/timeline`)).body as Record<string, unknown>[]
-    expect(timeline.map(({ kind, name, outcome }) => [kind, name, outcome])).toEqual([
-      ['attempt', 'parcel.ship', 'ambiguous'],
-      ['provider_call', 'ship', 'done'],
-      ['attempt', 'parcel.ship', 'done'],
-      ['event', 'parcel.shipped', null],
-    ])
-    const events = await world.sql`select type, data from events where subject_id = ${shipped.id}`
-    expect(events).toMatchObject([{ type: 'parcel.shipped', data: { id: shipped.id, status: 'shipped' } }])
-    const { webhooks, paths } = (await client.get('/openapi.json')).body
-    expect(webhooks['parcel.shipped'].post.tags).toEqual(['parcels'])
-    expect(paths['/v1/parcels'].post.description).toContain('does not wait')
-    const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
-    expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
+  const replayed = await client.post('/v1/parcels', body)
+  expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
+  expect(replayed.body).toEqual(shipped)
+  expect((await client.get(`/v1/idempotency_keys/${body.idempotency_key}`)).body).toMatchObject([
+    { resource: 'parcel', resource_id: shipped.id, status: 'finished' },
+  ])
+  const timeline = (await client.get(`${path_of_parcel}/timeline`)).body as Record<string, unknown>[]
+  expect(timeline.map(({ kind, name, outcome }) => [kind, name, outcome])).toEqual([
+    ['attempt', 'parcel.ship', 'ambiguous'],
+    ['provider_call', 'ship', 'done'],
+    ['attempt', 'parcel.ship', 'done'],
+    ['event', 'parcel.shipped', null],
+  ])
+  const events = await world.sql`select type, data from events where subject_id = ${shipped.id}`
+  expect(events).toMatchObject([{ type: 'parcel.shipped', data: { id: shipped.id, status: 'shipped' } }])
+  const { webhooks, paths } = (await client.get('/openapi.json')).body
+  expect(webhooks['parcel.shipped'].post.tags).toEqual(['parcels'])
+  expect(paths['/v1/parcels'].post.description).toContain('does not wait')
+  const missing = await client.get(`/v1/parcels/${world.tenant_id}`)
+  expect([missing.status, missing.body.error.code]).toEqual([404, 'parcel_not_found'])
 
-    // The new resource's event handler ignores events of payments.
-    const { processor_reference } = await authorizedPayment(client)
-    const patched_world = { ...world, config: { ...world.config, WEBHOOKS_URL: urlIn(host.ready) } }
-    const payment_events = await listEvents(world, processor_reference)
-    expect(payment_events.length).toBeGreaterThan(0)
-    for (const event of payment_events) expect((await deliver(patched_world, event)).status).toBe(200)
+  // The new resource's event handler ignores events of payments.
+  const { processor_reference } = await authorizedPayment(client)
+  const patched_world = { ...world, config: { ...world.config, WEBHOOKS_URL: urlIn(host.ready) } }
+  const payment_events = await listEvents(world, processor_reference)
+  expect(payment_events.length).toBeGreaterThan(0)
+  for (const event of payment_events) expect((await deliver(patched_world, event)).status).toBe(200)
 
-    // The audit finds a parcel without a job, and the reconciler looks it up.
-    const [stalled] = await world.sql<{ id: string }[]>`
+  // The audit finds a parcel without a job, and the reconciler looks it up.
+  const [stalled] = await world.sql<{ id: string }[]>`
       insert into parcels (tenant_id, id, idempotency_key, address, tracking, updated_at)
       values (${world.tenant_id}, gen_random_uuid(), 'stalled', 'nowhere', 'T-0', now() - interval '1 hour')
       returning id`
-    const audit = await run('src/commands/audit.ts', '--json')
-    expect(JSON.parse(audit.stdout)).toMatchObject({
-      problems: [
-        { check: 'in_flight', problem: 'a parcel is in progress without an open job', id: stalled!.id },
-      ],
-    })
-    const drifts = async () => (await client.get('/v1/reconciliation?subject=parcel')).body as unknown[]
-    expect(
-      await until('the drift is open', async () => ((await drifts()).length > 0 ? drifts() : false)),
-    ).toMatchObject([
-      {
-        subject_id: stalled!.id,
-        payment_id: null,
-        state: 'stale',
-        ours: { status: 'pending', tracking: 'T-0' },
-        theirs: null,
-        detail: 'the carrier has no record of the parcel',
-      },
-    ])
+  const audit = await run('src/commands/audit.ts', '--json')
+  expect(JSON.parse(audit.stdout)).toMatchObject({
+    problems: [
+      { check: 'in_flight', problem: 'a parcel is in progress without an open job', id: stalled!.id },
+    ],
+  })
+  const drifts = async () => (await client.get('/v1/reconciliation?subject=parcel')).body as unknown[]
+  expect(
+    await until('the drift is open', async () => ((await drifts()).length > 0 ? drifts() : false)),
+  ).toMatchObject([
+    {
+      subject_id: stalled!.id,
+      payment_id: null,
+      state: 'stale',
+      ours: { status: 'pending', tracking: 'T-0' },
+      theirs: null,
+      detail: 'the carrier has no record of the parcel',
+    },
+  ])
 
-    // The first attempt is in doubt and its repeat is declined. The refusal does not settle the parcel: the carrier's
-    // list decides whether it was shipped.
-    carrier.behavior = 'refuses_repeats'
-    carrier.hides_parcels = true
-    const in_doubt = (await client.post('/v1/parcels', anotherBody())).body
-    const attemptsOf = (id: string) => world.sql`
+  // The first attempt is in doubt and its repeat is declined. The refusal does not settle the parcel: the carrier's
+  // list decides whether it was shipped.
+  carrier.behavior = 'refuses_repeats'
+  carrier.hides_parcels = true
+  const in_doubt = (await client.post('/v1/parcels', anotherBody())).body
+  const attemptsOf = (id: string) => world.sql`
       select j.id, j.state, a.outcome, a.error ->> 'message' as error from jobs j
       join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id
       where j.tenant_id = ${world.tenant_id} and j.resource_id = ${id} order by a.attempt`
-    const path_in_doubt = `/v1/parcels/${in_doubt.id}`
-    const declined = await until('the repeat is declined', async () => {
-      const attempts = await attemptsOf(in_doubt.id)
-      const { status } = (await client.get(path_in_doubt)).body
-      return (attempts.length >= 2 || status !== 'pending') && { attempts, status }
-    })
-    expect(declined.status).toBe('pending')
-    expect(declined.attempts).toMatchObject([
-      { state: 'ready', outcome: 'ambiguous' },
-      { outcome: 'retry', error: 'The carrier does not go there.' },
-    ])
-    carrier.hides_parcels = false
-    const settled = await until('the parcel is found', async () => {
-      const parcel = (await client.get(path_in_doubt)).body
-      return parcel.status !== 'pending' && parcel
-    })
-    expect([settled.status, settled.tracking]).toEqual(['shipped', `T-${carrier.keys.at(-1)}`])
+  const path_in_doubt = `/v1/parcels/${in_doubt.id}`
+  const declined = await until('the repeat is declined', async () => {
+    const attempts = await attemptsOf(in_doubt.id)
+    const { status } = (await client.get(path_in_doubt)).body
+    return (attempts.length >= 2 || status !== 'pending') && { attempts, status }
+  })
+  expect(declined.status).toBe('pending')
+  expect(declined.attempts).toMatchObject([
+    { state: 'ready', outcome: 'ambiguous' },
+    { outcome: 'retry', error: 'The carrier does not go there.' },
+  ])
+  carrier.hides_parcels = false
+  const settled = await until('the parcel is found', async () => {
+    const parcel = (await client.get(path_in_doubt)).body
+    return parcel.status !== 'pending' && parcel
+  })
+  expect([settled.status, settled.tracking]).toEqual(['shipped', `T-${carrier.keys.at(-1)}`])
 
-    // A carrier without idempotency keys is called once. The call ends at the deadline that the job defines.
-    await worker.end()
-    const definition = join(path, 'src/jobs/parcels.ts')
-    const keyless = (await readFile(definition, 'utf8'))
-      .replace("on_ambiguous: 'resend_same_key'", "on_ambiguous: 'lookup'")
-      .replace('deadline_ms: 15_000', 'deadline_ms: 300')
-    await writeFile(definition, keyless)
-    await start('worker')
-    carrier.behavior = 'silent'
-    const calls_before = carrier.keys.length
-    const lost = (await client.post('/v1/parcels', anotherBody())).body
-    const attempts = await until('the outcome of the parcel is unknown', async () => {
-      const rows = await attemptsOf(lost.id)
-      return rows.length >= 2 && rows
-    })
-    expect(attempts).toMatchObject([
-      { state: 'unknown', outcome: 'ambiguous', error: 'no answer within 300 ms' },
-      { outcome: 'unknown', error: 'the provider does not list the object yet' },
-    ])
-    expect(carrier.keys).toHaveLength(calls_before + 1)
-    // An operator resolves the job.
-    await until('the second drift is open', async () => (await drifts()).length === 2)
-    const job_id = attempts[0]!['id'] as string
-    expect(
-      await run('src/commands/jobs.ts', 'resolve', job_id, '--as', 'failed', '--reason', 'they said so'),
-    ).toMatchObject({ code: 0 })
-    expect((await client.get(`/v1/parcels/${lost.id}`)).body.status).toBe('refused')
+  // A carrier without idempotency keys is called once. The call ends at the deadline that the job defines.
+  await worker.end()
+  const definition = join(path, 'src/jobs/parcels.ts')
+  const keyless = (await readFile(definition, 'utf8'))
+    .replace("on_ambiguous: 'resend_same_key'", "on_ambiguous: 'lookup'")
+    .replace('deadline_ms: 15_000', 'deadline_ms: 300')
+  await writeFile(definition, keyless)
+  await start('worker')
+  carrier.behavior = 'silent'
+  const calls_before = carrier.keys.length
+  const lost = (await client.post('/v1/parcels', anotherBody())).body
+  const attempts = await until('the outcome of the parcel is unknown', async () => {
+    const rows = await attemptsOf(lost.id)
+    return rows.length >= 2 && rows
+  })
+  expect(attempts).toMatchObject([
+    { state: 'unknown', outcome: 'ambiguous', error: 'no answer within 300 ms' },
+    { outcome: 'unknown', error: 'the provider does not list the object yet' },
+  ])
+  expect(carrier.keys).toHaveLength(calls_before + 1)
+  // An operator resolves the job.
+  await until('the second drift is open', async () => (await drifts()).length === 2)
+  const job_id = attempts[0]!['id'] as string
+  expect(
+    await run('src/commands/jobs.ts', 'resolve', job_id, '--as', 'failed', '--reason', 'they said so'),
+  ).toMatchObject({ code: 0 })
+  expect((await client.get(`/v1/parcels/${lost.id}`)).body.status).toBe('refused')
 
-    // A migration of the original sources removes the rights on the new table.
-    expect(await runCommand('src/commands/migrate.ts', [], world.env)).toMatchObject({ code: 0 })
-    expect((await client.post('/v1/parcels', anotherBody())).status).toBe(500)
-    await api.waitForLine('permission denied for table parcels')
-    await host.end()
-    const refused = await startProcess(PARTS.webhooks.file, { root: path, env: asUser('webhooks', env) })
-    expect(await refused.ended).toMatchObject({ code: 1 })
-    expect(refused.output()).toContain('permission denied for table parcels')
-  },
-)
+  // A migration of the original sources removes the rights on the new table.
+  expect(await runCommand('src/commands/migrate.ts', [], world.env)).toMatchObject({ code: 0 })
+  expect((await client.post('/v1/parcels', anotherBody())).status).toBe(500)
+  await api.waitForLine('permission denied for table parcels')
+  await host.end()
+  const refused = await startProcess(PARTS.webhooks.file, { root: path, env: asUser('webhooks', env) })
+  expect(await refused.ended).toMatchObject({ code: 1 })
+  expect(refused.output()).toContain('permission denied for table parcels')
+})
 
 test('docs/architecture.md names each file that a resource adds or changes', async () => {
   const text = await readFile(join(ROOT, 'docs/architecture.md'), 'utf8')
@@ -348,7 +344,7 @@ test('docs/architecture.md names each file that a resource adds or changes', asy
   expect(files.filter((file) => !text.includes(`\`${file}\``))).toEqual([])
 })
 
-test('the checks name each omitted part', { timeout: 180_000 }, async () => {
+test('the checks name each omitted part', async () => {
   const [first_copy, second_copy] = await Promise.all([
     copyWithout(
       'the index of jobs',

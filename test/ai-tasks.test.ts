@@ -184,24 +184,20 @@ test.concurrent.for([
   ['[[garbage]]', generate, 'ai_invalid_output', 1],
   ['[[garbage]]', classify, 'ai_invalid_output', 1],
   ['[[garbage]]', extract, 'ai_invalid_output', 1],
-] as const)(
-  'a task with %s fails with its code (%#)',
-  { timeout: 180_000 },
-  async ([trigger, task, code, attempts], { world }) => {
-    const text = `Private words ${trigger}`
-    const { status, body } = await createTask(world, task(text))
-    const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
-    expect([status, body]).toMatchObject([201, failed])
-    expect(body.failure.message).not.toContain('Private')
-    expect(body.finished_at).not.toBeNull()
-    expect((await eventsOf(world, body.id)).map(({ type }) => type)).toEqual([
-      'ai_task.created',
-      'ai_task.failed',
-    ])
-    const requests = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
-    expect(requests).toHaveLength(attempts)
-  },
-)
+] as const)('a task with %s fails with its code (%#)', async ([trigger, task, code, attempts], { world }) => {
+  const text = `Private words ${trigger}`
+  const { status, body } = await createTask(world, task(text))
+  const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
+  expect([status, body]).toMatchObject([201, failed])
+  expect(body.failure.message).not.toContain('Private')
+  expect(body.finished_at).not.toBeNull()
+  expect((await eventsOf(world, body.id)).map(({ type }) => type)).toEqual([
+    'ai_task.created',
+    'ai_task.failed',
+  ])
+  const requests = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
+  expect(requests).toHaveLength(attempts)
+})
 
 test.concurrent('a task with a slow call is running, renews its lease, and succeeds in its first attempt', async ({
   world,
@@ -561,7 +557,7 @@ test('many answers whose check exceeds the time limit do not delay another tenan
       }),
     50_000,
   )
-}, 180_000)
+})
 
 test('answers are checked round robin by tenant, and an aborted check ends', async () => {
   const end = new AbortController()
@@ -698,46 +694,42 @@ test('a stored input that is not JSON parks its job', async ({ world }) => {
   )
 })
 
-test(
-  'a task whose worker dies during the call is completed by a repeated call',
-  { timeout: 180_000 },
-  async () => {
-    const deployment = await createDeployment({ queue: 'redis' })
-    onTestFinished(() => deployment.close())
-    await deployment.startApi()
-    const first = await deployment.startWorker()
-    const { client, provider, sql } = deployment
-    const hold = await provider('ai').fault({ fault: 'hold' })
-    const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
-    const { body } = await client.post('/v1/ai/tasks', task)
-    await hold.hit()
-    await first.end('SIGKILL')
-    await sql`update jobs set lease_until = now() - interval '2 seconds' where resource_id = ${body.id}`
-    const second = await deployment.startWorker()
-    await eventually(async () =>
-      expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
-        status: 'succeeded',
-        attempts: 2,
-      }),
-    )
-    expect(await provider('ai').requests({ path: '/chat/completions$' })).toMatchObject([
-      { status: 0, refusal: 'the client closed the connection' },
-      { status: 200 },
-    ])
-    // Only an operator can correct refused credentials, so the worker logs a warning.
-    await provider('ai').fault({ fault: 'refuse_401' })
-    const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
-    const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
-    expect(failed.failure.code).toBe('ai_error')
-    const warning = await second.waitForLine('refuses our credentials')
-    expect(JSON.parse(warning)).toMatchObject({
-      level: 40,
-      provider: 'ai',
-      msg: 'The AI provider refuses our credentials: check AI_API_KEY',
-    })
-    expect(deployment.output()).not.toContain('Private')
-  },
-)
+test('a task whose worker dies during the call is completed by a repeated call', async () => {
+  const deployment = await createDeployment({ queue: 'redis' })
+  onTestFinished(() => deployment.close())
+  await deployment.startApi()
+  const first = await deployment.startWorker()
+  const { client, provider, sql } = deployment
+  const hold = await provider('ai').fault({ fault: 'hold' })
+  const task = { idempotency_key: freshKey(), ...generate('Private till the end.') }
+  const { body } = await client.post('/v1/ai/tasks', task)
+  await hold.hit()
+  await first.end('SIGKILL')
+  await sql`update jobs set lease_until = now() - interval '2 seconds' where resource_id = ${body.id}`
+  const second = await deployment.startWorker()
+  await eventually(async () =>
+    expect((await client.get(`/v1/ai/tasks/${body.id}`)).body).toMatchObject({
+      status: 'succeeded',
+      attempts: 2,
+    }),
+  )
+  expect(await provider('ai').requests({ path: '/chat/completions$' })).toMatchObject([
+    { status: 0, refusal: 'the client closed the connection' },
+    { status: 200 },
+  ])
+  // Only an operator can correct refused credentials, so the worker logs a warning.
+  await provider('ai').fault({ fault: 'refuse_401' })
+  const refused = { idempotency_key: freshKey(), ...generate('Private till the end.') }
+  const { body: failed } = await client.post('/v1/ai/tasks', refused, WAIT)
+  expect(failed.failure.code).toBe('ai_error')
+  const warning = await second.waitForLine('refuses our credentials')
+  expect(JSON.parse(warning)).toMatchObject({
+    level: 40,
+    provider: 'ai',
+    msg: 'The AI provider refuses our credentials: check AI_API_KEY',
+  })
+  expect(deployment.output()).not.toContain('Private')
+})
 
 test('the output of a task is erased after RETENTION_DAYS, and the task itself remains', async ({
   world,

@@ -190,7 +190,7 @@ test('a page whose data cannot be refreshed shows a notice with a retry button',
   await page.unroute('**/api/**')
   await alert.getByRole('button', { name: 'Try again' }).click()
   await alert.waitFor({ state: 'hidden' })
-}, 180_000)
+})
 
 test('a refund whose response is lost and whose retry is refused is found, not repeated', async () => {
   const { client, sql, tenant_id } = dashboard.world

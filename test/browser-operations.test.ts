@@ -555,7 +555,7 @@ test('if another client disables an endpoint, an open dialog to disable it does 
   await dialog.getByRole('button', { name: 'Disable', exact: true }).click()
   await dialog.getByText('The endpoint is disabled.').waitFor()
   expect((await client.get(`/v1/webhook_endpoints/${id}`)).body.status).toBe('disabled')
-}, 180_000)
+})
 
 test('the buttons of a table wider than the page stay visible, and on a phone the buttons are large enough to tap', async () => {
   const page = await dashboard.open('/ops/queues', { as: 'operator', viewport: { width: 1024, height: 768 } })
@@ -761,7 +761,7 @@ test('an operator marks a payout as failed, and a forced failure needs the confi
   await other_page.getByLabel('State', { exact: true }).selectOption('rejected')
   await rowOf(other_page, 'Fail payout of $6.20').waitFor({ state: 'detached' })
   expect(await rowOf(other_page, 'Correct -$1.40').count()).toBe(1)
-}, 180_000)
+})
 
 test("an operator adds and removes the email domains of a tenant, and the tenant's members see the domains", async () => {
   const page = await dashboard.open('/settings/email', { as: 'operator', expects: [/status of 400/] })

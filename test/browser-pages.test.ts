@@ -87,7 +87,7 @@ test('each page has a title and a heading, is accessible in light and dark mode,
   }
   await Promise.all(pages.map((page) => checkPages(page)))
   expect(checked_filters.length).toBeGreaterThan(19)
-}, 180_000)
+})
 
 test('the list of messages is filtered by sender, and the exported list has sender and channel', async () => {
   const { world } = dashboard
@@ -176,7 +176,7 @@ test('a section of a page that fails to load shows the error in place of its con
       () => (globalThis as any).document.querySelector('main .figures-row .bone') === null,
     )
   }
-}, 180_000)
+})
 
 test('on a phone the filters of a list are behind a button with the number of active filters', async () => {
   const page = await dashboard.open('/payments?status=captured', { as: 'support', viewport: PHONE })

@@ -181,7 +181,7 @@ test('what the role of a user does not include is refused on the pages and in di
   }
   expect((await client.get(`/v1/payments/${id}`)).body.status).toBe('authorized')
   expect(await sql`select from api_keys where tenant_id = ${tenant_id}`).toHaveLength(before.length)
-}, 180_000)
+})
 
 test('the audit log shows the actor, the action and the outcome of each entry', async () => {
   const { client } = dashboard.world

@@ -211,7 +211,7 @@ describe('a connection that is lost before the answer to a write', () => {
 })
 
 describeIn('a statement that waits too long in its process', { notifications: false }, (test) => {
-  test('uses up no attempt, because it is not sent', { timeout: 120_000 }, async ({ world }) => {
+  test('uses up no attempt, because it is not sent', async ({ world }) => {
     const { client, sql } = world
     const { id } = await capturedPayment(client)
     await world.drain()

@@ -9,7 +9,7 @@ import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
-const withConnection = { concurrent: false, timeout: 180_000 }
+const withConnection = { concurrent: false }
 
 describe.concurrent.each(['redis', 'postgres'] as const)('with wake-ups on %s', (queue) => {
   let deployment: Deployment

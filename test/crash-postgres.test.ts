@@ -19,7 +19,7 @@ import { startProxy } from '#test/proxy.ts'
 import { OPERATIONS_READY } from '#test/served-metrics.ts'
 import { postgresUrl } from '#test/suite.ts'
 
-const withConnection = { concurrent: false, timeout: 180_000 }
+const withConnection = { concurrent: false }
 
 describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with wake-ups on %s', (queue) => {
   let postgres: EmbeddedPostgres
@@ -163,65 +163,61 @@ function errorOf(work: PromiseLike<unknown>): Promise<unknown> {
   )
 }
 
-test.concurrent(
-  'connections that stop responding under load are replaced, and work continues',
-  { timeout: 180_000 },
-  async ({ onTestFinished }) => {
-    const deployment = await createDeployment({ queue: 'redis' })
-    onTestFinished(() => deployment.close())
-    const proxy = await startProxy(deployment.env.DATABASE_URL!)
-    onTestFinished(() => proxy.close())
-    await deployment.startApi({ DATABASE_URL: proxy.url })
-    await deployment.startWorker({ DATABASE_URL: proxy.url })
-    const load = startLoad(deployment.client, { clients: 10, pause_ms: 200 })
-    await load.untilPaid(20)
-    proxy.freeze()
-    const before = load.paid.length
-    await load.untilPaid(20)
-    const paid = await load.stop()
-    expect(paid.length).toBeGreaterThan(before)
-    await expectNothingLost(deployment, paid)
-  },
-)
+test.concurrent('connections that stop responding under load are replaced, and work continues', async ({
+  onTestFinished,
+}) => {
+  const deployment = await createDeployment({ queue: 'redis' })
+  onTestFinished(() => deployment.close())
+  const proxy = await startProxy(deployment.env.DATABASE_URL!)
+  onTestFinished(() => proxy.close())
+  await deployment.startApi({ DATABASE_URL: proxy.url })
+  await deployment.startWorker({ DATABASE_URL: proxy.url })
+  const load = startLoad(deployment.client, { clients: 10, pause_ms: 200 })
+  await load.untilPaid(20)
+  proxy.freeze()
+  const before = load.paid.length
+  await load.untilPaid(20)
+  const paid = await load.stop()
+  expect(paid.length).toBeGreaterThan(before)
+  await expectNothingLost(deployment, paid)
+})
 
-test.concurrent(
-  'a connection pool survives crashes: every query resolves or rejects',
-  { timeout: 180_000 },
-  async ({ onTestFinished }) => {
-    const folder = await createTemporaryFolder()
-    onTestFinished(() => folder.remove())
-    const postgres = await startPostgres({
-      data_dir: join(folder.path, 'postgres'),
-      settings: { shared_buffers: '64MB' },
-    })
-    onTestFinished(() => postgres.stop())
-    const sql = connectDatabase(postgres.url, { max: 8, application_name: 'test' })
-    onTestFinished(() => sql.end({ timeout: 1 }))
-    const stopping = new AbortController()
-    const refusals: unknown[] = []
-    const wrong: unknown[] = []
-    async function runQueries(): Promise<void> {
-      for (let sequence = 0; !stopping.signal.aborted; sequence++) {
-        const rows = await sql`select ${sequence}::integer as sequence`.catch((error: unknown) => {
-          refusals.push(error)
-          return [{ sequence }]
-        })
-        if (rows[0]?.sequence !== sequence) wrong.push({ sequence, rows })
-        await new Promise((resolve) => setImmediate(resolve))
-      }
+test.concurrent('a connection pool survives crashes: every query resolves or rejects', async ({
+  onTestFinished,
+}) => {
+  const folder = await createTemporaryFolder()
+  onTestFinished(() => folder.remove())
+  const postgres = await startPostgres({
+    data_dir: join(folder.path, 'postgres'),
+    settings: { shared_buffers: '64MB' },
+  })
+  onTestFinished(() => postgres.stop())
+  const sql = connectDatabase(postgres.url, { max: 8, application_name: 'test' })
+  onTestFinished(() => sql.end({ timeout: 1 }))
+  const stopping = new AbortController()
+  const refusals: unknown[] = []
+  const wrong: unknown[] = []
+  async function runQueries(): Promise<void> {
+    for (let sequence = 0; !stopping.signal.aborted; sequence++) {
+      const rows = await sql`select ${sequence}::integer as sequence`.catch((error: unknown) => {
+        refusals.push(error)
+        return [{ sequence }]
+      })
+      if (rows[0]?.sequence !== sequence) wrong.push({ sequence, rows })
+      await new Promise((resolve) => setImmediate(resolve))
     }
-    const all = Promise.all(Array.from({ length: 40 }, runQueries))
-    for (let crashes = 1; crashes <= 3; crashes++) {
-      await sleep(300)
-      await postgres.restart('immediate')
-    }
+  }
+  const all = Promise.all(Array.from({ length: 40 }, runQueries))
+  for (let crashes = 1; crashes <= 3; crashes++) {
     await sleep(300)
-    stopping.abort()
-    await all
-    expect(wrong).toEqual([])
-    expect(refusals.filter((error) => !isUnavailable(error))).toEqual([])
-  },
-)
+    await postgres.restart('immediate')
+  }
+  await sleep(300)
+  stopping.abort()
+  await all
+  expect(wrong).toEqual([])
+  expect(refusals.filter((error) => !isUnavailable(error))).toEqual([])
+})
 
 test('a connection that closes before a write, or has no error listener, does not end the process', async ({
   onTestFinished,

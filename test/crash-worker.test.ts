@@ -16,7 +16,7 @@ import { until, type Process } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const BACKENDS = ['redis', 'postgres'] as const
-const withConnection = { concurrent: false, timeout: 180_000 }
+const withConnection = { concurrent: false }
 const done = { status: 200, body: { status: 'captured' } }
 
 // The scenarios run concurrently, because they mostly wait for leases to expire.
@@ -248,30 +248,28 @@ describe.concurrent.each(BACKENDS)('with wake-ups on %s', (queue) => {
 })
 
 // This test uses one queue backend only: the torture runs cover both backends.
-test.concurrent(
-  'a job whose first five workers die is completed, and takes effect once',
-  { timeout: 180_000 },
-  async ({ onTestFinished }) => {
-    const deployment = await createDeployment({ queue: 'redis' })
-    onTestFinished(() => deployment.close())
-    await deployment.startApi()
-    let worker = await deployment.startWorker()
-    const payment = await authorize(deployment)
-    const hold = await blockCaptures(deployment, payment, 'after', 5)
-    expect(await capture(deployment, payment, 'respond-async')).toMatchObject({ status: 202 })
-    for (let kills = 1; kills <= 5; kills++) {
-      expect(await hold.hit(kills)).toBe(kills)
-      await worker.end()
-      await expireLease(deployment, payment)
-      await hold.release()
-      worker = await deployment.startWorker()
-    }
-    expect(await capture(deployment, payment)).toMatchObject(done)
-    const attempts = await captureAttempts(deployment, payment)
-    // On a slow machine a worker may claim the job too late and give it back. Such an attempt has the outcome
-    // `returned`, and does not make the call.
-    const attempted = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
-    expect(attempted).toEqual([...Array<null>(5).fill(null), 'done'])
-    await expectNothingLost(deployment, [payment])
-  },
-)
+test.concurrent('a job whose first five workers die is completed, and takes effect once', async ({
+  onTestFinished,
+}) => {
+  const deployment = await createDeployment({ queue: 'redis' })
+  onTestFinished(() => deployment.close())
+  await deployment.startApi()
+  let worker = await deployment.startWorker()
+  const payment = await authorize(deployment)
+  const hold = await blockCaptures(deployment, payment, 'after', 5)
+  expect(await capture(deployment, payment, 'respond-async')).toMatchObject({ status: 202 })
+  for (let kills = 1; kills <= 5; kills++) {
+    expect(await hold.hit(kills)).toBe(kills)
+    await worker.end()
+    await expireLease(deployment, payment)
+    await hold.release()
+    worker = await deployment.startWorker()
+  }
+  expect(await capture(deployment, payment)).toMatchObject(done)
+  const attempts = await captureAttempts(deployment, payment)
+  // On a slow machine a worker may claim the job too late and give it back. Such an attempt has the outcome
+  // `returned`, and does not make the call.
+  const attempted = attempts.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'returned')
+  expect(attempted).toEqual([...Array<null>(5).fill(null), 'done'])
+  await expectNothingLost(deployment, [payment])
+})

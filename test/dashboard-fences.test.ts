@@ -377,7 +377,7 @@ test('previews by read-only users have the limits of API keys, and abandoned pre
   // On a slow machine the current rendering may take longer than the maximum wait of the next preview.
   const previewAgain = async () => (await reader.post(slow, { variables: { mark: 1 } })).body.text
   await expect.poll(previewAgain, { timeout: 60_000 }).toBe('Hello')
-}, 180_000)
+})
 
 test('requests that change nothing are not recorded as acts, and the number of recorded acts is limited', async ({
   world,

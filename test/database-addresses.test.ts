@@ -178,7 +178,7 @@ describe('a server with TLS', () => {
     )
   })
 
-  test('is migrated through TLS, with the tables of the queue', { timeout: 120_000 }, async () => {
+  test('is migrated through TLS, with the tables of the queue', async () => {
     const DATABASE_URL = urlWith('127.0.0.1', { sslmode: 'verify-full', sslrootcert: files.loopback })
     const { code, stdout } = await runCommand('src/commands/migrate.ts', [], {
       DATABASE_URL,
@@ -189,7 +189,7 @@ describe('a server with TLS', () => {
   })
 })
 
-test('an address with two hosts follows the server that accepts writes', { timeout: 120_000 }, async () => {
+test('an address with two hosts follows the server that accepts writes', async () => {
   const { path, remove } = await createTemporaryFolder()
   onTestFinished(remove)
   const password = 'secret'

@@ -111,7 +111,7 @@ describe('any order of the notifications of a dispute', () => {
     await world.drain()
     for (const { payment } of disputes) expect(await paymentSummary(world, payment)).toEqual(WON)
     await checkInvariants(world)
-  }, 180_000)
+  })
 })
 
 test('each step of a dispute is shown, emits one event and is posted once, even an appeal after a loss', async ({

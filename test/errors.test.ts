@@ -550,7 +550,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
 }
 
 describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
-  test('has its documented status and shape', { timeout: 180_000 }, async ({ world }) => {
+  test('has its documented status and shape', async ({ world }) => {
     const [route, provoke, expected = {}] = PROVOCATIONS[code]
     const { status, body, headers } = await provoke(world)
     const [documentedStatus] = ERRORS[code]

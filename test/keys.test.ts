@@ -264,7 +264,7 @@ test('the command sets and shows the email domains of a tenant', async ({ world 
   const [entry] =
     await world.sql`select details from audit_entries where action = 'tenants.set_email_domains' limit 1`
   expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
-}, 180_000)
+})
 
 test('the command sets and shows the SMS senders of a tenant', async ({ world }) => {
   await ensureTenant(world.sql, 'texts')

@@ -11,7 +11,7 @@ const GUIDE = new URL('../docs/guides/databases.md', import.meta.url)
 const OWNER = 'app_owner'
 const SERVICES = ['sluice_api', 'sluice_dashboard', 'sluice_webhooks', 'sluice_worker']
 
-test('an owner with CREATEROLE migrates without a warning', { timeout: 120_000 }, async () => {
+test('an owner with CREATEROLE migrates without a warning', async () => {
   const { migrate, owner, admin } = await startManaged('createrole')
   const first = await migrate()
   expect([first.code, first.stdout, first.stderr]).toEqual([
@@ -36,30 +36,26 @@ test('an owner with CREATEROLE migrates without a warning', { timeout: 120_000 }
   expect([...settings]).toEqual([{ role: 'acme_api' }])
 })
 
-test(
-  'an owner without CREATEROLE gets one line that leads to the guide, whose statements work',
-  { timeout: 120_000 },
-  async () => {
-    const { migrate, admin } = await startManaged('nocreaterole')
-    const first = await migrate()
-    const [warning = '', applied, ...more] = first.stdout.split('\n')
-    expect([first.code, warning, applied, more, first.stderr]).toEqual([
-      0,
-      'The roles of the processes are not set up: app_owner may not create roles. Missing: sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard, sluice_service, sluice_reader. See docs/guides/databases.md#managed-servers',
-      expect.stringContaining('Applied 0001_tenants.sql'),
-      [''],
-      '',
-    ])
-    const statements = /```sql\n(create role sluice_service.*?)```/s.exec(await readFile(GUIDE, 'utf8'))![1]!
-    await admin.unsafe(statements)
-    await admin`create role acme_api login password 'secret' in role sluice_api`
-    // The owner may not alter the user. Only processes behind PgBouncer need that, and they report it at their start.
-    expect(await migrate()).toEqual({ code: 0, stdout: 'The database is up to date.\n', stderr: '' })
-    const [rights] = await admin`
+test('an owner without CREATEROLE gets one line that leads to the guide, whose statements work', async () => {
+  const { migrate, admin } = await startManaged('nocreaterole')
+  const first = await migrate()
+  const [warning = '', applied, ...more] = first.stdout.split('\n')
+  expect([first.code, warning, applied, more, first.stderr]).toEqual([
+    0,
+    'The roles of the processes are not set up: app_owner may not create roles. Missing: sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard, sluice_service, sluice_reader. See docs/guides/databases.md#managed-servers',
+    expect.stringContaining('Applied 0001_tenants.sql'),
+    [''],
+    '',
+  ])
+  const statements = /```sql\n(create role sluice_service.*?)```/s.exec(await readFile(GUIDE, 'utf8'))![1]!
+  await admin.unsafe(statements)
+  await admin`create role acme_api login password 'secret' in role sluice_api`
+  // The owner may not alter the user. Only processes behind PgBouncer need that, and they report it at their start.
+  expect(await migrate()).toEqual({ code: 0, stdout: 'The database is up to date.\n', stderr: '' })
+  const [rights] = await admin`
     select has_table_privilege('acme_api', 'payments', 'select') as may_read, has_table_privilege('acme_api', 'payments', 'delete') as may_delete`
-    expect(rights).toEqual({ may_read: true, may_delete: false })
-  },
-)
+  expect(rights).toEqual({ may_read: true, may_delete: false })
+})
 
 /**
  * A server with a database of a user that is no superuser. As on managed servers, the schema also has views of an

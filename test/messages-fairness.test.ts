@@ -126,7 +126,7 @@ test('emails of medium size share one memory limit, and do not block small email
     expect((await small).status).toBe(202)
     await Promise.all(more)
   })
-}, 180_000)
+})
 
 test('a large batch is accepted, and its template is read once', async ({ world }) => {
   const own = await createTenant(world)
@@ -145,7 +145,7 @@ test('a large batch is accepted, and its template is read once', async ({ world 
       expect(body.map(({ status }: any) => status)).toEqual(Array(100).fill(202))
     },
   )
-}, 180_000)
+})
 
 test('replayed messages of a batch count against the memory limit, because the response contains them', async ({
   world,
@@ -167,7 +167,7 @@ test('replayed messages of a batch count against the memory limit, because the r
     expect(await statusesOf(subset)).toEqual(Array(18).fill(202))
   const repeated = await statusesOf(messages)
   expect([202, 503].map((status) => repeated.filter((each) => each === status).length)).toEqual([33, 3])
-}, 180_000)
+})
 
 test('another process replays a fully accepted batch in full', async ({ world }) => {
   const own = await createTenant(world)
@@ -181,7 +181,7 @@ test('another process replays a fully accepted batch in full', async ({ world })
     const { body } = await by.post('/v1/messages/email/batch', { messages })
     expect(body.map(({ status }: any) => status)).toEqual(Array(20).fill(202))
   }
-}, 180_000)
+})
 
 test('the body of a request counts against the memory limit while the request waits for its template', async ({
   world,
@@ -202,7 +202,7 @@ test('the body of a request counts against the memory limit while the request wa
       ])
     },
   )
-}, 180_000)
+})
 
 test('large bodies of waiting requests count against the memory limit until the callers disconnect', async ({
   world,
@@ -219,7 +219,7 @@ test('large bodies of waiting requests count against the memory limit until the 
   expect((await sendEmail(await createTenant(world), large)).status).toBe(202)
   await disconnect()
   await until('memory is available again', async () => (await sendEmail(own, large)).status === 202)
-}, 180_000)
+})
 
 test('a large body counts against the memory limit after its caller disconnects, until the body is no longer used', async ({
   world,
@@ -250,7 +250,7 @@ test('a large body counts against the memory limit after its caller disconnects,
     await release()
     await until('memory is available again', async () => (await sendEmail(own, large)).status === 202)
   })
-}, 180_000)
+})
 
 test('while a large email is written, only messages of its tenant wait', async ({ world }) => {
   const [own, busy, busy_second, other] = [
@@ -279,4 +279,4 @@ test('while a large email is written, only messages of its tenant wait', async (
     const answers = [...(await Promise.all([large, ...first, ...small])), ...answered]
     expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(202))
   })
-}, 180_000)
+})

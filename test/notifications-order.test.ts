@@ -109,7 +109,7 @@ describe('five webhooks in all orders', () => {
       })
     await checkInvariants(world)
     expect(await findAllDrifts(world)).toEqual([])
-  }, 180_000)
+  })
 
   test('have the same result if the response to our own authorization arrives last', async ({ world }) => {
     // Tests every third order. In these orders each of the five event types comes first and comes last.
@@ -165,7 +165,7 @@ describe('five webhooks in all orders', () => {
     }
     await checkInvariants(world)
     expect(await findAllDrifts(world)).toEqual([])
-  }, 180_000)
+  })
 })
 
 describe('a notification that arrives before the response to our call', () => {

@@ -106,7 +106,7 @@ describe('the notifications of a payout', () => {
         events: ['created', 'failed', 'processing'],
       })
     expect(await listAllDrifts(world)).toEqual([])
-  }, 180_000)
+  })
 
   test("have the same result in every order if the payout is canceled in the processor's dashboard", async ({
     world,
@@ -211,7 +211,7 @@ describe('a transfer', () => {
       expect(summary.postings[0]).toBe('payout_paid -100')
     }
     expect(await listAllDrifts(world)).toEqual([])
-  }, 180_000)
+  })
 })
 
 test('a notification that precedes the response to the call settles the payout, and the late response changes nothing', async ({
@@ -343,7 +343,7 @@ test('a payout whose call is prevented by a pause is canceled at once', async ({
 test('all books agree with the processor while no objects of other applications exist', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
-}, 180_000)
+})
 
 describe('a duplicate object at the processor with the ids of Sluice', () => {
   const DUPLICATES = [

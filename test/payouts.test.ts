@@ -934,4 +934,4 @@ test('the audit reports a payout whose postings differ, and a missing event', as
 test('after all scenarios the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
-}, 180_000)
+})

@@ -135,7 +135,6 @@ async function countCalls(provider: string): Promise<Record<string, number>> {
 
 test.for(CALLS)(
   'nothing is sent by %s if the connection is lost before the call to %s, and the attempt does not count',
-  { timeout: 120_000 },
   async ([job, provider, prepare], { world }) => {
     const [failed_before, before] = [await findFailures(world), await countCalls(provider)]
     const { id, release } = await loseConnectionBeforeCall(world, prepare)

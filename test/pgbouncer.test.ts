@@ -23,7 +23,7 @@ beforeAll(async () => {
   deployment = await createDeployment({ queue: 'redis', webhooks: true })
   pooler = await startPgBouncer(deployment.env['DATABASE_URL']!, passwordsOf(deployment.env['DATABASE_URL']!))
   pooled = { DATABASE_URL: pooler.through(deployment.env['DATABASE_URL']!) }
-}, 120_000)
+})
 afterAll(async () => {
   await deployment?.close()
   await pooler?.close()
@@ -159,7 +159,7 @@ test('without pgbouncer=true, the error names the parameter', async () => {
   )
 })
 
-test("PgBouncer's own errors are reported in its words, with a remedy", { timeout: 120_000 }, async () => {
+test("PgBouncer's own errors are reported in its words, with a remedy", async () => {
   const port = await freePort('127.0.0.1')
   const users = passwordsOf(deployment.env['DATABASE_URL']!)
   const unreachable = await startPgBouncer(`postgres://127.0.0.1:${port}/none`, users, {
@@ -201,32 +201,28 @@ test("PgBouncer's own errors are reported in its words, with a remedy", { timeou
   await blocked
 })
 
-test(
-  'with QUEUE=postgres a process behind PgBouncer needs QUEUE_DATABASE_URL',
-  { timeout: 120_000 },
-  async () => {
-    const env = { ...deployment.env, QUEUE: 'postgres', DATABASE_URL: urlAs('api', pooled.DATABASE_URL) }
-    const refused = await runCommand(API, [], env)
-    expect([refused.code, refused.stderr]).toEqual([
-      1,
-      'QUEUE: BullMQ on PostgreSQL listens in sessions of its own, and PgBouncer shares sessions. Set QUEUE_DATABASE_URL to the address of the same database without PgBouncer, or QUEUE=redis.\n',
-    ])
-    const pooled_too = await runCommand(API, [], { ...env, QUEUE_DATABASE_URL: env.DATABASE_URL })
-    expect([pooled_too.code, pooled_too.stderr]).toEqual([
-      1,
-      expect.stringMatching(/^QUEUE_DATABASE_URL: .+\n$/),
-    ])
+test('with QUEUE=postgres a process behind PgBouncer needs QUEUE_DATABASE_URL', async () => {
+  const env = { ...deployment.env, QUEUE: 'postgres', DATABASE_URL: urlAs('api', pooled.DATABASE_URL) }
+  const refused = await runCommand(API, [], env)
+  expect([refused.code, refused.stderr]).toEqual([
+    1,
+    'QUEUE: BullMQ on PostgreSQL listens in sessions of its own, and PgBouncer shares sessions. Set QUEUE_DATABASE_URL to the address of the same database without PgBouncer, or QUEUE=redis.\n',
+  ])
+  const pooled_too = await runCommand(API, [], { ...env, QUEUE_DATABASE_URL: env.DATABASE_URL })
+  expect([pooled_too.code, pooled_too.stderr]).toEqual([
+    1,
+    expect.stringMatching(/^QUEUE_DATABASE_URL: .+\n$/),
+  ])
 
-    const other = await createDeployment({ queue: 'postgres' })
-    onTestFinished(() => other.close())
-    const direct = other.env['DATABASE_URL']!
-    await migrate(direct)
-    const DATABASE_URL = pooler.through(direct)
-    await other.startApi({ DATABASE_URL, QUEUE_DATABASE_URL: urlAs('api', direct) })
-    await other.startWorker({ DATABASE_URL, QUEUE_DATABASE_URL: urlAs('worker', direct) })
-    await expectNothingLost(other, [await pay(other.client)])
-  },
-)
+  const other = await createDeployment({ queue: 'postgres' })
+  onTestFinished(() => other.close())
+  const direct = other.env['DATABASE_URL']!
+  await migrate(direct)
+  const DATABASE_URL = pooler.through(direct)
+  await other.startApi({ DATABASE_URL, QUEUE_DATABASE_URL: urlAs('api', direct) })
+  await other.startWorker({ DATABASE_URL, QUEUE_DATABASE_URL: urlAs('worker', direct) })
+  await expectNothingLost(other, [await pay(other.client)])
+})
 
 /** Closes PgBouncer's sessions, so that the next ones have new settings. */
 async function reconnect(): Promise<void> {

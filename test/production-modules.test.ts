@@ -25,7 +25,6 @@ async function productionPackages(): Promise<Set<string>> {
 
 test.for(Object.keys(PARTS) as PartName[])(
   'in production %s loads only its own code and production dependencies',
-  { timeout: 180_000 },
   async (name, { world }) => {
     const folder = await createTemporaryFolder()
     onTestFinished(folder.remove)

@@ -168,7 +168,7 @@ describe('a correction', () => {
       expect(stderr).not.toContain('    at ')
     }
     expect((await runLedger(world, '--help')).stdout).toContain('npm run ledger -- correct')
-  }, 180_000)
+  })
 
   test('without a confirmed proposal is reported by the audit', async ({ world }) => {
     const shop = await world.clientOf()
@@ -496,4 +496,4 @@ describe('a forced failure of a payout', () => {
 test('the books balance and agree with the processor after all tests', async ({ world }) => {
   await world.drain()
   await checkInvariants(world)
-}, 180_000)
+})

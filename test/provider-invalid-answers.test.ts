@@ -253,7 +253,7 @@ test('an invalid response of a provider does not cause an internal error, and en
   const exceptions = await world.sql`
     select name, last_error from jobs where last_error ->> 'message' ~ '^[A-Za-z]*Error: |^threw'`
   expect([...exceptions]).toEqual([])
-}, 180_000)
+})
 
 test('the id of another object is not accepted: an SMS counts as sent, and other resources are looked up', async ({
   world,
@@ -297,7 +297,7 @@ test('the id of another object is not accepted: an SMS counts as sent, and other
     })
   const { problems } = await auditEverything(world.sql)
   expect(problems).toEqual([])
-}, 180_000)
+})
 
 const ACTIONS = new Set(['capture', 'cancel', 'refund'])
 const SELECTED_KINDS = new Set(['page', 'strange', 'long_error'])

@@ -106,97 +106,85 @@ describe('Stripe fails payouts and answers payments: the outage names payouts on
   })
 })
 
-test.concurrent(
-  'Twilio fails to send SMS and answers lookups: the outage names SMS',
-  { timeout: 180_000 },
-  async (context) => {
-    const { world, operator } = await startWorld(context)
-    const worker = await startWorker(context, world)
-    await world
-      .provider('twilio')
-      .fault({ match: { method: 'POST', path: '/Messages\\.json$' }, fault: 'html_503', times: 100_000 })
-    const send = () =>
-      world.client.post(
-        '/v1/messages/sms',
-        { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
-        ASYNC,
-      )
-    repeatRequest(context, send)
-    await eventually(async () => {
-      expect(await outagesOf(operator)).toMatchObject([
-        { provider: 'twilio', text: 'Twilio does not answer SMS', operations: ['send_sms'] },
-      ])
-      expect(await worker.read(OUTAGE, { provider: 'twilio', operation: 'send_sms' })).toBeGreaterThan(0)
-      expect(worker.warnings()).toContain(
-        'Twilio does not answer SMS: check TWILIO_API_BASE, and the network, name servers and firewall of the workers',
-      )
-    }, A_MINUTE_MS)
-  },
-)
-
-test.concurrent(
-  'a provider that answers nothing has one outage, which names no operation, and its first answer ends it',
-  { timeout: 300_000 },
-  async (context) => {
-    const { world, operator } = await startWorld(context)
-    const worker = await startWorker(context, world)
-    await capturedPayment(world.client, { amount_minor: 10_000 })
-    const to = await recipient(world.client)
-    const fault = await world.provider('stripe').fault({ fault: 'html_503', times: 100_000 })
-    await payOut(world.client, to, {}, ASYNC)
-    await createPayment(world.client, {}, ASYNC)
-    await eventually(async () => {
-      expect(await outagesOf(operator)).toMatchObject([
-        {
-          text: 'Stripe does not answer',
-          operations: [],
-          waiting: expect.toSatisfy((all) => all.length === 2),
-        },
-      ])
-      expect(await worker.read(OUTAGE, { provider: 'stripe', operation: '' })).toBeGreaterThan(0)
-      for (const queue of ['payments', 'payouts']) expect(await worker.read(RETRYING, { queue })).toBe(1)
-    }, A_MINUTE_MS)
-    // The payout waits for its next attempt, which is no outage: no payout has failed since the provider answers.
-    await eventually(async () => {
-      const postponed = await world.sql`
-        update jobs set run_at = now() + interval '1 hour' where name = 'payout.create' and state = 'ready'`
-      expect(postponed.count).toBe(1)
-    })
-    await fault.remove()
-    await world.sql`update jobs set run_at = now() where name = 'payment.authorize'`
-    await eventually(async () => {
-      expect(await outagesOf(operator)).toEqual([])
-      expect(await worker.read(OUTAGE)).toBeUndefined()
-      expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 1 })
-      expect(await worker.read(RETRYING, { queue: 'payments' })).toBe(0)
-      // The roll-ups count the answered payment after its minute.
-    }, 3 * A_MINUTE_MS)
-    expect(worker.warnings().filter((msg) => msg.includes('payouts'))).toEqual([])
-  },
-)
-
-test.concurrent(
-  'workers of different queues show together that a provider answers payments and no payouts',
-  { timeout: 300_000 },
-  async (context) => {
-    const { world, operator } = await startWorld(context)
-    const [worker] = await Promise.all([
-      startWorker(context, world, 'payouts'),
-      startWorker(context, world, 'payments'),
-    ])
-    await capturedPayment(world.client, { amount_minor: 10_000 })
-    await world
-      .provider('stripe')
-      .fault({ match: { method: 'POST', path: '/payouts$' }, fault: 'html_503', times: 100_000 })
-    await payOut(world.client, await recipient(world.client), {}, ASYNC)
-    const texts = async () => (await outagesOf(operator)).map(({ text }: { text: string }) => text)
-    await eventually(async () => expect(await texts()).toEqual(['Stripe does not answer']), A_MINUTE_MS)
-    repeatRequest(context, () => createPayment(world.client, {}, ASYNC))
-    // The roll-ups count the answered payments after the minute in which the outage began.
-    await eventually(
-      async () => expect(await texts()).toEqual(['Stripe does not answer payouts']),
-      3 * A_MINUTE_MS,
+test.concurrent('Twilio fails to send SMS and answers lookups: the outage names SMS', async (context) => {
+  const { world, operator } = await startWorld(context)
+  const worker = await startWorker(context, world)
+  await world
+    .provider('twilio')
+    .fault({ match: { method: 'POST', path: '/Messages\\.json$' }, fault: 'html_503', times: 100_000 })
+  const send = () =>
+    world.client.post(
+      '/v1/messages/sms',
+      { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
+      ASYNC,
     )
-    await worker.until(OUTAGE, { operation: 'payout' }, (value) => (value ?? 0) > 0)
-  },
-)
+  repeatRequest(context, send)
+  await eventually(async () => {
+    expect(await outagesOf(operator)).toMatchObject([
+      { provider: 'twilio', text: 'Twilio does not answer SMS', operations: ['send_sms'] },
+    ])
+    expect(await worker.read(OUTAGE, { provider: 'twilio', operation: 'send_sms' })).toBeGreaterThan(0)
+    expect(worker.warnings()).toContain(
+      'Twilio does not answer SMS: check TWILIO_API_BASE, and the network, name servers and firewall of the workers',
+    )
+  }, A_MINUTE_MS)
+})
+
+test.concurrent('a provider that answers nothing has one outage, which names no operation, and its first answer ends it', async (context) => {
+  const { world, operator } = await startWorld(context)
+  const worker = await startWorker(context, world)
+  await capturedPayment(world.client, { amount_minor: 10_000 })
+  const to = await recipient(world.client)
+  const fault = await world.provider('stripe').fault({ fault: 'html_503', times: 100_000 })
+  await payOut(world.client, to, {}, ASYNC)
+  await createPayment(world.client, {}, ASYNC)
+  await eventually(async () => {
+    expect(await outagesOf(operator)).toMatchObject([
+      {
+        text: 'Stripe does not answer',
+        operations: [],
+        waiting: expect.toSatisfy((all) => all.length === 2),
+      },
+    ])
+    expect(await worker.read(OUTAGE, { provider: 'stripe', operation: '' })).toBeGreaterThan(0)
+    for (const queue of ['payments', 'payouts']) expect(await worker.read(RETRYING, { queue })).toBe(1)
+  }, A_MINUTE_MS)
+  // The payout waits for its next attempt, which is no outage: no payout has failed since the provider answers.
+  await eventually(async () => {
+    const postponed = await world.sql`
+        update jobs set run_at = now() + interval '1 hour' where name = 'payout.create' and state = 'ready'`
+    expect(postponed.count).toBe(1)
+  })
+  await fault.remove()
+  await world.sql`update jobs set run_at = now() where name = 'payment.authorize'`
+  await eventually(async () => {
+    expect(await outagesOf(operator)).toEqual([])
+    expect(await worker.read(OUTAGE)).toBeUndefined()
+    expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 1 })
+    expect(await worker.read(RETRYING, { queue: 'payments' })).toBe(0)
+    // The roll-ups count the answered payment after its minute.
+  }, 3 * A_MINUTE_MS)
+  expect(worker.warnings().filter((msg) => msg.includes('payouts'))).toEqual([])
+})
+
+test.concurrent('workers of different queues show together that a provider answers payments and no payouts', async (context) => {
+  const { world, operator } = await startWorld(context)
+  const [worker] = await Promise.all([
+    startWorker(context, world, 'payouts'),
+    startWorker(context, world, 'payments'),
+  ])
+  await capturedPayment(world.client, { amount_minor: 10_000 })
+  await world
+    .provider('stripe')
+    .fault({ match: { method: 'POST', path: '/payouts$' }, fault: 'html_503', times: 100_000 })
+  await payOut(world.client, await recipient(world.client), {}, ASYNC)
+  const texts = async () => (await outagesOf(operator)).map(({ text }: { text: string }) => text)
+  await eventually(async () => expect(await texts()).toEqual(['Stripe does not answer']), A_MINUTE_MS)
+  repeatRequest(context, () => createPayment(world.client, {}, ASYNC))
+  // The roll-ups count the answered payments after the minute in which the outage began.
+  await eventually(
+    async () => expect(await texts()).toEqual(['Stripe does not answer payouts']),
+    3 * A_MINUTE_MS,
+  )
+  await worker.until(OUTAGE, { operation: 'payout' }, (value) => (value ?? 0) > 0)
+})

@@ -115,7 +115,6 @@ const REQUESTS: Record<string, { resource: string; queue: string; send: (world: 
 // process share its metrics: provider-outages-partial.test.ts reads those of outages from processes of their own.
 test.concurrent.for(Object.keys(OUTAGES) as (keyof typeof OUTAGES)[])(
   'within a minute, overview, providers, queues, commands and log show which providers are %s',
-  { timeout: 180_000 },
   async (outage_kind, context) => {
     const { onTestFinished } = context
     const world = await createWorld({ parts: ['api', 'dashboard'] })
@@ -364,36 +363,34 @@ test.concurrent('an outage ends if no job waits for its provider, and is logged 
   await eventually(async () => expect((await durations())['smtp']).toBeLessThan(60), 20_000)
 })
 
-test.concurrent(
-  'a recovered provider has no outage, and its jobs are no longer retried',
-  { timeout: 180_000 },
-  async ({ onTestFinished }) => {
-    const world = await createWorld({ parts: ['api', 'worker', 'dashboard'] })
-    onTestFinished(() => world.close())
-    const operator = await signedInAs(world, { role: 'owner', is_operator: true })
-    const fault = await world.provider('stripe').fault({ fault: 'refuse_401', times: 1000 })
-    await createPayment(world.client, {}, ASYNC)
-    const kinds = async () =>
-      (await operator.get('/api/overview')).body.attention.map(({ kind }: { kind: string }) => kind)
-    // The list may also contain recurring work that the provider refused in the meantime.
-    await eventually(async () => expect(await kinds()).toContain('provider_outage'), A_MINUTE_MS)
-    await fault.remove()
-    await world.sql`update jobs set run_at = now() where finished_at is null`
-    await eventually(async () => {
-      expect(await kinds()).not.toContain('provider_outage')
-      expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 0, oldest_retrying_s: 0 })
-      // The figures still count the failures of the last hour.
-      const { providers } = (await operator.get('/api/ops/providers')).body
-      expect(providers[0]).toMatchObject({
-        outage: null,
-        retrying: 0,
-        failures: [{ outcome: 'misconfigured' }],
-      })
-    }, A_MINUTE_MS)
-    const [row] = await world.sql`select count(*) from jobs where failing_since is not null`
-    expect(row).toEqual({ count: 0 })
-  },
-)
+test.concurrent('a recovered provider has no outage, and its jobs are no longer retried', async ({
+  onTestFinished,
+}) => {
+  const world = await createWorld({ parts: ['api', 'worker', 'dashboard'] })
+  onTestFinished(() => world.close())
+  const operator = await signedInAs(world, { role: 'owner', is_operator: true })
+  const fault = await world.provider('stripe').fault({ fault: 'refuse_401', times: 1000 })
+  await createPayment(world.client, {}, ASYNC)
+  const kinds = async () =>
+    (await operator.get('/api/overview')).body.attention.map(({ kind }: { kind: string }) => kind)
+  // The list may also contain recurring work that the provider refused in the meantime.
+  await eventually(async () => expect(await kinds()).toContain('provider_outage'), A_MINUTE_MS)
+  await fault.remove()
+  await world.sql`update jobs set run_at = now() where finished_at is null`
+  await eventually(async () => {
+    expect(await kinds()).not.toContain('provider_outage')
+    expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 0, oldest_retrying_s: 0 })
+    // The figures still count the failures of the last hour.
+    const { providers } = (await operator.get('/api/ops/providers')).body
+    expect(providers[0]).toMatchObject({
+      outage: null,
+      retrying: 0,
+      failures: [{ outcome: 'misconfigured' }],
+    })
+  }, A_MINUTE_MS)
+  const [row] = await world.sql`select count(*) from jobs where failing_since is not null`
+  expect(row).toEqual({ count: 0 })
+})
 
 test.concurrent('a message whose outcome becomes unknown during an outage shows the outage, and an earlier message does not', async ({
   onTestFinished,

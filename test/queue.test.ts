@@ -84,7 +84,7 @@ describe.each([
     await migrateQueue(server.config)
     await migrateQueue(server.config)
     await allowAnyQueue(server.config)
-  }, 180_000)
+  })
 
   afterAll(() => server.remove())
 
@@ -226,7 +226,7 @@ describe.each([
     const after = { id: randomUUID(), state: 'succeeded' }
     queue.publish([after])
     await expect.poll(() => received, POLLING).toContainEqual(after)
-  }, 180_000)
+  })
 
   test('works after an outage, even in a process that started during the outage', async () => {
     const { queue, performed } = await whileDown(server, async () => {
@@ -241,7 +241,7 @@ describe.each([
 
     expect(await performsWakeups(queue, 'boot', performed)).toBe(true)
     await expect.poll(() => queue.isDown(), POLLING).toBe(false)
-  }, 180_000)
+  })
 
   test('can be closed during an outage, even if it was never connected', async () => {
     const used = openTestQueue(server.config).queue
@@ -257,7 +257,7 @@ describe.each([
 
       await Promise.all([used.close(), unused.close()])
     })
-  }, 180_000)
+  })
 
   test('counts a silent server as down, and closes without waiting for the server', async () => {
     const proxy = await startSilentProxy(server)
@@ -280,7 +280,7 @@ describe.each([
 
     expect(await performsWakeups(queue, 'silent', performed)).toBe(true)
     await expect.poll(() => queue.isDown(), POLLING).toBe(false)
-  }, 180_000)
+  })
 })
 
 describe('the queue on a faulty Redis', () => {

@@ -112,11 +112,11 @@ describeIn('a consumer without wake-ups', { parts: ['api'], notifications: false
         const claimed = await countOf(metrics.directClaims, 'payments')
         for (let each = 0; each < 5; each += 1) await authorizedPayment(world.client)
         expect(await countOf(metrics.directClaims, 'payments')).toBe(claimed)
-      }, 180_000)
+      })
     } finally {
       await worker.close()
     }
-  }, 180_000)
+  })
 })
 
 describeIn('a slow database', { parts: ['api'], notifications: false }, (test) => {
@@ -162,7 +162,7 @@ describeIn('a slow database', { parts: ['api'], notifications: false }, (test) =
     } finally {
       await worker.close()
     }
-  }, 180_000)
+  })
 })
 
 const MORE_JOBS_THAN_SOCKETS = {
@@ -199,5 +199,5 @@ describeIn('without free sockets', MORE_JOBS_THAN_SOCKETS, (test) => {
     await resumeJobs(sql, { queue: 'payments' })
     await untilCaptured(world, ids)
     await checkInvariants(world)
-  }, 180_000)
+  })
 })

@@ -191,7 +191,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
       const drifts = await driftsOf(client, filter)
       expect(drifts).toHaveLength(1)
       return drifts[0]
-    }, 180_000)
+    })
   }
   /** Moves a payment, its refunds and its drifts ten seconds into the past, so that the first lookup is due. */
   async function makeLookupDue(world: World, payment_id: string): Promise<void> {
@@ -332,7 +332,7 @@ describeIn('drifts', { notifications: false, env: EAGER, concurrent: true }, (te
         const [lookup] = await world.sql`
           select state from notifications where kind = 'reconciliation.lookup' and object_id = ${reference}`
         expect(['applied', 'ignored']).toContain(lookup?.state)
-      }, 180_000)
+      })
     await makeLookupDue(world, id)
     await awaitLookup(body.processor_reference)
     const filter = byPayment(id)

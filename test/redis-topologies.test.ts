@@ -57,11 +57,11 @@ async function findColocatedQueue(redis: RedisDeployment, queue: string): Promis
 describe.each([
   { topology: 'a Cluster', start: startRedisCluster },
   { topology: 'a primary under Sentinels', start: startRedisSentinels },
-])('Redis as $topology', { timeout: 180_000 }, ({ start }) => {
+])('Redis as $topology', ({ start }) => {
   let redis: RedisDeployment
   beforeAll(async () => {
     redis = await start()
-  }, 180_000)
+  })
   afterAll(async () => await redis?.stop())
 
   // Only a Cluster redirects clients.

@@ -140,7 +140,7 @@ test('each process performs all of its work with its own database user', async (
   await capturedPayment(other)
   await world.drain()
   await checkInvariants(world)
-}, 180_000)
+})
 
 test.for(['api', 'webhooks', 'worker', 'dashboard'])(
   'the queue accepts wake-ups that the role %s sends',

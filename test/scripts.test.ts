@@ -37,50 +37,46 @@ test.for(['api', 'webhooks', 'worker'] as const)(
   },
 )
 
-test.for(['SIGTERM to npm', 'Ctrl-C'])(
-  '%s stops `npm start` and its servers',
-  { timeout: 180_000 },
-  async (signal) => {
-    const folder = await createTemporaryFolder()
-    onTestFinished(folder.remove)
-    const running = await npm('start', 'Ctrl-C stops everything.', { DATA_DIR: folder.path })
-    const readPid = async (file: string) =>
-      (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
-    const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(readPid))
-    pids.push(...Object.values(await startedProcesses(folder.path)).map(({ pid }) => pid))
-    expect(pids).toHaveLength(11)
-    expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
+test.for(['SIGTERM to npm', 'Ctrl-C'])('%s stops `npm start` and its servers', async (signal) => {
+  const folder = await createTemporaryFolder()
+  onTestFinished(folder.remove)
+  const running = await npm('start', 'Ctrl-C stops everything.', { DATA_DIR: folder.path })
+  const readPid = async (file: string) =>
+    (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
+  const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(readPid))
+  pids.push(...Object.values(await startedProcesses(folder.path)).map(({ pid }) => pid))
+  expect(pids).toHaveLength(11)
+  expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
 
-    // The terminal signals the whole process group, and npm forwards its signal, so the process gets two signals.
-    if (signal === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
-    else running.child.kill('SIGTERM')
-    expect(await running.ended).toEqual([0, null])
-    expect(running.output()).toMatch(/\nStopping\n(?:.*\n)*Stopped after \d+\.\d s\.$/)
-    expect(pids.map((pid) => processStarted(pid))).toEqual(pids.map(() => null))
-    // The processes that create work stop before the worker.
-    const lines = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
-      .trim()
-      .split('\n')
-      .filter((line) => line.includes('stopping: finishing the work'))
-      .map((line) => JSON.parse(line) as { name: string; time: string })
-    expect(lines.map(({ name }) => name).toSorted()).toEqual([
-      'api',
-      'dashboard',
-      'start',
-      'webhooks',
-      'worker',
-    ])
-    const stop_times = Object.fromEntries(lines.map(({ name, time }) => [name, time]))
-    const [first, ...last] = [
-      stop_times['start']!,
-      stop_times['api']!,
-      stop_times['webhooks']!,
-      stop_times['worker']!,
-    ].toSorted()
-    // Several processes can log their stop in the same millisecond.
-    expect([first, last.at(-1)]).toEqual([stop_times['start'], stop_times['worker']])
-  },
-)
+  // The terminal signals the whole process group, and npm forwards its signal, so the process gets two signals.
+  if (signal === 'Ctrl-C') process.kill(-running.child.pid!, 'SIGINT')
+  else running.child.kill('SIGTERM')
+  expect(await running.ended).toEqual([0, null])
+  expect(running.output()).toMatch(/\nStopping\n(?:.*\n)*Stopped after \d+\.\d s\.$/)
+  expect(pids.map((pid) => processStarted(pid))).toEqual(pids.map(() => null))
+  // The processes that create work stop before the worker.
+  const lines = (await readFile(join(folder.path, 'sluice.log'), 'utf8'))
+    .trim()
+    .split('\n')
+    .filter((line) => line.includes('stopping: finishing the work'))
+    .map((line) => JSON.parse(line) as { name: string; time: string })
+  expect(lines.map(({ name }) => name).toSorted()).toEqual([
+    'api',
+    'dashboard',
+    'start',
+    'webhooks',
+    'worker',
+  ])
+  const stop_times = Object.fromEntries(lines.map(({ name, time }) => [name, time]))
+  const [first, ...last] = [
+    stop_times['start']!,
+    stop_times['api']!,
+    stop_times['webhooks']!,
+    stop_times['worker']!,
+  ].toSorted()
+  // Several processes can log their stop in the same millisecond.
+  expect([first, last.at(-1)]).toEqual([stop_times['start'], stop_times['worker']])
+})
 
 async function npm(script: string, ready: string, env: Record<string, string>) {
   const child = spawn('npm', ['run', script], {

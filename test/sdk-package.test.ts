@@ -39,98 +39,93 @@ async function programOf(file: string, before: string): Promise<string | null> {
   return `import { ${[...names].join(', ')} } from '@sluice/sdk'\n${whole.replaceAll(imports, '')}`
 }
 
-test(
-  'the packed SDK works in an empty folder, under strict TypeScript, with every example',
-  { timeout: 180_000 },
-  async ({ world }) => {
-    const { path } = folder
-    await run('npm', ['pack', '--pack-destination', path], { cwd: join(ROOT, 'sdk') })
-    const [packed] = (await readdir(path)).filter((name) => name.endsWith('.tgz'))
-    await writeFile(join(path, 'package.json'), '{ "type": "module", "private": true }')
-    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(path, packed!)], { cwd: path })
+test('the packed SDK works in an empty folder, under strict TypeScript, with every example', async ({
+  world,
+}) => {
+  const { path } = folder
+  await run('npm', ['pack', '--pack-destination', path], { cwd: join(ROOT, 'sdk') })
+  const [packed] = (await readdir(path)).filter((name) => name.endsWith('.tgz'))
+  await writeFile(join(path, 'package.json'), '{ "type": "module", "private": true }')
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(path, packed!)], { cwd: path })
 
-    // The whole SDK as one bundle for a page in the browser.
-    const entry = join(path, 'node_modules/@sluice/sdk/dist/index.js')
-    const lib = { entry, formats: ['es' as const] }
-    const built = await build({ root: path, logLevel: 'error', build: { lib, write: false, minify: true } })
-    const [bundle] = [built].flat()
-    if (bundle === undefined || !('output' in bundle)) throw new Error('Nothing was built')
-    const [{ code }] = bundle.output
-    expect(gzipSync(code).length).toBeLessThan(6000)
-    expect(code).not.toContain('node:')
+  // The whole SDK as one bundle for a page in the browser.
+  const entry = join(path, 'node_modules/@sluice/sdk/dist/index.js')
+  const lib = { entry, formats: ['es' as const] }
+  const built = await build({ root: path, logLevel: 'error', build: { lib, write: false, minify: true } })
+  const [bundle] = [built].flat()
+  if (bundle === undefined || !('output' in bundle)) throw new Error('Nothing was built')
+  const [{ code }] = bundle.output
+  expect(gzipSync(code).length).toBeLessThan(6000)
+  expect(code).not.toContain('node:')
 
-    const [begin] = /^import [^]*?^\}\)\n/m.exec(await readFile(join(GUIDES, 'quickstart.md'), 'utf8'))!
-    const guides = (await readdir(GUIDES)).filter((name) => name.endsWith('.md'))
-    const sources = [
-      ...guides.map((name) => join(GUIDES, name)),
-      join(ROOT, 'sdk/README.md'),
-      join(ROOT, 'README.md'),
-    ]
-    const programs: string[] = []
-    await mkdir(join(path, 'examples'))
-    for (const source of sources) {
-      const program = await programOf(source, begin)
-      if (program === null) continue
-      const name = relative(ROOT, source).replace('.md', '').replaceAll('/', '-').toLowerCase()
-      programs.push(name)
-      await writeFile(join(path, `examples/${name}.ts`), program)
-    }
-    expect(programs).toEqual(
-      expect.arrayContaining(['docs-guides-quickstart', 'docs-guides-refunds', 'sdk-readme', 'readme']),
+  const [begin] = /^import [^]*?^\}\)\n/m.exec(await readFile(join(GUIDES, 'quickstart.md'), 'utf8'))!
+  const guides = (await readdir(GUIDES)).filter((name) => name.endsWith('.md'))
+  const sources = [
+    ...guides.map((name) => join(GUIDES, name)),
+    join(ROOT, 'sdk/README.md'),
+    join(ROOT, 'README.md'),
+  ]
+  const programs: string[] = []
+  await mkdir(join(path, 'examples'))
+  for (const source of sources) {
+    const program = await programOf(source, begin)
+    if (program === null) continue
+    const name = relative(ROOT, source).replace('.md', '').replaceAll('/', '-').toLowerCase()
+    programs.push(name)
+    await writeFile(join(path, `examples/${name}.ts`), program)
+  }
+  expect(programs).toEqual(
+    expect.arrayContaining(['docs-guides-quickstart', 'docs-guides-refunds', 'sdk-readme', 'readme']),
+  )
+  await writeFile(join(path, 'examples/page.ts'), PAGE)
+  // The examples need only the packages that the guides name. The example for a page needs no packages.
+  for (const source of [join(GUIDES, 'quickstart.md'), join(ROOT, 'sdk/README.md')])
+    expect(await readFile(source, 'utf8')).toMatch(
+      /npm install --save-dev @types\/node`, and\s+`"types": \["node"\]`/,
     )
-    await writeFile(join(path, 'examples/page.ts'), PAGE)
-    // The examples need only the packages that the guides name. The example for a page needs no packages.
-    for (const source of [join(GUIDES, 'quickstart.md'), join(ROOT, 'sdk/README.md')])
-      expect(await readFile(source, 'utf8')).toMatch(
-        /npm install --save-dev @types\/node`, and\s+`"types": \["node"\]`/,
-      )
-    const node_types = ['--types', 'node', '--typeRoots', join(ROOT, 'node_modules/@types')]
-    const examples = [...node_types, ...programs.map((name) => `examples/${name}.ts`)]
-    const page = ['--types', '', 'examples/page.ts']
-    const strict = [
-      '--ignoreConfig',
-      '--strict',
-      '--exactOptionalPropertyTypes',
-      '--noUncheckedIndexedAccess',
-      '--target',
-      'es2022',
-      '--lib',
-      'es2022,dom',
-    ]
-    const check = async (...options: string[]) =>
-      await run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...options], { cwd: path }).catch(
-        ({ stdout }: { stdout: string }) => {
-          throw new Error(stdout)
-        },
-      )
-    for (const files of [examples, page]) {
-      await check('--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit', ...files)
-      await check('--module', 'nodenext', ...files)
-    }
-
-    const node = await access(SYSTEM_NODE).then(
-      () => SYSTEM_NODE,
-      () => process.execPath,
+  const node_types = ['--types', 'node', '--typeRoots', join(ROOT, 'node_modules/@types')]
+  const examples = [...node_types, ...programs.map((name) => `examples/${name}.ts`)]
+  const page = ['--types', '', 'examples/page.ts']
+  const strict = [
+    '--ignoreConfig',
+    '--strict',
+    '--exactOptionalPropertyTypes',
+    '--noUncheckedIndexedAccess',
+    '--target',
+    'es2022',
+    '--lib',
+    'es2022,dom',
+  ]
+  const check = async (...options: string[]) =>
+    await run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...options], { cwd: path }).catch(
+      ({ stdout }: { stdout: string }) => {
+        throw new Error(stdout)
+      },
     )
-    const runs = programs.map(async (name) => {
-      const env = { SLUICE_URL: world.client.url, SLUICE_KEY: world.client.key }
-      const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env, timeout: 180_000 })
-      return [name, stdout.trim().split('\n')]
-    })
-    const reported = Object.fromEntries(await Promise.all(runs)) as Record<string, string[]>
-    expect(reported['docs-guides-quickstart']).toEqual(['captured succeeded'])
-    expect(reported['docs-guides-idempotency']).toEqual(['true'])
-    expect(reported['docs-guides-refunds']).toEqual(['700'])
-    expect(reported['docs-guides-waiting']).toEqual(['true authorized'])
-    expect(reported['docs-guides-three-d-secure']).toEqual(['requires_action string'])
-    expect(reported['docs-guides-test-methods']).toEqual(['insufficient_funds'])
-    expect(reported['readme']!.at(0)).toMatch(/ event payment.created$/)
-    expect([reported['sdk-readme']!.at(0), reported['sdk-readme']!.at(-1)]).toEqual([
-      'succeeded',
-      'authorized',
-    ])
-  },
-)
+  for (const files of [examples, page]) {
+    await check('--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit', ...files)
+    await check('--module', 'nodenext', ...files)
+  }
+
+  const node = await access(SYSTEM_NODE).then(
+    () => SYSTEM_NODE,
+    () => process.execPath,
+  )
+  const runs = programs.map(async (name) => {
+    const env = { SLUICE_URL: world.client.url, SLUICE_KEY: world.client.key }
+    const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env })
+    return [name, stdout.trim().split('\n')]
+  })
+  const reported = Object.fromEntries(await Promise.all(runs)) as Record<string, string[]>
+  expect(reported['docs-guides-quickstart']).toEqual(['captured succeeded'])
+  expect(reported['docs-guides-idempotency']).toEqual(['true'])
+  expect(reported['docs-guides-refunds']).toEqual(['700'])
+  expect(reported['docs-guides-waiting']).toEqual(['true authorized'])
+  expect(reported['docs-guides-three-d-secure']).toEqual(['requires_action string'])
+  expect(reported['docs-guides-test-methods']).toEqual(['insufficient_funds'])
+  expect(reported['readme']!.at(0)).toMatch(/ event payment.created$/)
+  expect([reported['sdk-readme']!.at(0), reported['sdk-readme']!.at(-1)]).toEqual(['succeeded', 'authorized'])
+})
 
 /**
  * A program that checks types: error codes narrow contexts, event types narrow data, and a wrong field does not

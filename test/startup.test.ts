@@ -50,91 +50,83 @@ async function startError(variables: Record<string, string>): Promise<string> {
   )
 }
 
-test(
-  'an unusable database is refused, and the error names the command to run',
-  { timeout: 180_000 },
-  async ({ world }) => {
-    const [empty, old, newer] = [
-      await createEmptyDatabase(world),
-      await createMigratedDatabase(),
-      await createMigratedDatabase(),
-    ]
-    await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
-    await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
-    const changeUrl = (change: (url: URL) => void) => {
-      const url = new URL(env['DATABASE_URL']!)
-      change(url)
-      return url.href
-    }
-    await world.sql`create role login_without_role login password 'secret'`
-    onTestFinished(async () => {
-      await world.sql`drop role login_without_role`
-    })
-    const cases: [PartName, string, RegExp][] = [
-      [
-        'api',
-        changeUrl((url) => (url.pathname = '/nowhere')),
-        /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
-      ],
-      [
-        'api',
-        changeUrl((url) => (url.password = 'guessed')),
-        /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
-      ],
-      [
-        'api',
-        changeUrl((url) => Object.assign(url, { username: 'login_without_role', password: 'secret' })),
-        /^The user login_without_role may not read schema_migrations\. Grant it the role of its process, such as sluice_api/,
-      ],
-      [
-        'api',
-        urlAs('worker', env['DATABASE_URL']!),
-        /^DATABASE_URL: the user sluice_test_worker is not in the role sluice_api, which this process needs\. Each process has a user of its own\.$/,
-      ],
-      ['api', empty, /^The database has no tables yet\. Run: npm run migrate$/],
-      ['api', old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate$/],
-      ['webhooks', old.url, /Run: npm run migrate$/],
-      ['worker', old.url, /Run: npm run migrate$/],
-      [
-        'api',
-        newer.url,
-        /^The database was migrated by a newer version: 9999_later\.sql is not known here\./,
-      ],
-    ]
-    for (const [name, DATABASE_URL, message] of cases) {
-      const error = await startErrorOf(name, { ...env, DATABASE_URL })
-      expect([name, error]).toEqual([name, expect.stringMatching(message)])
-      expect(error.split('\n')).toHaveLength(1)
-    }
-    const refused = await runCommand('src/api/main.ts', [], { ...env, DATABASE_URL: empty })
-    expect(refused).toMatchObject({
-      code: 1,
-      stderr: 'The database has no tables yet. Run: npm run migrate\n',
-    })
-    const listKeys = (DATABASE_URL: string) =>
-      runHere(keysCommand, ['list', '--tenant', 'acme'], { ...env, DATABASE_URL })
-    expect(await listKeys(changeUrl((url) => (url.port = '1')))).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*\n$/,
-      ),
-    })
-    expect(await listKeys(urlAs('api', env['DATABASE_URL']!))).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^DATABASE_URL: the user "sluice_test_api" may not do this: permission denied for .+\. Use the URL of the owner of the tables\.\n$/,
-      ),
-    })
-    expect(await listKeys(empty)).toMatchObject({
-      code: 1,
-      stderr: 'The database has no tables yet. Run: npm run migrate\n',
-    })
-    // ALLOW_NEWER_DATABASE permits a rollback to an older version.
-    const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
-    const rolled_back = await startProcess('src/api/main.ts', { env: rollback_env, ready: OPERATIONS_READY })
-    expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
-  },
-)
+test('an unusable database is refused, and the error names the command to run', async ({ world }) => {
+  const [empty, old, newer] = [
+    await createEmptyDatabase(world),
+    await createMigratedDatabase(),
+    await createMigratedDatabase(),
+  ]
+  await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
+  await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
+  const changeUrl = (change: (url: URL) => void) => {
+    const url = new URL(env['DATABASE_URL']!)
+    change(url)
+    return url.href
+  }
+  await world.sql`create role login_without_role login password 'secret'`
+  onTestFinished(async () => {
+    await world.sql`drop role login_without_role`
+  })
+  const cases: [PartName, string, RegExp][] = [
+    [
+      'api',
+      changeUrl((url) => (url.pathname = '/nowhere')),
+      /^DATABASE_URL: there is no database "nowhere" at .+\. Create it: createdb /,
+    ],
+    [
+      'api',
+      changeUrl((url) => (url.password = 'guessed')),
+      /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
+    ],
+    [
+      'api',
+      changeUrl((url) => Object.assign(url, { username: 'login_without_role', password: 'secret' })),
+      /^The user login_without_role may not read schema_migrations\. Grant it the role of its process, such as sluice_api/,
+    ],
+    [
+      'api',
+      urlAs('worker', env['DATABASE_URL']!),
+      /^DATABASE_URL: the user sluice_test_worker is not in the role sluice_api, which this process needs\. Each process has a user of its own\.$/,
+    ],
+    ['api', empty, /^The database has no tables yet\. Run: npm run migrate$/],
+    ['api', old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate$/],
+    ['webhooks', old.url, /Run: npm run migrate$/],
+    ['worker', old.url, /Run: npm run migrate$/],
+    ['api', newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+  ]
+  for (const [name, DATABASE_URL, message] of cases) {
+    const error = await startErrorOf(name, { ...env, DATABASE_URL })
+    expect([name, error]).toEqual([name, expect.stringMatching(message)])
+    expect(error.split('\n')).toHaveLength(1)
+  }
+  const refused = await runCommand('src/api/main.ts', [], { ...env, DATABASE_URL: empty })
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: 'The database has no tables yet. Run: npm run migrate\n',
+  })
+  const listKeys = (DATABASE_URL: string) =>
+    runHere(keysCommand, ['list', '--tenant', 'acme'], { ...env, DATABASE_URL })
+  expect(await listKeys(changeUrl((url) => (url.port = '1')))).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\..*\n$/,
+    ),
+  })
+  expect(await listKeys(urlAs('api', env['DATABASE_URL']!))).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^DATABASE_URL: the user "sluice_test_api" may not do this: permission denied for .+\. Use the URL of the owner of the tables\.\n$/,
+    ),
+  })
+  expect(await listKeys(empty)).toMatchObject({
+    code: 1,
+    stderr: 'The database has no tables yet. Run: npm run migrate\n',
+  })
+  // ALLOW_NEWER_DATABASE permits a rollback to an older version.
+  const rollback_env = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
+  const rolled_back = await startProcess('src/api/main.ts', { env: rollback_env, ready: OPERATIONS_READY })
+  expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
+})
 
 test('the error of a refused database connection contains the text of the database server', async ({
   world,
@@ -286,73 +278,65 @@ test('each start, a migration and /readyz refuse a PostgreSQL server that is too
   expect(await readiness()).toMatchObject([200, { status: 'ready' }])
 })
 
-test(
-  'the error names all ports in use, and a HOST that is not an address of this machine is refused',
-  { timeout: 180_000 },
-  async () => {
-    const used_ports = await Promise.all(
-      Object.keys(PORTS).map(async (variable) => [variable, await occupyPort()] as const),
-    )
-    const { path, remove } = await createTemporaryFolder()
-    onTestFinished(remove)
-    const command_env = { ...Object.fromEntries(used_ports), DATA_DIR: join(path, 'data') }
-    const { code, stderr } = await runCommand(START, [], command_env)
-    expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
-      1,
-      used_ports
-        .map(
-          ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
-        )
-        .toSorted(),
-    ])
-    expect(await startErrorOf('api', { ...env, API_PORT: '45678', METRICS_PORT: '45678' })).toContain(
-      'METRICS_PORT: port 45678 is also used by API_PORT.',
-    )
-    expect(await startErrorOf('api', { ...env, HOST: '192.0.2.1' })).toMatch(
-      /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1$/,
-    )
-  },
-)
+test('the error names all ports in use, and a HOST that is not an address of this machine is refused', async () => {
+  const used_ports = await Promise.all(
+    Object.keys(PORTS).map(async (variable) => [variable, await occupyPort()] as const),
+  )
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const command_env = { ...Object.fromEntries(used_ports), DATA_DIR: join(path, 'data') }
+  const { code, stderr } = await runCommand(START, [], command_env)
+  expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
+    1,
+    used_ports
+      .map(
+        ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
+      )
+      .toSorted(),
+  ])
+  expect(await startErrorOf('api', { ...env, API_PORT: '45678', METRICS_PORT: '45678' })).toContain(
+    'METRICS_PORT: port 45678 is also used by API_PORT.',
+  )
+  expect(await startErrorOf('api', { ...env, HOST: '192.0.2.1' })).toMatch(
+    /^HOST: 192\.0\.2\.1 is not an address of this machine\. .+ HOST=127\.0\.0\.1$/,
+  )
+})
 
-test(
-  'an unusable folder, a full disk and unreadable files are each reported in one line',
-  { timeout: 180_000 },
-  async () => {
-    const { path, remove } = await createTemporaryFolder()
-    onTestFinished(remove)
-    await writeFile(join(path, 'file'), '')
-    await mkdir(join(path, 'full', 'postgres'), { recursive: true })
-    await symlink('/dev/full', join(path, 'full', 'postgres', 'password'))
-    await mkdir(join(path, '.env'))
-    await mkdir(join(path, 'cut'))
-    await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":', { mode: 0o600 })
-    const errors: [string, RegExp][] = [
-      [join(path, 'file'), /^DATA_DIR: \S+file is a file, or lies in one\..+$/],
-      [join(path, 'file', 'below'), /^DATA_DIR: \S+below is a file, or lies in one\..+$/],
-      ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+$/],
-      ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+$/],
-      ['/sys/nowhere', /^DATA_DIR: \/sys\/nowhere is not writable \(\w+\)\..+$/],
-      [join(path, 'cut'), /^DATA_DIR: \S+secrets\.json cannot be read\. Restore it.+$/],
-    ]
-    for (const [DATA_DIR, message] of errors)
-      expect([DATA_DIR, await startError({ ...PORTS, DATA_DIR })]).toEqual([
-        DATA_DIR,
-        expect.stringMatching(message),
-      ])
-    const cases: [string, RegExp, string?][] = [
-      [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
-      ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
-    ]
-    await Promise.all(
-      cases.map(async ([DATA_DIR, message, cwd]) => {
-        const { code, stderr } = await runCommand(START, [], { ...PORTS, DATA_DIR }, cwd)
-        expect([DATA_DIR, code, stderr]).toEqual([DATA_DIR, 1, expect.stringMatching(message)])
-      }),
-    )
-    // A new key would make all sealed data unreadable, so the file stays unchanged.
-    expect(await readFile(join(path, 'cut', 'secrets.json'), 'utf8')).toBe('{"api_key":')
-  },
-)
+test('an unusable folder, a full disk and unreadable files are each reported in one line', async () => {
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  await writeFile(join(path, 'file'), '')
+  await mkdir(join(path, 'full', 'postgres'), { recursive: true })
+  await symlink('/dev/full', join(path, 'full', 'postgres', 'password'))
+  await mkdir(join(path, '.env'))
+  await mkdir(join(path, 'cut'))
+  await writeFile(join(path, 'cut', 'secrets.json'), '{"api_key":', { mode: 0o600 })
+  const errors: [string, RegExp][] = [
+    [join(path, 'file'), /^DATA_DIR: \S+file is a file, or lies in one\..+$/],
+    [join(path, 'file', 'below'), /^DATA_DIR: \S+below is a file, or lies in one\..+$/],
+    ['/proc/nowhere', /^DATA_DIR: \/proc\/nowhere is not writable \(\w+\)\..+$/],
+    ['/proc/nowhere/below', /^DATA_DIR: \S+ is not writable \(\w+\)\..+$/],
+    ['/sys/nowhere', /^DATA_DIR: \/sys\/nowhere is not writable \(\w+\)\..+$/],
+    [join(path, 'cut'), /^DATA_DIR: \S+secrets\.json cannot be read\. Restore it.+$/],
+  ]
+  for (const [DATA_DIR, message] of errors)
+    expect([DATA_DIR, await startError({ ...PORTS, DATA_DIR })]).toEqual([
+      DATA_DIR,
+      expect.stringMatching(message),
+    ])
+  const cases: [string, RegExp, string?][] = [
+    [join(path, 'full'), /^DATA_DIR: the disk of \S+ is full\. Make room, or choose another folder.+\n$/],
+    ['data', /^\.env cannot be read \(EISDIR\)\..+\n$/, path],
+  ]
+  await Promise.all(
+    cases.map(async ([DATA_DIR, message, cwd]) => {
+      const { code, stderr } = await runCommand(START, [], { ...PORTS, DATA_DIR }, cwd)
+      expect([DATA_DIR, code, stderr]).toEqual([DATA_DIR, 1, expect.stringMatching(message)])
+    }),
+  )
+  // A new key would make all sealed data unreadable, so the file stays unchanged.
+  expect(await readFile(join(path, 'cut', 'secrets.json'), 'utf8')).toBe('{"api_key":')
+})
 
 test('a failed write of the secrets keeps the previous file', async () => {
   const { path, remove } = await createTemporaryFolder()
@@ -494,53 +478,47 @@ describe('a data folder prepared by another user', () => {
   )
 })
 
-test(
-  'a Redis that evicts or cannot be reached and a missing webhook secret cause warnings, and the output does not name disabled areas',
-  { timeout: 180_000 },
-  async () => {
-    const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
-    onTestFinished(async () => await evicting?.stop())
-    const warnings: string[] = []
-    const queue = openQueue(
-      { redis_url: evicting!.url, database_url: env['DATABASE_URL']! },
-      { process_id: 'test', log: (level, _fields, message) => warnings.push(`${level}: ${message}`) },
-    )
-    onTestFinished(() => queue.close())
-    await until('the warning is logged', () =>
-      warnings.some((line) =>
-        line.startsWith('warn: REDIS_URL: this Redis has maxmemory-policy allkeys-lru'),
-      ),
-    )
+test('a Redis that evicts or cannot be reached and a missing webhook secret cause warnings, and the output does not name disabled areas', async () => {
+  const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
+  onTestFinished(async () => await evicting?.stop())
+  const warnings: string[] = []
+  const queue = openQueue(
+    { redis_url: evicting!.url, database_url: env['DATABASE_URL']! },
+    { process_id: 'test', log: (level, _fields, message) => warnings.push(`${level}: ${message}`) },
+  )
+  onTestFinished(() => queue.close())
+  await until('the warning is logged', () =>
+    warnings.some((line) => line.startsWith('warn: REDIS_URL: this Redis has maxmemory-policy allkeys-lru')),
+  )
 
-    const { path, remove } = await createTemporaryFolder()
-    onTestFinished(remove)
-    const { STRIPE_WEBHOOK_SECRET: _, ...without_secret } = env
-    const started = await startProcess(START, {
-      env: {
-        ...without_secret,
-        DATA_DIR: path,
-        REDIS_URL: 'redis://:guessed@127.0.0.1:1',
-        DISABLED_AREAS: 'customers',
-      },
-      ready: 'Ctrl-C stops everything.',
-    })
-    await started.end('SIGTERM')
-    expect(started.output()).toContain('Create and capture a payment:')
-    expect(started.output()).not.toContain('Create a customer:')
-    expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: webhooks of Stripe are refused')
-    // All processes together log one line about an unreachable Redis.
-    const redis_lines = started
-      .output()
-      .split('\n')
-      .filter((line) => line.startsWith('{') && /redis/i.test(line))
-    expect(redis_lines.map((line) => JSON.parse(line))).toEqual([
-      expect.objectContaining({
-        level: 40,
-        msg: 'REDIS_URL: no Redis answers at 127.0.0.1:1; jobs are claimed from PostgreSQL',
-      }),
-    ])
-  },
-)
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const { STRIPE_WEBHOOK_SECRET: _, ...without_secret } = env
+  const started = await startProcess(START, {
+    env: {
+      ...without_secret,
+      DATA_DIR: path,
+      REDIS_URL: 'redis://:guessed@127.0.0.1:1',
+      DISABLED_AREAS: 'customers',
+    },
+    ready: 'Ctrl-C stops everything.',
+  })
+  await started.end('SIGTERM')
+  expect(started.output()).toContain('Create and capture a payment:')
+  expect(started.output()).not.toContain('Create a customer:')
+  expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: webhooks of Stripe are refused')
+  // All processes together log one line about an unreachable Redis.
+  const redis_lines = started
+    .output()
+    .split('\n')
+    .filter((line) => line.startsWith('{') && /redis/i.test(line))
+  expect(redis_lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({
+      level: 40,
+      msg: 'REDIS_URL: no Redis answers at 127.0.0.1:1; jobs are claimed from PostgreSQL',
+    }),
+  ])
+})
 
 async function occupyPort(): Promise<string> {
   const server = createServer().listen(0, '127.0.0.1')

@@ -374,29 +374,27 @@ test('events may be sent to this machine, except in production or if other netwo
     ])
 })
 
-test.concurrent(
-  'a part that cannot start ends all parts, and the output shows the error of that part',
-  { timeout: 180_000 },
-  async ({ onTestFinished }) => {
-    const world = await createWorld({ parts: [], notifications: false })
-    onTestFinished(() => world.close())
-    const { path: DATA_DIR, remove } = await createTemporaryFolder()
-    onTestFinished(remove)
-    const API_PORT = String(await freePort('127.0.0.1'))
-    const env = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
-    const { code, stdout, stderr } = await runCommand(START, [], env)
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: `QUEUES: there is no queue "paymens". The queues are ${QUEUES.join(', ')}.\n`,
-    })
-    // The output has each step with its duration, up to the failed step.
-    expect(stdout).toMatch(
-      /^Starting Sluice in \S+\n {2}Migrations \.+ [\d.]+ s\n {2}Demo .+ \.+ [\d.]+ s\n {2}API, .+ \.+ failed\n$/,
-    )
-    await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
-    await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
-  },
-)
+test.concurrent('a part that cannot start ends all parts, and the output shows the error of that part', async ({
+  onTestFinished,
+}) => {
+  const world = await createWorld({ parts: [], notifications: false })
+  onTestFinished(() => world.close())
+  const { path: DATA_DIR, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const API_PORT = String(await freePort('127.0.0.1'))
+  const env = { ...world.env, ...PORTS, API_PORT, DATA_DIR, QUEUES: 'payments,paymens' }
+  const { code, stdout, stderr } = await runCommand(START, [], env)
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: `QUEUES: there is no queue "paymens". The queues are ${QUEUES.join(', ')}.\n`,
+  })
+  // The output has each step with its duration, up to the failed step.
+  expect(stdout).toMatch(
+    /^Starting Sluice in \S+\n {2}Migrations \.+ [\d.]+ s\n {2}Demo .+ \.+ [\d.]+ s\n {2}API, .+ \.+ failed\n$/,
+  )
+  await expect(fetch(`http://127.0.0.1:${API_PORT}/healthz`)).rejects.toThrow('fetch failed')
+  await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
+})
 
 test.concurrent('missing secrets are not replaced while a database still needs them', async ({
   onTestFinished,

@@ -67,9 +67,11 @@ async function blockReaders({ sql }: World): Promise<() => Promise<void>> {
     insert into recurring_work (name, due_at, lease_until)
     select name, now(), 'infinity' from unnest(array['objects of stripe', 'events of stripe']) name
     on conflict (name) do update set lease_until = 'infinity'`
-  return async () => {
+  const readLists = async () => {
     await sql`update recurring_work set lease_until = null where lease_until = 'infinity'`
   }
+  onTestFinished(readLists)
+  return readLists
 }
 
 /** The last switch, once it has been recorded. */
@@ -111,6 +113,8 @@ async function openWork(world: World) {
   const resume = async () => {
     for (const queue of queues) await resumeJobs(sql, { queue })
   }
+  // A test that fails must not keep the others waiting.
+  onTestFinished(resume)
   return { ...ids, due: due.body.id, soon: soon.body.id, later: later.body.id, payment_id, resume }
 }
 

@@ -331,7 +331,7 @@ describe('with a collector that hangs', () => {
     expect(statuses).toEqual(new Set([200]))
     expect(collector.requests.length).toBeGreaterThan(0)
     expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
-  }, 180_000)
+  })
 })
 
 test('a notification begins a trace with a link to the trace of the request', async () => {

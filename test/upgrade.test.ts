@@ -86,4 +86,4 @@ test('both releases serve during an upgrade and after a rollback, no statement d
       (select indisvalid from pg_index where indexrelid = 'payments_token'::regclass) as has_index,
       (select convalidated from pg_constraint where conname = 'payments_have_tokens') as is_checked`
   expect(row).toEqual({ deadlocks: 0, unfilled: 0, has_index: true, is_checked: true })
-}, 300_000)
+})

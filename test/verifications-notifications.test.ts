@@ -75,7 +75,7 @@ describe('any order of events leads to the same state', () => {
         known: true,
         no_links: true,
       })
-  }, 180_000)
+  })
 
   test('with the steps processing and finally input required', async ({ world, client }) => {
     const verifications = await deliverAfterwards(world, client, [
@@ -254,7 +254,7 @@ test('after all scenarios the books and the provider agree', async ({ world }) =
   await world.drain()
   await checkInvariants(world)
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
-}, 180_000)
+})
 
 // These tests leave drifts behind, so they run last.
 test('a canceled session of an approved verification is a drift, except after a redaction', async ({

@@ -790,7 +790,7 @@ test('after all scenarios the books and the provider agree', async ({ world }) =
   await world.drain()
   await checkInvariants(world)
   expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
-}, 180_000)
+})
 
 test('the data of verifications is erased with their customer', async ({ world, client }) => {
   const mark = `secret-${freshKey()}`

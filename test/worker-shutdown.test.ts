@@ -27,21 +27,17 @@ async function startHeldTask({ client, provider }: Deployment) {
   return { release: () => hold.release(), read }
 }
 
-test(
-  'by default, a long call in progress ends by itself, and its worker with it',
-  { timeout: 120_000 },
-  async () => {
-    const deployment = await deploy()
-    const worker = await deployment.startWorker({ SHUTDOWN_TIMEOUT_S: '' })
-    const task = await startHeldTask(deployment)
-    worker.signal('SIGTERM')
-    await worker.waitForLine(STOPPING)
-    await sleep(LONG_CALL_MS)
-    await task.release()
-    expect(await worker.ended).toEqual({ code: 0, signal: null })
-    expect(await task.read()).toMatchObject({ status: 'succeeded', attempts: 1 })
-  },
-)
+test('by default, a long call in progress ends by itself, and its worker with it', async () => {
+  const deployment = await deploy()
+  const worker = await deployment.startWorker({ SHUTDOWN_TIMEOUT_S: '' })
+  const task = await startHeldTask(deployment)
+  worker.signal('SIGTERM')
+  await worker.waitForLine(STOPPING)
+  await sleep(LONG_CALL_MS)
+  await task.release()
+  expect(await worker.ended).toEqual({ code: 0, signal: null })
+  expect(await task.read()).toMatchObject({ status: 'succeeded', attempts: 1 })
+})
 
 test('a call in progress is aborted after SHUTDOWN_TIMEOUT_S, and made again by another worker', async () => {
   const deployment = await deploy()
