@@ -72,7 +72,7 @@ export async function createDashboard(options: WorldOptions = {}): Promise<Dashb
       reducedMotion: 'reduce',
       locale: 'en-US',
     })
-    context.setDefaultTimeout(20_000)
+    context.setDefaultTimeout(60_000)
     onTestFinished(() => context.close())
     if (as !== undefined) {
       const user = typeof as === 'string' ? await person(as) : as
