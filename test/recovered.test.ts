@@ -23,6 +23,7 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { accountOf, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { startProcess } from '#test/process.ts'
 import { refundInDashboard } from '#test/stripe-events.ts'
@@ -643,17 +644,30 @@ describeIn('a request that is repeated after its row was lost and made again', {
     await Promise.all([paymentIn(client, part!, 'captured'), paymentIn(client, voided!, 'canceled')])
     const before = await world.provider('stripe').effects({})
 
-    for (const { path, body, refusal, other } of sent) {
-      const post = async (changes: object) => {
-        const { status, body: answer } = await client.post(path, { ...body, ...changes }, WAIT)
-        return [path, status, answer.error?.code ?? answer.status]
-      }
-      const done = path.endsWith('cancel') ? 'canceled' : 'captured'
-      expect(await post({ idempotency_key: freshKey() })).toEqual([path, 409, refusal])
-      expect(await post(other)).toEqual([path, 409, refusal])
-      expect(await post({})).toEqual([path, 200, done])
-      expect(await post({ idempotency_key: freshKey() })).toEqual([path, 409, refusal])
-      expect(await post({})).toEqual([path, 200, done])
+    const repeated = sent.map(({ path, body, ...rest }) => ({
+      ...rest,
+      done: path.endsWith('cancel') ? 'canceled' : 'captured',
+      post: async (changes: object, wait = WAIT) => {
+        const { status, body: answer } = await client.post(path, { ...body, ...changes }, wait)
+        return [status, answer.error?.code ?? answer.status]
+      },
+    }))
+    for (const { post, refusal, other } of repeated) {
+      expect(await post({ idempotency_key: freshKey() })).toEqual([409, refusal])
+      expect(await post(other)).toEqual([409, refusal])
+    }
+    // Until the jobs decide, a replay is not answered as done either.
+    const payments = { tenant_id: client.tenant_id, queue: 'payments' } as const
+    await pauseJobs(world.sql, payments)
+    const accepted = repeated.map(async ({ post, done }) => {
+      for (let n = 0; n < 2; n++) expect(await post({}, { prefer: 'wait=1' })).toEqual([202, done])
+    })
+    await Promise.all(accepted)
+    await resumeJobs(world.sql, payments)
+    for (const { post, refusal, done } of repeated) {
+      expect(await post({})).toEqual([200, done])
+      expect(await post({ idempotency_key: freshKey() })).toEqual([409, refusal])
+      expect(await post({})).toEqual([200, done])
     }
     expect(await world.provider('stripe').effects({})).toEqual(before)
     await checkInvariants(world)

@@ -158,8 +158,9 @@ export async function accept<T extends { status: string }>(
   const final_job = waitUntil === undefined && (wait_ms > 0 || replayed) ? job : undefined
   if (final_job?.state === 'succeeded' && can_succeed_unfulfilled && !isFulfilled(resource))
     throw await explain()
-  if (hasFinished(work, resource, final_job) || ((job_id === null || wait_ms > 0) && isFulfilled(resource)))
-    reply.code(successStatus(request))
+  // The resource had the requested status before a job that confirms it.
+  const is_fulfilled = (job_id === null || wait_ms > 0) && job?.confirms !== true && isFulfilled(resource)
+  if (hasFinished(work, resource, final_job) || is_fulfilled) reply.code(successStatus(request))
   else reply.code(202).header('location', reader.pathOf(resource))
   return resource
 }

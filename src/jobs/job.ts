@@ -14,7 +14,7 @@ export type JobDefinition<
   /** `<resource>.<verb>`; the job's handler is registered under this name. */
   name: Name
   queue: QueueName
-  /** Ids only: the job reads everything else from the rows with these ids. */
+  /** Ids, and nothing that the rows with these ids have. */
   payload: Payload
   /** The provider call that has the job's effect; null for a job without an external effect. */
   call: Call

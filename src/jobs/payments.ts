@@ -12,11 +12,13 @@ export const processorCall = {
 
 const payment = z.object({ payment_id: z.uuid() })
 
-/**
- * The payment had the requested status before the request: the call only shows whether an earlier request with this key
- * had the effect.
- */
-const confirms = z.literal(true).optional()
+const change = payment.extend({
+  /**
+   * The payment had the requested status before the request: the call only shows whether an earlier request with this
+   * key had the effect.
+   */
+  confirms: z.literal(true).optional(),
+})
 
 export const authorizePayment = defineJob({
   name: 'payment.authorize',
@@ -43,28 +45,28 @@ export const authorizePayment = defineJob({
 export const capturePayment = defineJob({
   name: 'payment.capture',
   queue: 'payments',
-  payload: payment,
+  payload: change,
   call: {
     ...processorCall,
     operation: 'capture',
     held_with: null,
     status: 'capturing',
     makes: null,
-    request: z.strictObject({ reference: z.string(), amount_minor: z.int(), confirms }),
+    request: z.strictObject({ reference: z.string(), amount_minor: z.int() }),
   },
 })
 
 export const cancelPayment = defineJob({
   name: 'payment.cancel',
   queue: 'payments',
-  payload: payment,
+  payload: change,
   call: {
     ...processorCall,
     operation: 'cancel',
     held_with: null,
     status: 'canceling',
     makes: null,
-    request: z.strictObject({ reference: z.string(), reason: z.string().nullable(), confirms }),
+    request: z.strictObject({ reference: z.string(), reason: z.string().nullable() }),
   },
 })
 

@@ -1,9 +1,8 @@
 // Repeated requests whose effect was taken up from the processor after the database had lost them.
 import type { Fragment, Sql } from '#core/db.ts'
 import { cancelPayment, capturePayment } from '#jobs/payments.ts'
-import { requestJson } from '#jobs/job.ts'
+import { enqueuing, requestJson, type JobDefinition } from '#jobs/job.ts'
 import { isKeyUsed, jobRequestColumns, storingKeys, type JobRequest } from '../idempotency.ts'
-import { enqueuingJobs } from '../jobs/request.ts'
 import { mayHaveLost } from '../switches/losses.ts'
 
 type ConfirmationRequest = JobRequest & { payment_id: string }
@@ -21,14 +20,11 @@ export async function confirmCapture(
   const call = requestJson(sql, capturePayment, {
     reference: sql`processor_reference`,
     amount_minor: sql`amount_captured_minor`,
-    confirms: sql`true`,
   })
   const fits = sql`
     p.status = 'captured' and p.amount_captured_minor = coalesce(a.amount_minor, p.amount_minor)
     and ${isTakenUp(sql, sql`p.captured_at`, capturePayment.name)}`
-  return await confirm(sql, request, fits, (rows) =>
-    enqueuingJobs(sql, capturePayment, 'payment', rows, call),
-  )
+  return await confirm(sql, request, fits, capturePayment, call)
 }
 
 /** Confirms the cancellation of a payment, like `confirmCapture`. Call it after `joinCancel` has found none. */
@@ -39,19 +35,27 @@ export async function confirmCancel(
   const call = requestJson(sql, cancelPayment, {
     reference: sql`processor_reference`,
     reason: sql`reason`,
-    confirms: sql`true`,
   })
   const fits = sql`p.status = 'canceled' and ${isTakenUp(sql, sql`p.canceled_at`, cancelPayment.name)}`
-  return await confirm(sql, request, fits, (rows) => enqueuingJobs(sql, cancelPayment, 'payment', rows, call))
+  return await confirm(sql, request, fits, cancelPayment, call)
 }
 
-/** Stores the key and inserts the job if the payment `p` of the request `a` meets the condition `fits`. */
+/**
+ * Stores the key and inserts the job if the payment `p` of the request `a` meets the condition `fits`. `call`: the
+ * stored request of the job's call.
+ */
 async function confirm(
   sql: Sql,
   request: ConfirmationRequest,
   fits: Fragment,
-  enqueue: (rows: Fragment) => Fragment,
+  job: JobDefinition,
+  call: Fragment,
 ): Promise<boolean> {
+  const requested = sql`
+    select job_id, tenant_id, payment_id as resource_id,
+      jsonb_build_object('payment_id', payment_id, 'confirms', true) as payload,
+      will_wake, null::text as dedupe_key, request_id, ${call} as request
+    from taken_up`
   const keys = sql`select *, payment_id as resource_id from taken_up`
   const rows = await sql`
     with taken_up as (
@@ -62,7 +66,7 @@ async function confirm(
       where a.idempotency_key is not null and not ${isKeyUsed(sql)} and p.processor_reference is not null and ${fits}
     ),
     stored_keys as (${storingKeys(sql, 'payment', keys)}),
-    job as (${enqueue(sql`taken_up`)})
+    job as (${enqueuing(sql, job, requested)})
     select from taken_up`
   return rows.count > 0
 }

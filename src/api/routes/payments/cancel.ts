@@ -70,7 +70,6 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader:
       const payment_id = request.params.id
       const body = request.body ?? {}
       const reason = body.reason ?? null
-      let confirms = false
       return await accept(context, request, reply, {
         job: cancelPayment,
         reader,
@@ -82,10 +81,10 @@ export function cancelPaymentRoute(app: RouteApp, context: RouteContext, reader:
           if (accepted === 'recorded') return { joined: null }
           const joined = await joinCancel(sql, { ...requested, payment_id, reason })
           if (joined !== undefined) return { joined: joined.job_id }
-          confirms = await confirmCancel(sql, { ...requested, payment_id, reason })
+          const confirms = await confirmCancel(sql, { ...requested, payment_id, reason })
           return confirms ? 'accepted' : undefined
         },
-        isFulfilled: ({ status }) => !confirms && status === 'canceled',
+        isFulfilled: ({ status }) => status === 'canceled',
         isDropped: (payment) => isCancelDropped(sql, 'payment', payment),
         async explainRefusal() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)

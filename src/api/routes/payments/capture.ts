@@ -76,7 +76,6 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader
       const payment_id = request.params.id
       const body = request.body ?? {}
       const amount_minor = body.amount_minor ?? null
-      let confirms = false
       return await accept(context, request, reply, {
         job: capturePayment,
         reader,
@@ -86,11 +85,9 @@ export function capturePaymentRoute(app: RouteApp, context: RouteContext, reader
           const capturing = { ...requested, payment_id, amount_minor }
           const accepted = await capture(capturing)
           if (accepted !== undefined) return accepted
-          confirms = await confirmCapture(sql, capturing)
-          return confirms ? 'accepted' : undefined
+          return (await confirmCapture(sql, capturing)) ? 'accepted' : undefined
         },
         isFulfilled: (payment) =>
-          !confirms &&
           payment.status === 'captured' &&
           payment.amount_captured_minor === (amount_minor ?? payment.amount_minor),
         async explainRefusal() {

@@ -165,7 +165,7 @@ async function change(
   wanted: 'captured' | 'canceled',
   send: (key: string) => Promise<Outcome<ProcessorPayment>>,
 ): Promise<Decision> {
-  if (job.call.request.confirms === true) return await confirm(context, job, wanted, send)
+  if (job.payload.confirms === true) return await confirm(context, job, wanted, send)
   const { reference } = job.call.request
   return await changeAtProvider<ProcessorPayment>(job, {
     reference,
