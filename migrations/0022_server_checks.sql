@@ -94,17 +94,20 @@ begin
 end $$;
 
 -- As in 0019_switches.sql, except: feeds are restarted in batches too; an operator can name an earlier time while the
--- switch is recorded; a failover is recognized by the time of the last heartbeat that a witness remembers, never by the
--- time at which the witness was written.
+-- switch is recorded; the number is higher than all that witnesses know, also if a recording was interrupted; a failover
+-- is recognized by the time of the last heartbeat that a witness remembers, never by the time at which the witness was
+-- written.
 create or replace function record_switch(server jsonb, witness jsonb, sign text, newest_at timestamptz) returns boolean
 language plpgsql as $$
 #variable_conflict use_column
 declare
   kept lineage;
+  next_number bigint;
   switch database_switches;
   visited integer;
 begin
   select * into kept from lineage;
+  next_number := greatest(kept.last_switch, kept.witnessed_switch, (witness ->> 'switch')::bigint) + 1;
   select * into switch from database_switches where recorded_at is null;
   if not found then
     -- The clock of a promoted standby may be behind.
@@ -114,7 +117,7 @@ begin
     end loop;
     insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
       to_timeline, newest_at, witness, witnessed_at, switched_at)
-    values (greatest(kept.last_switch, kept.witnessed_switch, (witness ->> 'switch')::bigint) + 1,
+    values (next_number,
       case when record_switch.sign <> 'operator'
           -- A witness that is much older than the database does not show what was lost.
           and record_switch.newest_at between (witness -> 'heartbeat' ->> 'at')::timestamptz - interval '60 seconds'
@@ -125,10 +128,12 @@ begin
       (witness ->> 'clock')::timestamptz,
       greatest(clock_timestamp(), record_switch.newest_at + interval '1 microsecond'))
     returning * into switch;
-  elsif record_switch.newest_at < switch.newest_at
+  elsif switch.number < next_number or record_switch.newest_at < switch.newest_at
     or switch.switched_at < clock_timestamp() - interval '10 minutes' then
-    -- The recording was interrupted, or an operator names an earlier time: the jobs are visited again.
-    update database_switches set switched_at = clock_timestamp(), visited_at = '-infinity', jobs_in_doubt = 0,
+    -- The recording was interrupted, the database was restored meanwhile, so that a witness knows the number, or an
+    -- operator names an earlier time: the jobs are visited again.
+    update database_switches set number = greatest(number, next_number), switched_at = clock_timestamp(),
+      visited_at = '-infinity', jobs_in_doubt = 0,
       newest_at = least(newest_at, record_switch.newest_at),
       kind = case when record_switch.sign = 'operator' then 'restore' else kind end,
       sign = case when record_switch.sign = 'operator' then 'operator' else sign end

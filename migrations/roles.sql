@@ -104,10 +104,9 @@ begin
     ('sluice_service', 'schema_migrations', 'select (name)'),
     -- Each process reports that it runs.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
-    -- These processes sign what witnesses remember. The webhooks host is public: it neither reads the key and the seal, nor
-    -- who decided about switches.
-    ('sluice_api', 'installation', 'select (id, witness_key)'),
-    ('sluice_worker', 'installation', 'select (id, witness_key)'),
+    -- The webhooks host is public: it reads neither the seal, nor who decided about switches.
+    ('sluice_api', 'installation', 'select (id)'),
+    ('sluice_worker', 'installation', 'select (id)'),
     ('sluice_api', 'lineage', 'select'),
     ('sluice_worker', 'lineage', 'select'),
     ('sluice_api', 'database_switches', 'select'),

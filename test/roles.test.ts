@@ -197,7 +197,7 @@ describe('no role has more rights than its process needs', () => {
       `update database_switches set lists_read_at = now()`,
       `delete from database_switches`,
       `update lineage set hold = null`,
-      `update installation set witness_key = null`,
+      `update installation set drawn_at = now()`,
       `insert into tenants select * from tenants`,
       `update tenants set contact_email = null`,
     ],
@@ -259,7 +259,7 @@ describe('no role has more rights than its process needs', () => {
     ],
     webhooks: [
       `create temporary table example (id int)`,
-      `select witness_key from installation`,
+      `select id from installation`,
       `select seal from lineage`,
       `select witness from database_switches`,
       `select released_by from database_switches`,

@@ -1,6 +1,7 @@
 // Tests the checks of the server of the database without processes: what shows that the database went back in time, and
 // who may record a switch.
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
@@ -8,7 +9,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import type { Witness } from '#core/witness.ts'
 import { findReadSwitch } from '#domain/reconciliation/unread-switches.ts'
-import { findWitnessKey, keepFacts } from '#domain/switches/kept-facts.ts'
+import { findWitnessName, keepFacts } from '#domain/switches/kept-facts.ts'
 import { checkServer, type CheckedServer, type Reading, type ServerFacts } from '#domain/switches/server.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
 import { recoverCommand } from '#commands/recover.ts'
@@ -152,9 +153,20 @@ function createWitness(): TestWitness {
   return witness
 }
 
-const startWatch = async (queue: Witness) => {
-  const config = loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1' })
-  const watch = await watchDatabase(config, { sql, log: createLog('silent', 'test'), queue })
+const newKey = () => randomBytes(32).toString('base64')
+const [NEW_KEY, OLD_KEY] = [newKey(), newKey()]
+const ENCRYPTION_KEY = `${NEW_KEY},${OLD_KEY}`
+
+/** What the witness keeps of this database, signed with a key that is derived from the first one. */
+const entryAt = async (witness: Witness, encryption_keys = ENCRYPTION_KEY) => ({
+  witness,
+  name: await findWitnessName(sql),
+  encryption_keys,
+})
+
+const startWatch = async (queue: Witness, log = createLog('silent', 'test')) => {
+  const config = loadConfig({ DATABASE_URL: url, REDIS_URL: 'redis://127.0.0.1:1', ENCRYPTION_KEY })
+  const watch = await watchDatabase(config, { sql, log, queue })
   onTestFinished(() => watch.close())
   return watch
 }
@@ -163,7 +175,8 @@ test('a process without facts of its own works only after a silent witness has a
   const witness = createWitness()
   const { clock, ...newest } = await facts()
   const ahead = { ...newest, clock, heartbeat: { number: 1000, at: clock } }
-  await keepFacts(witness, await findWitnessKey(sql), ahead)
+  // The key was rotated since.
+  await keepFacts(await entryAt(witness, OLD_KEY), ahead)
   witness.is_silent = true
   await startServer()
   const watching = startWatch(witness)
@@ -176,25 +189,34 @@ test('a process without facts of its own works only after a silent witness has a
 })
 
 test('a text without a valid signature counts as silence, and is replaced', async () => {
-  const key = await findWitnessKey(sql)
-  const other = { ...(await facts()), system_identifier: '1', switch: 7 }
-  for (const signed_by of [null, Buffer.alloc(32)]) {
+  const now = await facts()
+  const other = { ...now, system_identifier: '1', switch: 7 }
+  const signed = createWitness()
+  await keepFacts(await entryAt(signed, newKey()), other)
+  // As the previous version has written it: that is no reason for an alarm.
+  const { system_identifier, ...more } = other
+  const previous = `${'7'.padStart(16, '0')}:${now.lsn} ${JSON.stringify({ system_identifier, ...more, xid: '7' })}`
+  for (const [invalid, is_logged] of [
+    ['zzz', true],
+    [signed.stored, true],
+    [previous, false],
+  ] as const) {
     const witness = createWitness()
-    if (signed_by === null) witness.stored = 'zzz'
-    else await keepFacts(witness, { ...key, key: signed_by }, other)
-    const invalid = witness.stored
-    const watch = await startWatch(witness)
+    witness.stored = invalid
+    const log = createLog('silent', 'test')
+    const logError = vi.spyOn(log, 'error')
+    const watch = await startWatch(witness, log)
     await eventually(async () => expect(witness.stored).not.toBe(invalid))
-    expect(await keepFacts(witness, key, null)).toMatchObject({ facts: { switch: 0 } })
+    expect(await keepFacts(await entryAt(witness), null)).toMatchObject({ facts: { switch: 0 } })
     expect(watch.isCurrent()).toBe(true)
+    expect(logError.mock.calls.length > 0).toBe(is_logged)
   }
 })
 
 test('a process that is behind what it has read once asks again, and works if that was wrong', async () => {
   const witness = createWitness()
-  const key = await findWitnessKey(sql)
   const now = await facts()
-  await keepFacts(witness, key, { ...now, heartbeat: { ...now.heartbeat, number: 1000 } })
+  await keepFacts(await entryAt(witness), { ...now, heartbeat: { ...now.heartbeat, number: 1000 } })
   const watching = startWatch(witness)
   await eventually(async () => expect(witness.asked).toBe(2))
   witness.stored = null
@@ -205,15 +227,15 @@ test('a process that is behind what it has read once asks again, and works if th
 
 test('a process whose clock is a day behind neither discards nor replaces what a witness remembers', async () => {
   const witness = createWitness()
-  const key = await findWitnessKey(sql)
+  const entry = await entryAt(witness)
   const ahead = { ...(await facts()), clock: inDays(2) }
-  await keepFacts(witness, key, ahead)
-  expect(await keepFacts(witness, key, { ...ahead, lsn: '0000000000000001' })).toMatchObject({
+  await keepFacts(entry, ahead)
+  expect(await keepFacts(entry, { ...ahead, lsn: '0000000000000001' })).toMatchObject({
     facts: { lsn: ahead.lsn },
   })
   await startWatch(witness)
   await eventually(async () => expect(witness.asked).toBeGreaterThan(2))
-  const { facts: kept } = await keepFacts(witness, key, null)
+  const { facts: kept } = await keepFacts(entry, null)
   expect(Date.parse(kept!.clock)).toBe(Date.parse(ahead.clock))
 })
 
@@ -328,12 +350,13 @@ test('an operator names a time that can be true, and the switch gets a number af
   const WITNESS_URL = `file://${path}/witness`
   const newer = { ...(await facts()), switch: 4, timeline: 9 }
   const place = openWitnessPlace(WITNESS_URL, createLog('silent', 'test'))
-  await keepFacts(place, await findWitnessKey(sql), newer)
+  const entry = await entryAt(place)
+  await keepFacts(entry, newer)
   await sql`update database_heartbeat set at = now() - interval '1 hour'`
   const newest_at = (await facts()).heartbeat.at
-  const declare = async (to: string) => {
+  const declare = async (to: string, key: { ENCRYPTION_KEY?: string } = { ENCRYPTION_KEY }) => {
     const args = ['switched', '--to', to, '--reason', 'restored', '--yes']
-    return await runHere(recoverCommand, args, { DATABASE_URL: url, WITNESS_URL })
+    return await runHere(recoverCommand, args, { DATABASE_URL: url, WITNESS_URL, ...key })
   }
   const inMinutes = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
   const [future, later] = [inMinutes(10), inMinutes(-30)]
@@ -341,10 +364,18 @@ test('an operator names a time that can be true, and the switch gets a number af
   expect((await declare(later)).stderr).toMatch(
     RegExp(`^--to ${later} is later than the newest change in the database, 20.+ Give --to 20`),
   )
+  expect((await declare(newest_at, {})).stderr).toContain('ENCRYPTION_KEY is not set')
   expect(await lastSwitch()).toBeUndefined()
   expect(await declare(newest_at)).toMatchObject({ code: 0 })
   expect(await lastSwitch()).toMatchObject({ number: 5, sign: 'operator', witnessed_at: expect.any(String) })
   expect(await check(newer)).toMatchObject({ state: 'current', switch: 5 })
+
+  // The database was restored to a time at which the command was recording a switch.
+  await sql`update database_switches set number = 6, recorded_at = null`
+  await keepFacts(entry, { ...newer, switch: 6 })
+  expect(await declare(newest_at)).toMatchObject({ code: 0 })
+  expect(await lastSwitch()).toMatchObject({ number: 7, recorded_at: expect.any(String) })
+  expect(await check({ ...newer, switch: 6 })).toMatchObject({ state: 'current', switch: 7 })
 })
 
 test('operators read which lookups and lists keep jobs waiting, and texts of providers in one short line', async () => {

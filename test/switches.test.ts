@@ -5,11 +5,11 @@ import { expect, onTestFinished, test as anyTest, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
-import { signWitness, verifyWitness } from '#core/witness-signature.ts'
+import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
 import { findOldestDue } from '#domain/jobs/claimable.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
-import { findWitnessKey } from '#domain/switches/kept-facts.ts'
+import { findWitnessName } from '#domain/switches/kept-facts.ts'
 import type { CheckedServer, ServerFacts } from '#domain/switches/server.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import { recoverCommand } from '#commands/recover.ts'
@@ -316,14 +316,15 @@ describeIn('while another server is in use', {}, (test) => {
     const { audit, ...facts } = server!.facts
     const seen = { ...audit!, seq: audit!.seq + 1 }
     const other = { ...facts, audit: seen, seal: null, switch: 7, system_identifier: '1' }
-    const { name, key } = await findWitnessKey(sql)
+    const name = await findWitnessName(sql)
+    const keys = witnessKeys(world.env['ENCRYPTION_KEY']!, name)
     const redis = new Redis(world.env['REDIS_URL']!)
     onTestFinished(() => redis.disconnect())
     // Without a signature, this is not believed.
     await redis.set(name, encodeFacts(other))
     await eventually(async () => expect(await redis.get(name)).not.toBe(encodeFacts(other)))
     expect((await createPayment(client, {}, ASYNC)).status).toBe(202)
-    await redis.set(name, signWitness(key, name, encodeFacts(other)))
+    await redis.set(name, signWitness(keys, name, encodeFacts(other)))
     const refused = await eventually(async () => {
       const answer = await createPayment(client, {}, ASYNC)
       expect(answer.status).toBe(503)
@@ -349,7 +350,7 @@ describeIn('while another server is in use', {}, (test) => {
     // The mark of the other server has a lower number from now on.
     expect(await switchOf(world, 8)).toMatchObject({ kind: 'restore', sign: 'operator', hold: 'all' })
     await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(202))
-    const kept = verifyWitness(key, name, (await redis.get(name))!)
+    const kept = verifyWitness(keys, name, (await redis.get(name))!)
     expect(decodeFacts(kept!)).toMatchObject({ switch: 8, system_identifier: facts.system_identifier })
   })
 
@@ -506,18 +507,21 @@ anyTest('a file remembers the newest text of one installation', async () => {
   expect(await readdir(folder)).toEqual(['folder', 'witness'])
 })
 
-anyTest('a signature covers the text and its name', () => {
-  const [key, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
-  const signed = signWitness(key, 'one', 'c')
+anyTest('a signature covers the text and its name, and is valid while its key is in the list', () => {
+  const keysOf = (keys: string, name = 'one') => witnessKeys(keys, name)
+  const signed = signWitness(keysOf('old'), 'one', 'c')
   expect(signed).toMatch(/^c [0-9a-f]{64}$/)
-  expect(verifyWitness(key, 'one', signed)).toBe('c')
-  for (const [by, name, text] of [
-    [other, 'one', signed],
-    [key, 'two', signed],
-    [key, 'one', signed.replace('c', 'd')],
-    [key, 'one', 'c'],
+  for (const keys of ['old', 'old, new', 'new,old'])
+    expect(verifyWitness(keysOf(keys), 'one', signed)).toBe('c')
+  expect(verifyWitness(keysOf('new'), 'one', signWitness(keysOf('new,old'), 'one', 'c'))).toBe('c')
+  for (const [keys, name, text] of [
+    [keysOf('new'), 'one', signed],
+    [keysOf('old', 'two'), 'one', signed],
+    [keysOf('old'), 'two', signed],
+    [keysOf('old'), 'one', signed.replace('c', 'd')],
+    [keysOf('old'), 'one', 'c'],
   ] as const)
-    expect(verifyWitness(by, name, text)).toBeNull()
+    expect(verifyWitness(keys, name, text)).toBeNull()
 })
 
 anyTest('an https address gets user and password as UTF-8, and no redirect is followed', async () => {
@@ -556,7 +560,7 @@ anyTest('a copy that nothing uses becomes another installation, whose jobs wait'
   const sql = connectDatabase(url, { max: 1, application_name: 'test' })
   onTestFinished(() => sql.end({ timeout: 1 }))
   const read = async () => {
-    const [row] = await sql`select i.id, i.witness_key, l.hold from installation i, lineage l`
+    const [row] = await sql`select i.id, l.hold from installation i, lineage l`
     return row!
   }
   const draw = (meanwhile = async () => {}) => {
@@ -592,7 +596,6 @@ anyTest('a copy that nothing uses becomes another installation, whose jobs wait'
   const after = await read()
   expect(after['hold']).toBe('all')
   expect(after['id']).not.toBe(before['id'])
-  expect(after['witness_key']).not.toEqual(before['witness_key'])
   const acts = await sql`select action, details ->> 'to' as to from audit_entries order by seq desc limit 2`
   expect(acts).toEqual([
     { action: 'installation.draw', to: after['id'] },

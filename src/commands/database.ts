@@ -15,6 +15,8 @@ const DevFile = z.object({
   provider_variables: z.record(z.string(), z.string()).default({}),
 })
 
+const Secrets = z.object({ encryption_key: z.string() })
+
 /** The URL of the database. Errors: ConfigError if DATABASE_URL is unset and no `npm start` runs in DATA_DIR. */
 export function databaseUrl(config: Config): string {
   const url = config.DATABASE_URL ?? readDevFile(config.DATA_DIR, DevFile)?.database_url
@@ -29,7 +31,12 @@ export function databaseUrl(config: Config): string {
 export function completeConfig(config: Config): Config {
   const started = config.DATABASE_URL === undefined ? readDevFile(config.DATA_DIR, DevFile) : undefined
   const redis_url = config.QUEUE === 'postgres' ? undefined : (started?.redis_url ?? undefined)
-  const defaults = { ...started?.provider_variables, REDIS_URL: redis_url, DATABASE_URL: databaseUrl(config) }
+  const defaults = {
+    ...started?.provider_variables,
+    REDIS_URL: redis_url,
+    DATABASE_URL: databaseUrl(config),
+    ENCRYPTION_KEY: started && readDevFile(config.DATA_DIR, Secrets, 'secrets.json')?.encryption_key,
+  }
   const unset = VARIABLE_NAMES.filter((name) => config[name] === undefined && name in defaults)
   return {
     ...config,

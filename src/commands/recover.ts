@@ -14,7 +14,7 @@ import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { compareOldPrimary } from './recover/compare.ts'
 import { newInstallation } from './recover/new-installation.ts'
-import { printNewest, readNewest } from './recover/newest.ts'
+import { NO_KEY, printNewest, readNewest } from './recover/newest.ts'
 import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
 import { rehearse } from './recover/rehearse.ts'
 import { status } from './recover/status.ts'
@@ -47,6 +47,7 @@ switched  says that the database went back to the time --to, if no process could
           use from now on, although another one was. --to is the time until which nothing is missing, at the latest that of
           the newest change. First prints the newest event, payment and audit entry and how far they are behind the
           witness, and asks. --yes and --json do not ask. If it is stopped, run it again: all jobs wait until then.
+          Needs ENCRYPTION_KEY if there is Redis or WITNESS_URL.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
           over without any wait. --undo ends a move that is given up.
 new-installation
@@ -131,6 +132,8 @@ async function switched({ sql, config, values }: Recover): Promise<void> {
   const reason = requireReason(values)
   const newest_at = await knownUntil(sql, requireOption(values, 'to'))
   const newest = await readNewest(sql, config)
+  // The number of the switch must be higher than those that the witnesses know.
+  if (newest.witness_problems.includes(NO_KEY)) throw new ConfigError(`${NO_KEY}. See --help.`)
   if (!values.json) printNewest(newest)
   if (!values.json && !values.yes)
     await requireYes(`This server is in use from now on, as of ${newest_at}. Is that right?`)

@@ -1,18 +1,27 @@
 // Signs the texts that witnesses remember, so that whoever can write to a witness cannot make them up.
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import assert from 'node:assert/strict'
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { list } from './config/list.ts'
 
 const SIGNATURE = /^(.*) ([0-9a-f]{64})$/s
 
+/** The keys for `name`, derived from those of ENCRYPTION_KEY: the newest, which is first, signs, and all verify. */
+export function witnessKeys(encryption_keys: string, name: string): Buffer[] {
+  return list(encryption_keys).map((key) => Buffer.from(hkdfSync('sha256', key, '', `witness ${name}`, 32)))
+}
+
 /** The text with its signature, which covers `name` too. */
-export function signWitness(key: Buffer, name: string, text: string): string {
-  return `${text} ${signatureOf(key, name, text).toString('hex')}`
+export function signWitness([newest]: readonly Buffer[], name: string, text: string): string {
+  assert(newest !== undefined, 'there is a key')
+  return `${text} ${signatureOf(newest, name, text).toString('hex')}`
 }
 
 /** The text without its signature; null if the signature is missing or wrong. */
-export function verifyWitness(key: Buffer, name: string, signed: string): string | null {
+export function verifyWitness(keys: readonly Buffer[], name: string, signed: string): string | null {
   const [, text, signature] = SIGNATURE.exec(signed) ?? []
   if (text === undefined || signature === undefined) return null
-  return timingSafeEqual(Buffer.from(signature, 'hex'), signatureOf(key, name, text)) ? text : null
+  const claimed = Buffer.from(signature, 'hex')
+  return keys.some((key) => timingSafeEqual(claimed, signatureOf(key, name, text))) ? text : null
 }
 
 function signatureOf(key: Buffer, name: string, text: string): Buffer {

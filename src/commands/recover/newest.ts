@@ -13,6 +13,10 @@ import type { ServerFacts } from '#domain/switches/server.ts'
 import { print, terminalText } from '../print.ts'
 import { withQueue } from './queue.ts'
 
+/** What Redis and WITNESS_URL remember is signed with a key that is derived from ENCRYPTION_KEY. */
+export const NO_KEY =
+  'ENCRYPTION_KEY is not set: without it, what Redis and WITNESS_URL remember cannot be verified'
+
 /** `behind_s`: seconds before the witness last read the clock; null without a witness. */
 type Behind<Row> = (Row & { behind_s: number | null }) | null
 
@@ -47,10 +51,16 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
 }
 
 async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
-  const { WITNESS_URL } = config
+  const { WITNESS_URL, ENCRYPTION_KEY } = config
   const places = WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, { warn() {} })]
-  if (!usesRedis(config)) return await readWitnesses(sql, places)
-  return await withQueue(config, async (queue) => await readWitnesses(sql, [queue, ...places]))
+  const uses_redis = usesRedis(config)
+  if (!uses_redis && places.length === 0) return { newest: null, problems: [] }
+  if (ENCRYPTION_KEY === undefined) return { newest: null, problems: [NO_KEY] }
+  if (!uses_redis) return await readWitnesses(sql, places, ENCRYPTION_KEY)
+  return await withQueue(
+    config,
+    async (queue) => await readWitnesses(sql, [queue, ...places], ENCRYPTION_KEY),
+  )
 }
 
 export function printNewest({ event, payment, audit, witness, witness_problems }: Newest): void {
@@ -64,9 +74,11 @@ export function printNewest({ event, payment, audit, witness, witness_problems }
   else line('newest payment', payment.created_at, payment.behind_s, payment.id)
   if (audit === null) print('audit log       empty')
   else line('audit log', audit.at, audit.behind_s, `entry ${audit.seq}${missingText(audit.entries_behind)}`)
-  print(
-    `witness         ${witness === null ? 'none: Redis and WITNESS_URL remember nothing of this database' : `last saw the database at ${witness.clock}`}`,
-  )
+  const nothing =
+    witness_problems.length > 0
+      ? 'not known'
+      : 'none: Redis and WITNESS_URL remember nothing of this database'
+  print(`witness         ${witness === null ? nothing : `last saw the database at ${witness.clock}`}`)
   for (const problem of witness_problems) print(`                not asked: ${problem}`)
 }
 

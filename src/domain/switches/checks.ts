@@ -1,5 +1,5 @@
 // Checks the server of the database against what this process and its witnesses remember.
-import { usesRedis, type Config } from '#core/config.ts'
+import { requireVariable, usesRedis, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
@@ -23,7 +23,7 @@ const CONFIRM_AFTER_MS = 1_000
 /**
  * The witnesses are Redis (`queue`) and the place at WITNESS_URL. The place is written at most once a second by all
  * processes together, and is only read by each process at its start, and without Redis. `queue` null: the process asks
- * no witness, because its role may not read the key that signs what they remember.
+ * no witness, because it does not have the key that signs what they remember.
  */
 export function createServerChecks(
   config: Config,
@@ -31,11 +31,10 @@ export function createServerChecks(
 ): ServerChecks {
   const { SYNCHRONOUS_STANDBY: is_synchronous, WITNESS_URL } = config
   const place = queue === null || WITNESS_URL === undefined ? null : openWitnessPlace(WITNESS_URL, log)
-  const memory = createMemory(
-    sql,
-    log,
-    [queue, place].filter((witness) => witness !== null),
-  )
+  const memory = createMemory(sql, log, {
+    witnesses: [queue, place].filter((witness) => witness !== null),
+    encryptionKeys: () => requireVariable(config, 'ENCRYPTION_KEY'),
+  })
   const warnOfWait = throttle(
     (suppressed) =>
       log.warn(

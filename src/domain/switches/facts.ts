@@ -13,6 +13,8 @@ const factsSchema = z.object({
   switch: z.int(),
 })
 const DIGITS = 16
+/** How the texts of the previous version begin. They were not signed. */
+const PREVIOUS_VERSION = /^\d{16}:[\dA-F]{16} \{"system_identifier":/
 
 /** Of two texts, the one with the newer facts is greater. The `H` makes it greater than one of the previous version. */
 export function encodeFacts(facts: ServerFacts): string {
@@ -21,6 +23,11 @@ export function encodeFacts(facts: ServerFacts): string {
   )
   const order = `${number}:H${heartbeat}:${facts.lsn}`
   return `${order} ${JSON.stringify(factsSchema.parse(facts))}`
+}
+
+/** Whether the previous version has written the text, or somebody who imitates it. */
+export function isFromPreviousVersion(text: string): boolean {
+  return PREVIOUS_VERSION.test(text)
 }
 
 /**

@@ -33,9 +33,9 @@ export async function findDatabaseCopy(sql: Sql | Tx): Promise<DatabaseCopy> {
 }
 
 /**
- * Gives the database a new id of the installation, and another key for what witnesses remember. No process may use the
- * database: the processes of the original would lose their mark. Before that, the copy counts as restored, so that
- * its open jobs wait. Returns both ids; or, if the database is not as `described` any more, what it is now.
+ * Gives the database a new id of the installation. No process may use the database: the processes of the original
+ * would lose their mark. Before that, the copy counts as restored, so that its open jobs wait. Returns both ids; or, if
+ * the database is not as `described` any more, what it is now.
  */
 export async function drawInstallation(
   sql: Sql,
@@ -51,7 +51,7 @@ export async function drawInstallation(
     while (!(await declareBatch(tx, declared, by)));
     const [drawn] = await tx<[{ from: string; to: string }]>`
       update installation
-      set id = gen_random_uuid(), witness_key = draw_witness_key(), drawn_at = clock_timestamp()
+      set id = gen_random_uuid(), drawn_at = clock_timestamp()
       returning old.id as from, new.id as to`
     await appendAuditEntry(tx, by, { action: 'installation.draw', details: { ...drawn, reason } })
     return drawn

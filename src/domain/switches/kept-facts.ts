@@ -1,18 +1,22 @@
-// The facts about the server as witnesses keep them: each text is signed with a key of the database.
+// The facts about the server as witnesses keep them. Each text is signed with a key that is derived from
+// ENCRYPTION_KEY.
 import type { Sql } from '#core/db.ts'
-import { signWitness, verifyWitness } from '#core/witness-signature.ts'
+import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
 import type { Witness } from '#core/witness.ts'
 import { decodeFacts, encodeFacts } from './facts.ts'
 import type { ServerFacts } from './server.ts'
 
-/** The name under which witnesses keep the facts about the server of a database, and the key that signs them. */
-export type WitnessKey = { name: string; key: Buffer }
-
-/** The processes whose role may not read the key neither read nor write witnesses. */
-export async function findWitnessKey(sql: Sql): Promise<WitnessKey> {
-  const [row] = await sql<{ id: string; witness_key: Buffer }[]>`select id, witness_key from installation`
-  return { name: `sluice:server:${row!.id}`, key: row!.witness_key }
+/** The name under which witnesses keep the facts about the server of the database. */
+export async function findWitnessName(sql: Sql): Promise<string> {
+  const [installation] = await sql<{ id: string }[]>`select id from installation`
+  return `sluice:server:${installation!.id}`
 }
+
+/**
+ * A witness, and what is kept there: the name of the facts, and the keys of ENCRYPTION_KEY from which those that sign
+ * them are derived.
+ */
+export type WitnessEntry = { witness: Witness; name: string; encryption_keys: string }
 
 /** `facts` null: the witness keeps none. `invalid`: the text without a valid signature that it keeps instead. */
 export type KeptFacts = { facts: ServerFacts | null; invalid?: string }
@@ -23,15 +27,15 @@ export type KeptFacts = { facts: ServerFacts | null; invalid?: string }
  * keeps facts that only another version can read.
  */
 export async function keepFacts(
-  witness: Witness,
-  { name, key }: WitnessKey,
+  { witness, name, encryption_keys }: WitnessEntry,
   facts: ServerFacts | null,
   invalid?: string,
 ): Promise<KeptFacts> {
-  const signed = facts && signWitness(key, name, encodeFacts(facts))
+  const keys = witnessKeys(encryption_keys, name)
+  const signed = facts && signWitness(keys, name, encodeFacts(facts))
   const kept = await witness.keepNewest(name, signed, invalid)
   if (kept === null) return { facts: null }
-  const text = verifyWitness(key, name, kept)
+  const text = verifyWitness(keys, name, kept)
   if (text === null) return { facts: null, invalid: kept }
   const kept_facts = decodeFacts(text)
   if (kept_facts === null) throw new Error('the facts that it keeps are those of another version of Sluice')

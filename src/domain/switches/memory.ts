@@ -3,8 +3,8 @@ import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { throttle } from '#core/seldom.ts'
 import type { Witness } from '#core/witness.ts'
-import { newerFacts, withLatestClock } from './facts.ts'
-import { findWitnessKey, keepFacts, type WitnessKey } from './kept-facts.ts'
+import { isFromPreviousVersion, newerFacts, withLatestClock } from './facts.ts'
+import { findWitnessName, keepFacts } from './kept-facts.ts'
 import type { ServerFacts } from './server.ts'
 
 export type Memory = {
@@ -27,8 +27,13 @@ const RECENT_MS = 5_000
 /** The part of an invalid text that is logged, as evidence. */
 const LOGGED_LENGTH = 1_000
 
-export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]): Memory {
-  let key: WitnessKey | undefined
+/** `encryptionKeys`: the present keys of ENCRYPTION_KEY. It is called only if there are witnesses. */
+export function createMemory(
+  sql: Sql,
+  log: Log,
+  { witnesses, encryptionKeys }: { witnesses: readonly Witness[]; encryptionKeys: () => string },
+): Memory {
+  let name: string | undefined
   let own: ServerFacts | null = null
   let checked_at = -Infinity
   /** The newest facts that each witness has answered with. */
@@ -39,7 +44,7 @@ export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]):
     (suppressed, text: string) =>
       log.error(
         { text: text.slice(0, LOGGED_LENGTH), suppressed },
-        'a witness of the database has a text without a valid signature: somebody has changed it, or the database is older than its key. It counts as silent, and the text is replaced',
+        'a witness of the database has a text without a valid signature: somebody has changed it, or the processes have different keys in ENCRYPTION_KEY. It counts as silent, and the text is replaced',
       ),
     60_000,
   )
@@ -48,12 +53,13 @@ export function createMemory(sql: Sql, log: Log, witnesses: readonly Witness[]):
   const isRecent = () => performance.now() - checked_at < RECENT_MS
 
   async function ask(witness: Witness, facts: ServerFacts | null): Promise<ServerFacts | null | undefined> {
-    key ??= await findWitnessKey(sql)
-    const kept = await keepFacts(witness, key, facts, invalid.get(witness)).catch(() => undefined)
+    name ??= await findWitnessName(sql)
+    const entry = { witness, name, encryption_keys: encryptionKeys() }
+    const kept = await keepFacts(entry, facts, invalid.get(witness)).catch(() => undefined)
     if (kept?.invalid === undefined) invalid.delete(witness)
     else {
       invalid.set(witness, kept.invalid)
-      warn(kept.invalid)
+      if (!isFromPreviousVersion(kept.invalid)) warn(kept.invalid)
     }
     const is_silent = kept === undefined || kept.invalid !== undefined
     if (is_silent) silent.add(witness)

@@ -2,7 +2,7 @@
 import type { Sql } from '#core/db.ts'
 import type { Witness } from '#core/witness.ts'
 import { newerFacts } from './facts.ts'
-import { findWitnessKey, keepFacts } from './kept-facts.ts'
+import { findWitnessName, keepFacts } from './kept-facts.ts'
 import type { ServerFacts } from './server.ts'
 
 export type NewestRows = {
@@ -34,9 +34,15 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
 export type ReadWitnesses = { newest: ServerFacts | null; problems: string[] }
 
 /** Asks the witnesses, and changes nothing there. */
-export async function readWitnesses(sql: Sql, witnesses: readonly Witness[]): Promise<ReadWitnesses> {
-  const key = await findWitnessKey(sql)
-  const answers = await Promise.allSettled(witnesses.map((witness) => keepFacts(witness, key, null)))
+export async function readWitnesses(
+  sql: Sql,
+  witnesses: readonly Witness[],
+  encryption_keys: string,
+): Promise<ReadWitnesses> {
+  const name = await findWitnessName(sql)
+  const answers = await Promise.allSettled(
+    witnesses.map((witness) => keepFacts({ witness, name, encryption_keys }, null)),
+  )
   let newest: ServerFacts | null = null
   const problems: string[] = []
   for (const answer of answers) {
