@@ -186,6 +186,15 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     },
     { param: 'subject_id', context: { kyc_id: expect.any(String) } },
   ],
+  kyc_outdated: [
+    'POST /v1/compliance/kyc/{id}/decide',
+    async ({ client, sql }) => {
+      const { id } = await verificationOf(client)
+      await sql`update verifications set outdated = true where id = ${id}`
+      return await decide(client, id, 'approved')
+    },
+    { context: { status: 'requires_input' } },
+  ],
   kyc_already_decided: [
     'POST /v1/compliance/kyc/{id}/decide',
     async ({ client }) => {

@@ -552,7 +552,10 @@ describeIn('a request that is repeated after its row was lost and made again', {
     expect((await payOut(client, unpaid!, {}, WAIT)).status).toBe(201)
     await settleSession(world, sent[3]!.verification.provider_reference, 'verified')
     for (const { verification } of sent.slice(3)) await outdatedIn(client, verification.id)
-    expect((await decide(client, sent[2]!.verification.id, 'approved')).status).toBe(200)
+    const outdated = await getVerification(client, sent[2]!.verification.id)
+    expect(outdated).toMatchObject({ status: 'approved', outdated: true })
+    const decided = await decide(client, outdated.id, 'approved')
+    expect([decided.status, decided.body.error?.code]).toEqual([409, 'kyc_outdated'])
     expect(
       (await recipientsOf(client, [approved!, processing!, open!])).map(({ kyc_status }) => kyc_status),
     ).toEqual(['none', 'none', 'none'])

@@ -72,6 +72,7 @@ describe('the start of a verification', () => {
         provider: 'stripe',
         provider_reference: expect.stringMatching(/^vs_/),
         failure: null,
+        outdated: false,
         decision: null,
         decision_reason: null,
         decided_by: null,

@@ -36,6 +36,10 @@ export const ERRORS = {
   payout_not_failable: [409, 'The payout cannot be failed in its present state.'],
   kyc_open: [409, 'A verification of this subject is still open.'],
   kyc_already_decided: [409, 'The verification is already decided.'],
+  kyc_outdated: [
+    409,
+    'The verification no longer counts: its party has other content, or a later verification.',
+  ],
   kyc_not_linkable: [409, 'The provider returns no link to the verification in its present state.'],
   ai_task_not_cancelable: [409, 'The AI task cannot be canceled in its present state.'],
   message_not_cancelable: [409, 'The message cannot be canceled in its present state.'],

@@ -803,6 +803,7 @@ export type ErrorCode =
   | 'payout_not_failable'
   | 'kyc_open'
   | 'kyc_already_decided'
+  | 'kyc_outdated'
   | 'kyc_not_linkable'
   | 'ai_task_not_cancelable'
   | 'message_not_cancelable'
@@ -2228,6 +2229,12 @@ export interface Verification {
   created_at: string
   /** When it last changed. */
   updated_at: string
+  /**
+   * Whether the verification no longer counts, whatever its status: after a loss of data, the customer,
+   * merchant or recipient was created with other content than the verification was requested for, or has
+   * a later verification.
+   */
+  outdated: boolean
   /**
    * The provider's page for this person. It is shown once: in the first answer to the create that can
    * have it, or in the answer to `link`. It is null everywhere else, and works for one visit within 48

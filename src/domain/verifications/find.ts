@@ -3,7 +3,7 @@ import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findByKeys, type KeyedResource, type KeyOnRoute } from '../idempotency.ts'
 import { findWithJobs, type RequestedRow, type ResourceWithJob } from '../jobs/find-with-jobs.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { isOpenVerification, verificationEventSchema, type Verification } from './verification.ts'
+import { isOpenVerification, verificationRowSchema, type Verification } from './verification.ts'
 
 export type VerificationFilters = ListPage &
   Partial<Pick<Verification, 'status' | 'subject_type' | 'subject_id'>> & { open?: boolean }
@@ -59,8 +59,8 @@ export async function findVerificationByKey(
 /** The fields of a verification that a provider's update needs. */
 export type ExistingVerification = Pick<
   Verification,
-  'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference'
-> & { outdated: boolean }
+  'tenant_id' | 'id' | 'status' | 'decided_by' | 'provider_reference' | 'outdated'
+>
 
 /** The verification, of any tenant, with this `reference` at the provider. */
 export async function findVerificationByReference(
@@ -101,5 +101,5 @@ function existingColumns(sql: Sql): Fragment {
 
 /** The columns of a verification in answers, except for the link. */
 export function verificationColumns(sql: Sql): Fragment {
-  return columnList(sql, Object.keys(verificationEventSchema.shape))
+  return columnList(sql, Object.keys(verificationRowSchema.shape))
 }

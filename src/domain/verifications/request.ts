@@ -167,7 +167,7 @@ export type DecideRequest = IdempotentRequest & {
 /**
  * Decides a verification manually, once. The decision overrides a decision of the provider, and cancels a session
  * that waits for the person. Returns `key_used` when the key was used before; undefined when the verification does
- * not exist or was decided manually.
+ * not exist, was decided manually or is outdated.
  */
 export async function decideVerification(
   sql: Sql,
@@ -187,6 +187,7 @@ export async function decideVerification(
       cross join lateral (
         select v.status = 'requires_input' and v.cancel_requested_at is null as awaits_input from verifications v
         where v.tenant_id = g.tenant_id and v.id = g.kyc_id and v.decided_by is distinct from 'manual'
+          and not v.outdated
         for update
       ) v
       where not g.key_used

@@ -91,11 +91,18 @@ export const verificationEventSchema = z
   })
   .meta({ id: 'VerificationEventData', description: 'The verification as it was then.' })
 
-/** A verification's row. */
-export type Verification = z.output<typeof verificationEventSchema>
+/** A verification without the link. */
+export const verificationRowSchema = verificationEventSchema.extend({
+  outdated: z.boolean().meta({
+    description:
+      'Whether the verification no longer counts, whatever its status: after a loss of data, the customer, merchant or recipient was created with other content than the verification was requested for, or has a later verification.',
+    example: false,
+  }),
+})
+export type Verification = z.output<typeof verificationRowSchema>
 
 /** A verification in answers. */
-export const verificationSchema = verificationEventSchema
+export const verificationSchema = verificationRowSchema
   .extend({
     url: z.string().nullable().meta({
       description:

@@ -35,7 +35,7 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
       operation_id: 'decideKyc',
       summary: 'Decide a verification manually',
       description:
-        'Approves or rejects a verification at once and finally, in any state, even after the provider has decided. You can do this once. A session that still waits for the person is canceled. Later reports from the provider appear in the timeline and change nothing. The verification names the API key that decided.',
+        'Approves or rejects a verification at once and finally, in any state, even after the provider has decided. You can do this once. A session that still waits for the person is canceled. An outdated verification cannot be decided. Later reports from the provider appear in the timeline and change nothing. The verification names the API key that decided.',
       params: idParams,
       body: decideBody,
       response: { 200: verificationSchema },
@@ -53,7 +53,7 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
         },
         answer: DECIDED_VERIFICATION,
       },
-      errors: ['kyc_not_found', 'kyc_already_decided', 'idempotency_key_reused'],
+      errors: ['kyc_not_found', 'kyc_already_decided', 'kyc_outdated', 'idempotency_key_reused'],
     }),
     async (request, reply) => {
       const { body } = request
@@ -66,7 +66,10 @@ export function decideVerificationRoute(app: RouteApp, context: RouteContext): v
           decideVerification(sql, { ...body, ...requested, kyc_id, key_id, event_id, job_id }),
         find: (sent) => findVerificationByKey(sql, sent),
         async explainRefusal() {
-          const { status } = requireResource(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
+          const found = requireResource(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
+          const { status, decided_by, outdated } = found
+          if (outdated && decided_by !== 'manual')
+            return new AppError('kyc_outdated', { context: { status } })
           const message = `The verification was already decided manually: it is ${status}.`
           return new AppError('kyc_already_decided', { message, context: { status } })
         },

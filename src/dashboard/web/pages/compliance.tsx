@@ -14,7 +14,7 @@ import { PartyName } from '../parties/PartyName.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { StartVerification } from '../verifications/StartVerification.tsx'
-import { decidedBy } from '../verifications/texts.ts'
+import { decisionText } from '../verifications/texts.ts'
 
 const COLUMNS: TableColumn<Verification>[] = [
   {
@@ -39,7 +39,7 @@ const COLUMNS: TableColumn<Verification>[] = [
     clip: true,
     csv: ({ failure }) => failure?.code,
   },
-  { title: 'Decided', cell: (row) => decidedBy(row) ?? '–', csv: ({ decided_by }) => decided_by },
+  { title: 'Decided', cell: decisionText, csv: ({ decided_by }) => decided_by },
   ID_COLUMN,
   timeColumn('Started', ({ created_at }) => created_at),
 ]

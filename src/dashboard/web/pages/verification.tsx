@@ -43,7 +43,8 @@ export function VerificationPage() {
       actions={(row) => <Acts verification={row} begin={begin} />}
       main={
         <>
-          {data && <StatusNote status={data.status}>{summaryOf(data)}</StatusNote>}
+          {data?.outdated === true && <StatusNote tone="warn">{outdatedText(data)}</StatusNote>}
+          {data?.outdated === false && <StatusNote status={data.status}>{summaryOf(data)}</StatusNote>}
           <RowTimeline path={`${path}/timeline`} id={id} at={data?.provider} texts={VERIFICATION_TEXTS} />
         </>
       }
@@ -61,7 +62,7 @@ export function VerificationPage() {
 }
 
 function Acts({
-  verification: { status, decided_by, decision, failure },
+  verification: { status, decided_by, decision, failure, outdated },
   begin,
 }: {
   verification: Verification
@@ -69,13 +70,13 @@ function Acts({
 }) {
   const may_decide = useMay('decideKyc')
   const may_link = useMay('linkKyc')
-  // A manual decision is final. It may overrule the provider.
-  const decidable = may_decide && decided_by !== 'manual'
+  // A manual decision is final. It may overrule the provider. A decision of an outdated verification would not count.
+  const decidable = may_decide && decided_by !== 'manual' && !outdated
   // An undecided verification without a failure waits for the person or the provider, not for an operator.
   const awaits_operator = !isUndecided({ status }) || failure !== null
   return (
     <>
-      {may_link && status === 'requires_input' && (
+      {may_link && status === 'requires_input' && !outdated && (
         <Button leftSection={<Link2 size={14} />} onClick={() => begin('link')}>
           Renew link
         </Button>
@@ -124,6 +125,9 @@ function VerificationFacts({ of }: { of: Verification | undefined }) {
     />
   )
 }
+
+const outdatedText = ({ subject_type }: Verification) =>
+  `Outdated: after a loss of data, the ${subject_type} has other content than this verification was requested for, or a later verification. It does not count. Start another verification.`
 
 /** The status and the next step. */
 function summaryOf({ status, failure, decided_by, decision, decision_reason }: Verification): string {

@@ -14,12 +14,12 @@ import { pollInterval } from '../poll-interval.ts'
 import { answerKey } from '../queries.ts'
 import { useAreaState, useMay } from '../session.tsx'
 import { StartVerification } from '../verifications/StartVerification.tsx'
-import { decidedBy, isUndecided } from '../verifications/texts.ts'
+import { decisionText, isUndecided } from '../verifications/texts.ts'
 
 const COLUMNS: TableColumn<Verification>[] = [
   timeColumn('Started', ({ created_at }) => created_at),
   { title: 'Status', cell: ({ status }) => <Status status={status} resource="kyc" /> },
-  { title: 'Decided', cell: (row) => decidedBy(row) ?? '–' },
+  { title: 'Decided', cell: decisionText },
   { title: 'Failure', cell: ({ failure }) => failure?.message ?? '–', clip: true },
 ]
 

@@ -1,7 +1,12 @@
 // Texts of verifications.
 import type { Verification } from '#sdk/index.ts'
 
-/** The author of the decision, for tables. Undefined: undecided. */
+/** What a table shows of the decision. */
+export function decisionText(verification: Pick<Verification, 'decided_by' | 'outdated'>): string {
+  return verification.outdated ? 'Outdated' : (decidedBy(verification) ?? '–')
+}
+
+/** The author of the decision. Undefined: undecided. */
 export function decidedBy({ decided_by }: Pick<Verification, 'decided_by'>): string | undefined {
   if (decided_by === null) return undefined
   return decided_by === 'manual' ? 'By hand' : 'By the provider'

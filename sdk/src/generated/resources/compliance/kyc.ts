@@ -101,9 +101,9 @@ export class ComplianceKycResource extends Resource {
    * Decide a verification manually.
    *
    * Approves or rejects a verification at once and finally, in any state, even after the provider has
-   * decided. You can do this once. A session that still waits for the person is canceled. Later reports
-   * from the provider appear in the timeline and change nothing. The verification names the API key that
-   * decided.
+   * decided. You can do this once. A session that still waits for the person is canceled. An outdated
+   * verification cannot be decided. Later reports from the provider appear in the timeline and change
+   * nothing. The verification names the API key that decided.
    *
    * Needs the scope `compliance:write`.
    *
