@@ -4,6 +4,9 @@
 
 -- The destination of a recipient that was made again and whose destination is not known.
 create function unknown_destination() returns text language sql immutable as $$ select 'ba_unknown' $$;
+-- A name or address, and the country, of a party that was made again and of which only the id is known.
+create function unknown_text() returns text language sql immutable as $$ select 'Not known' $$;
+create function unknown_country() returns text language sql immutable as $$ select 'ZZ' $$;
 
 -- The idempotency keys of a row that was made again and whose key is not known: the present one, which no caller can
 -- send, and that of the previous version.
@@ -79,9 +82,9 @@ end $$;
 create or replace trigger verifications_follow after update of status, outdated on verifications for each row
   when ((old.status, old.outdated) is distinct from (new.status, new.outdated)) execute function follow_verification();
 
--- Fills in a customer, merchant or recipient of which only the id was known. A recipient whose destination is known from
--- a payout keeps it: a request with another destination or currency has other content than the lost one, and fills in
--- nothing.
+-- Fills in a customer, merchant or recipient of which only the id was known. What was changed since it was made again
+-- stays. A recipient whose destination is known from a payout keeps it: a request with another destination or currency
+-- has other content than the lost one, and fills in nothing.
 create or replace function fill_party(party text, of_tenant uuid, party_id uuid, fields jsonb) returns boolean
 language plpgsql security definer as $$
 declare
@@ -93,21 +96,27 @@ begin
   perform from verifications v
   where v.tenant_id = of_tenant and v.subject_type = party and v.subject_id = party_id order by v.id for update;
   if party = 'customer' then
-    update customers c set idempotency_key = f.idempotency_key, name = f.name, email = f.email, phone = f.phone,
-      external_id = f.external_id, metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
+    update customers c set idempotency_key = f.idempotency_key, name = coalesce(c.name, f.name),
+      email = coalesce(c.email, f.email), phone = coalesce(c.phone, f.phone),
+      external_id = coalesce(c.external_id, f.external_id),
+      metadata = coalesce(nullif(c.metadata, '{}'), f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::customers, fields) f
     where c.tenant_id = of_tenant and c.id = party_id and c.idempotency_key = any(placeholders) and c.recovered_at is not null
       and c.deleted_at is null;
   elsif party = 'merchant' then
-    update merchants m set idempotency_key = f.idempotency_key, legal_name = f.legal_name,
-      display_name = f.display_name, country = f.country, support_email = f.support_email, url = f.url,
-      metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
+    update merchants m set idempotency_key = f.idempotency_key,
+      legal_name = coalesce(nullif(m.legal_name, unknown_text()), f.legal_name),
+      display_name = coalesce(nullif(m.display_name, unknown_text()), f.display_name),
+      country = coalesce(nullif(m.country, unknown_country()), f.country),
+      support_email = coalesce(nullif(m.support_email, unknown_text()), f.support_email), url = coalesce(m.url, f.url),
+      metadata = coalesce(nullif(m.metadata, '{}'), f.metadata, 'null'), updated_at = clock_timestamp()
     from jsonb_populate_record(null::merchants, fields) f
     where m.tenant_id = of_tenant and m.id = party_id and m.idempotency_key = any(placeholders) and m.recovered_at is not null;
   else
-    update recipients r set idempotency_key = f.idempotency_key, name = f.name, email = f.email, type = f.type,
-      currency = f.currency, country = f.country, destination = f.destination,
-      metadata = coalesce(f.metadata, 'null'), updated_at = clock_timestamp()
+    update recipients r set idempotency_key = f.idempotency_key, name = coalesce(nullif(r.name, unknown_text()), f.name),
+      email = coalesce(r.email, f.email), type = f.type, currency = f.currency, country = f.country,
+      destination = f.destination, metadata = coalesce(nullif(r.metadata, '{}'), f.metadata, 'null'),
+      updated_at = clock_timestamp()
     from jsonb_populate_record(null::recipients, fields) f
     where r.tenant_id = of_tenant and r.id = party_id and r.idempotency_key = any(placeholders) and r.recovered_at is not null
       and (r.destination = unknown_destination() or (r.destination, r.currency) = (f.destination, f.currency));
@@ -143,7 +152,8 @@ begin
     'fill_party(text, uuid, uuid, jsonb)', 'complete_recipient(uuid, uuid, text, text, text)'] loop
     execute format('alter function %s set search_path = %I, pg_temp', each, current_schema());
   end loop;
-  foreach each in array array['unknown_destination()', 'placeholder_keys(uuid)', 'subject_fingerprint(text, uuid, uuid)',
+  foreach each in array array['unknown_destination()', 'unknown_text()', 'unknown_country()', 'placeholder_keys(uuid)',
+    'subject_fingerprint(text, uuid, uuid)',
     'check_recovered_verification()', 'complete_recipient(uuid, uuid, text, text, text)'] loop
     execute format('revoke execute on function %s from public', each);
   end loop;

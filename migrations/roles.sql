@@ -338,8 +338,8 @@ begin
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
   grant execute on function fill_party(text, uuid, uuid, jsonb), subject_fingerprint(text, uuid, uuid),
     unknown_destination(), placeholder_keys(uuid) to sluice_api;
-  grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination(), placeholder_keys(uuid)
-    to sluice_worker;
+  grant execute on function complete_recipient(uuid, uuid, text, text, text), unknown_destination(), unknown_text(),
+    unknown_country(), placeholder_keys(uuid) to sluice_worker;
   -- Only this function writes audit entries.
   grant execute on function append_audit_entry(jsonb), unique_now() to sluice_dashboard;
   grant usage on sequence created_at_microseconds to sluice_dashboard;

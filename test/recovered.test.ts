@@ -490,11 +490,18 @@ describeIn('a request that is repeated after its row was lost and made again', {
     await world.drain()
     await loseEverythingOf(world, client.tenant_id)
     await untilListsRead(world)
-    for (const { path, body, resource } of [customer, merchant, to]) {
+    const changes = [
+      { email: 'ada@example.org' },
+      { support_email: 'help@example.org' },
+      { metadata: { n: '1' } },
+    ]
+    for (const [nth, { path, body, resource }] of [customer, merchant, to].entries()) {
+      // A later change is not overwritten.
+      expect((await client.patch(`${path}/${resource.id}`, changes[nth]!)).status).toBe(200)
       const again = await client.post(path, body)
       expect([path, again.status, again.headers.get('idempotent-replayed')]).toEqual([path, 201, 'true'])
       const { created_at: _created, updated_at: _updated, ...fields } = resource
-      expect(again.body).toMatchObject(fields)
+      expect(again.body).toMatchObject({ ...fields, ...changes[nth] })
       const other = await client.post(path, { ...body, metadata: {} })
       expect([path, other.status, other.body.error.context]).toEqual([
         path,

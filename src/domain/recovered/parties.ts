@@ -5,11 +5,6 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { placeholderKey } from '../provider-metadata.ts'
 import type { VerificationSubjectType } from '../verifications/verification.ts'
 
-/** The name of a party that is not known. */
-const UNKNOWN = 'Not known'
-/** The user-assigned code of a country that is not known. */
-const UNKNOWN_COUNTRY = 'ZZ'
-
 /**
  * Inserts the party if it does not exist. `destination, currency`: what is known of a recipient from a payout; it also
  * completes a recipient that exists without.
@@ -31,11 +26,12 @@ export async function recoverParty(
     merchant: () => tx`
       insert into merchants
         (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, recovered_at)
-      values (${tenant_id}, ${id}, ${key}, ${UNKNOWN}, ${UNKNOWN}, ${UNKNOWN_COUNTRY}, ${UNKNOWN}, clock_timestamp())`,
+      values (${tenant_id}, ${id}, ${key}, unknown_text(), unknown_text(), unknown_country(), unknown_text(),
+        clock_timestamp())`,
     recipient: () => tx`
       insert into recipients
         (tenant_id, id, idempotency_key, name, type, currency, country, destination, recovered_at)
-      values (${tenant_id}, ${id}, ${key}, ${UNKNOWN}, ${kind}, ${currency}, ${UNKNOWN_COUNTRY},
+      values (${tenant_id}, ${id}, ${key}, unknown_text(), ${kind}, ${currency}, unknown_country(),
         coalesce(${destination}, unknown_destination()), clock_timestamp())`,
   }
   await tx`${inserts[type]()} on conflict (tenant_id, id) do nothing`
