@@ -1,12 +1,12 @@
 // Tests the batcher: concurrent items share statements, within the limits of lanes and sizes.
 import { setImmediate as nextTick } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { createBatcher, type Lanes } from '#core/batch.ts'
+import { createBatcher, type BatchOptions, type Lanes } from '#core/batch.ts'
 
 const LONG_GATHER_MS = 1e9
 
 /** A batcher of numbers. `runs` lists the items of each run. */
-function recordingBatcher(gather_ms: number) {
+function recordingBatcher(gather_ms: number, options: BatchOptions<number> = {}) {
   const runs: number[][] = []
   const send = createBatcher<number, number>(
     'test',
@@ -14,7 +14,7 @@ function recordingBatcher(gather_ms: number) {
       runs.push(items)
       return items
     },
-    { gather_ms },
+    { gather_ms, ...options },
   )
   return { runs, send }
 }
@@ -36,6 +36,12 @@ test('a large batch runs without waiting for more items', async () => {
   const many = Array.from({ length: 50 }, (_, nth) => nth + 1)
   expect(await Promise.all(many.map(send))).toEqual(many)
   expect(runs).toEqual([[0], many])
+})
+
+test.each([{}, { key: String }])('a run has at most the given number of items', async (options) => {
+  const { runs, send } = recordingBatcher(0, { max_items: 2, ...options })
+  expect(await Promise.all([1, 2, 3, 4, 5].map(send))).toEqual([1, 2, 3, 4, 5])
+  expect(runs).toEqual([[1, 2], [3, 4], [5]])
 })
 
 test('after a short run, the next run starts when the gathering time is over', async () => {

@@ -24,6 +24,8 @@ const MAX_WAIT_MS = 10_000
 export type Lanes = Map<string, Set<() => void>>
 
 export type ItemOptions<I> = {
+  /** The maximum number of items of a run. Default: `MAX_BATCH_ITEMS`. */
+  max_items?: number
   /**
    * Items with a common key never share a run, because a statement cannot write one row twice. An item waits while a
    * run has the same key, because the locks of that run would block it anyway.
@@ -70,7 +72,7 @@ export type WaitingItems<I, O> = {
 
 /** `wake` is called when another batcher releases a lane for which items of this batcher wait. */
 export function createWaitingItems<I, O>(
-  { key, lane, lanes: running_lanes = new Map(), size }: ItemOptions<I>,
+  { max_items = MAX_BATCH_ITEMS, key, lane, lanes: running_lanes = new Map(), size }: ItemOptions<I>,
   wake: () => void,
 ): WaitingItems<I, O> {
   const running_keys = new Set<string>()
@@ -81,7 +83,7 @@ export function createWaitingItems<I, O>(
     const run: BatchRun<I, O> = { items: [], span: undefined, keys: [], lanes: new Set() }
     const is_untraced = waiting.every(({ span }) => span === undefined)
     if (key === undefined && lane === undefined && size === undefined && is_untraced)
-      return { ...run, items: waiting.splice(0, MAX_BATCH_ITEMS) }
+      return { ...run, items: waiting.splice(0, max_items) }
     const unavailable_keys = new Set(running_keys)
     const still_waiting: WaitingItem<I, O>[] = []
     let bytes = 0
@@ -93,7 +95,7 @@ export function createWaitingItems<I, O>(
       const item_bytes = size?.(waiting_item.item) ?? 0
       const has_room =
         run.items.length === 0 ||
-        (run.items.length < MAX_BATCH_ITEMS &&
+        (run.items.length < max_items &&
           bytes + item_bytes <= MAX_BATCH_BYTES &&
           waiting_item.span === run.span)
       if (waits_for === undefined && has_room && !names.some((name) => unavailable_keys.has(name))) {

@@ -1,5 +1,5 @@
 // Settling steps. Each writes a job and the effects of a decision on its resource in one fenced statement.
-import { createBatcherPerPool } from '#core/batch.ts'
+import { createBatcherPerPool, type BatchOptions } from '#core/batch.ts'
 import type { Sql } from '#core/db.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 
@@ -16,13 +16,13 @@ export type SettlementDetails<S extends Settlement> = Omit<S, keyof Settlement>
  * Declares the settling step of a resource. Returns a function that creates the `effects` of a decision. `settle`
  * returns the ids of the jobs that passed the fence. Settlements that arrive during a statement are
  * batched into the next statement; two settlements with the same `key` never share a statement. `step` is the name of
- * the step in the metrics. `gather_ms`: see `createBatcher`.
+ * the step in the metrics. `options`: see `createBatcher`.
  */
 export function createSettlingStep<Details extends object>(
   step: string,
   settle: (sql: Sql, settlements: (Settlement & Details)[]) => Promise<Set<string>>,
   key: (settlement: Settlement & Details) => string,
-  { gather_ms }: { gather_ms?: number } = {},
+  options: Pick<BatchOptions<unknown>, 'gather_ms' | 'max_items'> = {},
 ): (details: Details) => Effects {
   const write = createBatcherPerPool(
     step,
@@ -30,7 +30,7 @@ export function createSettlingStep<Details extends object>(
       const settled = await settle(sql, settlements)
       return settlements.map(({ job_id }) => settled.has(job_id))
     },
-    { key, ...(gather_ms !== undefined && { gather_ms }) },
+    { key, ...options },
   )
   return (details) => ({ settle: (sql, settlement) => write(sql, { ...settlement, ...details }) })
 }
@@ -45,6 +45,9 @@ export function onceWritten(effects: Effects, then: () => void): Effects {
     },
   }
 }
+
+/** For settlements of which each is a transaction of its own: behind many others, one could exceed its time. */
+export const ONE_BY_ONE = { max_items: 1 } as const
 
 /** The effects of a decision that changes no resource: only the job is written. */
 export const JOB_ONLY = createSettlingStep<object>('settle_job', settleJobs, ({ job_id }) => job_id)({})

@@ -9,7 +9,7 @@ import type { ResourceKey } from '#domain/resources.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { createSettlingStep, ONE_BY_ONE, type SettlementDetails } from '../../settle.ts'
 import { adopt, findAdopted } from '../adopt.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
@@ -29,6 +29,7 @@ const adopting = createSettlingStep<SettlementDetails<PaymentAdoption>>(
   'adopt_payment',
   adoptPayments,
   ({ update }) => update.payment_id,
+  ONE_BY_ONE,
 )
 
 /** Takes the content of the processor's payment of a lost request. */

@@ -7,7 +7,7 @@ import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { createSettlingStep, ONE_BY_ONE, type SettlementDetails } from '../../settle.ts'
 import { adopt, findAdopted } from '../adopt.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
@@ -26,6 +26,7 @@ const adopting = createSettlingStep<SettlementDetails<PayoutAdoption>>(
   'adopt_payout',
   adoptPayouts,
   ({ update }) => update.payout_id,
+  ONE_BY_ONE,
 )
 
 /** Takes the content of the processor's payout of a lost request. */

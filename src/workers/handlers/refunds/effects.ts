@@ -8,7 +8,7 @@ import { settleRefunds, type RefundSettlement, type RefundUpdate } from '#domain
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { createSettlingStep, ONE_BY_ONE, type SettlementDetails } from '../../settle.ts'
 import { adopt, findAdopted } from '../adopt.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
@@ -28,6 +28,7 @@ const adopting = createSettlingStep<SettlementDetails<RefundAdoption>>(
   'adopt_refund',
   adoptRefunds,
   ({ update }) => update.payment_id,
+  ONE_BY_ONE,
 )
 
 /** Takes the content of the processor's refund of a lost request, if the payment has the amount left. */

@@ -7,7 +7,7 @@ import { settleTopUps, type TopUpSettlement, type TopUpUpdate } from '#domain/to
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { createSettlingStep, type SettlementDetails } from '../../settle.ts'
+import { createSettlingStep, ONE_BY_ONE, type SettlementDetails } from '../../settle.ts'
 import { adopt, findAdopted } from '../adopt.ts'
 import { toSide, type ComparedResource } from '../notifications/drifts.ts'
 
@@ -26,6 +26,7 @@ const adopting = createSettlingStep<SettlementDetails<TopUpAdoption>>(
   'adopt_top_up',
   adoptTopUps,
   ({ update }) => update.top_up_id,
+  ONE_BY_ONE,
 )
 
 /** Takes the content of the processor's top-up of a lost request. */
