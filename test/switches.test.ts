@@ -288,7 +288,10 @@ test('payouts that are not covered any more after others were taken up fail, the
   await sql`
     update ledger_accounts set balance_minor = balance_minor - 400
     where tenant_id = ${client.tenant_id} and name = 'available'`
-  expect(await failUncoveredPayouts(sql)).toBe(2)
+  expect(await failUncoveredPayouts(sql, 1)).toBe(2)
+  const [steps] = await sql`
+    select count(distinct xmin::text)::integer as transactions from payouts where id = any(${[second!, third!]}::uuid[])`
+  expect(steps).toEqual({ transactions: 2 })
   expect(await failUncoveredPayouts(sql)).toBe(0)
   await sql`
     update ledger_accounts set balance_minor = balance_minor + 400
