@@ -507,6 +507,12 @@ test('the audit command reports a wrong row, exits with 1, and changes nothing',
   ])
   await tamper(world, `update payments set amount_captured_minor = 1000 where id = '${payment.id}'`)
   expect((await audit(world)).code).toBe(0)
+  // Without credentials, the lists of the processor cannot be compared.
+  const unable = { ...variables, STRIPE_SECRET_KEY: '' }
+  expect(await runHere(recoverCommand, ['rehearse', '--yes'], unable)).toMatchObject({
+    code: 3,
+    stdout: expect.stringMatching(/^NOT CHECKED: the lists of the providers\.$/m),
+  })
 })
 
 test('a check that exceeds its timeout is reported as unfinished', async ({ world }) => {

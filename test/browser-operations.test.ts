@@ -832,3 +832,43 @@ test('after a restore, operators see on every page what waits, release it on one
   await banner.waitFor({ state: 'detached' })
   await switches.getByText('Acknowledged').waitFor()
 })
+
+test('if only SMS wait, operators read what they take on, and end that wait', async () => {
+  const { world } = dashboard
+  const { client, sql } = world
+  const { email } = await dashboard.person('operator')
+  const unreadable = await world.provider('twilio').fault({
+    match: { method: 'GET', contains: new Date().toISOString().slice(0, 11) },
+    times: 10_000,
+    fault: 'refuse_401',
+  })
+  onTestFinished(() => unreadable.remove())
+  const send_at = new Date(Date.now() + 3_600_000).toISOString()
+  const sms = { idempotency_key: freshKey(), to: '+491701234997', body: 'Hi', send_at }
+  expect((await client.post('/v1/messages/sms', sms)).status).toBe(201)
+  const { number } = await goBackInTime(world)
+  await sql`
+    update database_switches set lists_read_at = now(), released_at = now(), released_by = 'test', messages = 'send'
+    where number = ${number}`
+  const page = await dashboard.open('/ops/recovery', { as: 'operator' })
+  const main = page.getByRole('main')
+  await main.getByText(/^The list received SMS of twilio cannot be read since/).waitFor()
+  await main.getByText('SMS that were accepted before the switch wait until').waitFor()
+  await main.getByRole('link', { name: '1 job in messages' }).waitFor()
+  await main.getByRole('button', { name: 'Release' }).click()
+  const dialog = page.getByRole('dialog', {
+    name: `Do not wait for the received SMS since switch ${number}?`,
+  })
+  await dialog.getByText('Waiting: 1 job in messages. The SMS that wait are sent.').waitFor()
+  expect(await dialog.getByText(/money/).count()).toBe(0)
+  await dialog.getByLabel(/^Do not wait for the received SMS/).check()
+  await dialog.getByLabel('Reason').fill('No opt-outs in the console')
+  await checkAccessible(page)
+  await dialog.getByRole('button', { name: 'Release' }).click()
+  await dialog.getByText(`Nothing waits for the received SMS since switch ${number}.`).waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await main.getByText('Nothing waits.').waitFor()
+  const row = page.getByRole('table', { name: 'Switches of the database' }).locator('tbody tr').first()
+  await row.getByText('Received SMS:').waitFor()
+  await row.getByText(`nothing waits for them: decided by ${email}`).waitFor()
+})

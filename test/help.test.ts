@@ -4,11 +4,20 @@ import { execFile } from 'node:child_process'
 import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { auditCommand } from '#commands/audit.ts'
+import { jobsCommand } from '#commands/jobs.ts'
+import { keysCommand } from '#commands/keys.ts'
+import { ledgerCommand } from '#commands/ledger.ts'
+import { listenCommand } from '#commands/listen.ts'
+import type { CommandEntry } from '#commands/program.ts'
+import { queuesCommand } from '#commands/queues.ts'
+import { recoverCommand } from '#commands/recover.ts'
+import { usersCommand } from '#commands/users.ts'
 import { variables } from '#core/config/help.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/events.ts'
-import { runCommand } from '#test/commands.ts'
+import { runCommand, runHere } from '#test/commands.ts'
 import { configurationPage, exampleEnvironment, misplacedVariables } from '#test/configuration.ts'
 
 test('docs/configuration.md and .env.example match the table of variables (npx vitest run test/help.test.ts -u updates them)', async () => {
@@ -81,6 +90,37 @@ test.each(['jobs', 'ledger', 'queues', 'users'])('npm run %s refuses an unknown 
     code: 1,
     stderr: 'There is no command "toString". See --help.\n',
   })
+})
+
+test('the help of commands fits into 120 columns', async () => {
+  const commands = [auditCommand, jobsCommand, keysCommand, ledgerCommand, listenCommand, queuesCommand]
+  for (const command of [...commands, recoverCommand, usersCommand]) {
+    const { stdout } = await runHere(command, ['--help'])
+    expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([])
+  }
+})
+
+test('commands refuse surplus arguments, and name their usage', async () => {
+  const cases: [command: CommandEntry, args: string[], usage: string][] = [
+    [jobsCommand, ['list', 'x'], 'npm run jobs -- list [--state open]'],
+    [jobsCommand, ['show', 'id', 'x'], 'npm run jobs -- show    <job id>'],
+    [keysCommand, ['list', 'x'], 'npm run keys -- list   --tenant acme'],
+    [ledgerCommand, ['cancel', 'id', 'x'], 'npm run ledger -- cancel <proposal id>'],
+    [queuesCommand, ['list', 'x'], 'npm run queues'],
+    [queuesCommand, ['pause', 'payments', 'x'], 'npm run queues -- pause  [<queue>]'],
+    [recoverCommand, ['status', 'x'], 'npm run recover'],
+    [recoverCommand, ['release', 'x'], 'npm run recover -- release --messages send|discard'],
+    [recoverCommand, ['compare', 'x'], 'npm run recover -- compare'],
+    [recoverCommand, ['rehearse', 'x'], 'npm run recover -- rehearse --backup'],
+    [usersCommand, ['list', 'x'], 'npm run users -- list'],
+  ]
+  for (const [command, args, usage] of cases) {
+    const { code, stderr } = await runHere(command, args)
+    expect([code, stderr]).toEqual([1, expect.stringContaining(usage)])
+    expect(stderr).toMatch(/^"x" is not an argument of "\w+"\. Usage:\n/)
+  }
+  for (const command of [auditCommand, listenCommand])
+    expect((await runHere(command, ['x'])).stderr).toContain("Unexpected argument 'x'")
 })
 
 test('a command whose output pipe is closed ends without an error', async () => {

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
@@ -336,7 +337,16 @@ describeIn('while another server is in use', {}, (test) => {
     expect(refused.body.error).toMatchObject({ code: 'database_unavailable' })
     expect(refused.headers.get('retry-after')).not.toBeNull()
 
+    const status = async () => (await runHere(recoverCommand, [], world.env)).stdout
+    expect(await status()).toMatch(
+      /^newest {6}20.*Z: BEHIND the witness, which saw the database \d+ s later$/m,
+    )
     const [newest] = await sql<{ at: string }[]>`select newest_change('infinity') as at`
+    const no_time = await runHere(recoverCommand, ['switched', '--to', '5', '--reason', 'x'], world.env)
+    expect(no_time).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^--to must be a time with its zone/),
+    })
     const args = ['switched', '--to', newest!.at, '--reason', 'the other server is gone']
     expect(await runHere(recoverCommand, args, world.env)).toMatchObject({
       code: 1,
@@ -353,6 +363,12 @@ describeIn('while another server is in use', {}, (test) => {
     // The mark of the other server has a lower number from now on.
     expect(await switchOf(world, 8)).toMatchObject({ kind: 'restore', sign: 'operator', hold: 'all' })
     await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(202))
+    expect(await status()).not.toContain('BEHIND')
+    await eventually(async () =>
+      expect((await metrics.databaseSwitches.get()).values).toContainEqual(
+        expect.objectContaining({ labels: { kind: 'restore' }, value: 1 }),
+      ),
+    )
     const kept = verifyWitness(keys, name, (await redis.get(name))!)
     expect(decodeFacts(kept!)).toMatchObject({ switch: 8, system_identifier: facts.system_identifier })
   })
@@ -451,10 +467,17 @@ test('an opt-out that the database has lost is read again before an SMS that was
     expect(await status()).toContain('the list received SMS of twilio cannot be read since 20'),
   )
   expect(await status()).toContain('release --without-lists')
+  await sql`update database_switches set lists_read_at = now() where lists_read_at is null`
+  expect(await status()).toMatch(
+    /^waiting {5}SMS that were accepted before the switch, until the received SMS have been read\n {12}2 jobs in messages$/m,
+  )
   // An operator takes on that a lost opt-out is overruled.
   const release = ['release', '--without-lists', '--reason', 'no SMS received: asked Twilio']
   expect((await runHere(recoverCommand, release, world.env)).stdout).toContain('Nothing waits for the lists')
   await eventually(async () => expect(await stateOf(other)).toBe('delivered'))
+  expect(await status()).toMatch(
+    /^ {12}received SMS: being read, but nothing waits for them: decided at 20[^]*^waiting {5}nothing$/m,
+  )
 
   await refused.remove()
   await eventually(async () => {
@@ -463,7 +486,7 @@ test('an opt-out that the database has lost is read again before an SMS that was
     expect(read!['opt_outs_read_at']).not.toBeNull()
   })
   expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'opt_out', lifted: false }])
-  expect(await status()).not.toContain('received SMS')
+  expect(await status()).toContain('            received SMS: read at 20')
   await sql`update jobs set run_at = now() where resource_id = ${later}`
   await eventually(async () => expect(await stateOf(later)).toBe('suppressed'))
 })

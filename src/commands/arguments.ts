@@ -2,6 +2,7 @@
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
+import { parseTime } from '#core/time.ts'
 import { MAX_REASON_LENGTH, reasonText } from '#domain/jobs/reason.ts'
 import { findTenant } from '#domain/tenants.ts'
 
@@ -12,6 +13,20 @@ export function findCommand<T>(commands: Readonly<Record<string, T>>, name: stri
   return command
 }
 
+/**
+ * Refuses arguments that a command does not take, such as an option without its dashes. A command takes one argument if
+ * a usage line of `help` has a `<placeholder>` after its name, else none. Errors: ConfigError with the usage lines.
+ */
+export function refuseSurplus([command, ...rest]: readonly string[], help: string): void {
+  if (command === undefined) return
+  const lines = help.split('\n').filter((line) => /^ {2}.*npm run /.test(line))
+  const own = lines.filter((line) => new RegExp(`npm run \\w+ -- ${command}(?![\\w-])`).test(line))
+  const takes = own.some((line) => new RegExp(`-- ${command} +\\[?<`).test(line)) ? 1 : 0
+  if (rest.length <= takes) return
+  const usage = own.length === 0 ? lines.slice(0, 1) : own
+  throw new ConfigError(`"${rest[takes]}" is not an argument of "${command}". Usage:\n${usage.join('\n')}`)
+}
+
 /** The value of an option. Errors: ConfigError if the option is missing. */
 export function requireOption<Name extends string>(
   values: { readonly [Each in Name]?: string | undefined },
@@ -20,6 +35,14 @@ export function requireOption<Name extends string>(
   const value = values[name]
   if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
   return value
+}
+
+/** The Unix milliseconds of a time in an option. Errors: ConfigError unless it is a time with its zone. */
+export function timeOf(text: string, option: string): number {
+  const time_ms = parseTime(text)
+  if (time_ms === undefined)
+    throw new ConfigError(`${option} must be a time with its zone, such as 2026-11-28T09:30:00Z. See --help.`)
+  return time_ms
 }
 
 /** The operator's reason for the audit log. Errors: ConfigError if it is missing or too long. */

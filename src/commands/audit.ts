@@ -7,7 +7,7 @@ import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/au
 import type { Problem } from '#domain/audit/checks.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import { withDatabase } from './database.ts'
-import { print, printError } from './print.ts'
+import { print, printError, wrapText } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { quantity } from '#core/describe.ts'
 
@@ -18,9 +18,9 @@ const HELP = `sluice audit: checks the invariants of a Sluice database. Read-onl
   npm run audit -- --stuck-after 600     seconds after which a due job that no worker has claimed counts as stuck
   npm run audit -- --timeout 600         time limit of each check, in seconds
 
-Checks: ${CHECK_NAMES.join(', ')}.
-The report ends with the number and the hash of the last entry of the audit log. Store both outside of this system: if the entry
-of that number has another hash later, the audit log was rewritten.
+${wrapText(`Checks: ${CHECK_NAMES.join(', ')}.`)}
+The report ends with the number and the hash of the last entry of the audit log. Store both outside of this system: if
+the entry of that number has another hash later, the audit log was rewritten.
 
 Exit code: 0 all invariants hold, 1 one does not hold, 2 a check could not finish.
 DATABASE_URL names the database; a standby works too. Default: the database of the \`npm start\` that runs in this folder.`

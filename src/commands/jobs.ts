@@ -13,9 +13,9 @@ import { systemUserName } from '#domain/people/operator-here.ts'
 import { refusalReason } from '#domain/job-acts/why-not.ts'
 import { withDatabase } from './database.ts'
 import { actWithAuditEntry, type CommandResult } from './job-acts.ts'
-import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
+import { findCommand, refuseSurplus, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { formatJob, formatJobLine } from './format-job.ts'
-import { print } from './print.ts'
+import { print, wrapText } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { quantity } from '#core/describe.ts'
 
@@ -29,23 +29,27 @@ const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
   npm run jobs -- discard <job id> --reason "asked for by mistake"
   npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the processor's dashboard"
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
-  npm run jobs -- resolve --state unknown --as failed [--queue payments] [--tenant acme] --reason "the account was closed"
+  npm run jobs -- resolve --state unknown --as failed [--queue payments] [--tenant acme] --reason "account closed"
 
-list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
+${wrapText(`list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.`, ' '.repeat(9))}
          Default: open, or all with --resource, which takes the id of a payment, for example (--payment means the same).
          --queue: one of ${QUEUES.join(', ')}.
 show     prints a job with its attempts, its calls to the provider and the acts of operators.
-retry    makes an open job due. For a scheduled job without an attempt use run-now. The call is sent again with the same idempotency
-         key. If the key is older than 23 hours, a worker looks the call up first and sends it only if it never took effect.
+retry    makes an open job due. For a scheduled job without an attempt use run-now. The call is sent again with the same
+         idempotency key. If the key is older than 23 hours, a worker looks the call up first and sends it only if it
+         never took effect.
          --state parked: all parked jobs, or those of the queue or the tenant.
 run-now  makes a scheduled job due, such as a message for later. Failed attempts still count.
-discard  finishes a job without performing it. Refused while a payment, payout or the like waits for its call: use resolve instead.
+discard  finishes a job without performing it. Refused while a payment, payout or the like waits for its call: use
+         resolve instead.
 resolve  records the outcome of the call of an open job.
-         --as done    for an unknown job: a worker looks the call up and settles the result. --reference names the object at the provider.
-                      Not possible if the stored request cannot be read: discard the job; a notification of the provider settles the row.
-         --as failed  for any open job: the call never took effect and never will. Its resource is settled as failed; a hold stays.
-         --state unknown: all unknown jobs, or those of the queue or the tenant. A job whose call created an object needs --reference:
-         resolve such jobs one by one.
+         --as done    for an unknown job: a worker looks the call up and settles the result. --reference names the
+                      object at the provider. Not possible if the stored request cannot be read: discard the job; a
+                      notification of the provider settles the row.
+         --as failed  for any open job: the call never took effect and never will. Its resource is settled as failed; a
+                      hold stays.
+         --state unknown: all unknown jobs, or those of the queue or the tenant. A job whose call created an object
+         needs --reference: resolve such jobs one by one.
 
 A parked job does not run again until you retry it: its attempts crashed too often, or its stored data cannot be read. A
 notification of an object that is not stored yet is open, not parked, and is retried automatically.
@@ -85,6 +89,7 @@ export async function jobsCommand(args: string[], env: NodeJS.ProcessEnv): Promi
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
   const perform = findCommand(COMMANDS, command)
+  refuseSurplus(positionals, HELP)
   await withDatabase(loadConfig(env), { max: 1, application_name: 'sluice-jobs' }, async (sql) => {
     await perform(sql, values, id)
   })

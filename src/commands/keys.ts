@@ -21,18 +21,18 @@ import {
   setTenantContact,
   type Tenant,
 } from '#domain/tenants.ts'
-import { requireOption } from './arguments.ts'
+import { refuseSurplus, requireOption } from './arguments.ts'
 import { withDatabase } from './database.ts'
-import { print } from './print.ts'
+import { print, wrapText } from './print.ts'
 import { runAsProgram } from './program.ts'
 
 const SCOPE_HELP = Object.values(AREAS).flatMap(({ scopes }) =>
-  Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
+  Object.entries(scopes).map(([scope, may]) => wrapText(`  ${scope.padEnd(17)} ${may}`, ' '.repeat(20))),
 )
 
 const HELP = `sluice keys: the API keys of a tenant, its contact, its email domains and its SMS senders.
 
-  npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01T00:00:00Z]
+  npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01]
   npm run keys -- list   --tenant acme
   npm run keys -- rotate --tenant acme --id <key id> [--grace 3600]
   npm run keys -- revoke --tenant acme --id <key id>
@@ -92,6 +92,7 @@ export async function keysCommand(args: string[], env: NodeJS.ProcessEnv): Promi
   if (values.help === true || command === undefined) return print(HELP)
   if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains', 'senders'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
+  refuseSurplus(positionals, HELP)
   const slug = requireOption(values, 'tenant')
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-keys' }, async (sql) => {

@@ -17,27 +17,28 @@ import {
   type Proposed,
 } from '#domain/proposals/proposal.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, requireOption, requireReason, resolveTenant } from './arguments.ts'
+import { findCommand, refuseSurplus, requireOption, requireReason, resolveTenant } from './arguments.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
 
 const HELP = `sluice ledger: proposes manual changes of the ledger. Nothing happens until another operator confirms in the dashboard.
 
-  npm run ledger -- correct --tenant acme --currency usd --amount=-500 --reason "posted twice by the import" --by ada@acme.example
+  npm run ledger -- correct --tenant acme --currency usd --amount=-500 --reason "posted twice" --by ada@acme.example
   npm run ledger -- fail-payout <payout id> --reason "the bank confirms that it was lost" --by ada@acme.example
   npm run ledger -- list [--state open] [--limit 25]
   npm run ledger -- cancel <proposal id> --by ada@acme.example
 
-correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in the API.
-             A negative amount debits the tenant: --amount=-500 debits USD 5.00. The balance may become negative. Posted as a
-             transaction of kind correction.
-fail-payout  proposes to fail a payout, whatever its status at the processor, and to release its amount at once. If the processor
-             pays it later, the payment is posted and the balance may become negative. Until then a drift shows the difference. The
-             tenant sees --reason as the failure message.
+correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in
+             the API. A negative amount debits the tenant: --amount=-500 debits USD 5.00. The balance may become
+             negative. Posted as a transaction of kind correction.
+fail-payout  proposes to fail a payout, whatever its status at the processor, and to release its amount at once. If the
+             processor pays it later, the payment is posted and the balance may become negative. Until then a drift
+             shows the difference. The tenant sees --reason as the failure message.
 list         lists proposals, newest first. --state: one of ${proposalState.options.join(', ')}.
 cancel       withdraws your own proposal.
 
---by names the proposing operator by the dashboard's email address: the proposer cannot confirm. A proposal expires after ${EXPIRES_HOURS} hours.
+--by names the proposing operator by the dashboard's email address: the proposer cannot confirm. A proposal expires
+after ${EXPIRES_HOURS} hours.
 --json prints JSON. Each act is in the audit log, with your user name on this machine.
 DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.`
 
@@ -67,6 +68,7 @@ export async function ledgerCommand(args: string[], env: NodeJS.ProcessEnv): Pro
   const [command, id] = positionals
   if (values.help || command === undefined) return print(HELP)
   const perform = findCommand(COMMANDS, command)
+  refuseSurplus(positionals, HELP)
   await withDatabase(loadConfig(env), { max: 1, application_name: 'sluice-ledger' }, async (sql) => {
     await perform(sql, values, id)
   })

@@ -13,20 +13,21 @@ import { print, printError, terminalText } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { readDevFile } from './dev-file.ts'
 
-const HELP = `sluice listen: posts the events of a tenant to a receiver that you develop. You need no webhook endpoint, and the receiver
-need not be reachable from the internet.
+const HELP = `sluice listen: posts the events of a tenant to a receiver that you develop. You need no webhook endpoint, and the
+receiver need not be reachable from the internet.
 
   npm run listen -- --forward-to http://localhost:4000/hook [--types payment.*,refund.succeeded] [--after 0]
 
---forward-to  the receiver. Each event is posted once, in order, with the body, headers and signature of a webhook. An event that
-              the receiver does not accept is printed and not sent again.
+--forward-to  the receiver. Each event is posted once, in order, with the body, headers and signature of a webhook. An
+              event that the receiver does not accept is printed and not sent again.
 --types       events to post, separated by commas: *, all of a resource as in payment.*, or single types. Default: all.
---after       start after the event with this sequence; 0: with the oldest stored event. Default: with the next new event.
---key         API key with the scope events:read. SLUICE_API_KEY is safer: other users of this machine can see arguments.
-              Default: the key of the \`npm start\` that runs in this folder.
+--after       start after the event with this sequence; 0: with the oldest stored event. Default: with the next new
+              event.
+--key         API key with the scope events:read. SLUICE_API_KEY is safer: other users of this machine can see
+              arguments. Default: the key of the \`npm start\` that runs in this folder.
 --url         the API. Default: the API of the \`npm start\` that runs in this folder, or http://127.0.0.1:3000.
---secret      signing secret of the webhooks: whsec_ and 24 to 64 bytes in base64. Default: a secret that is derived from the key, so
-              the same key always gives the same secret. It is printed at the start.
+--secret      signing secret of the webhooks: whsec_ and 24 to 64 bytes in base64. Default: a secret that is derived
+              from the key, so the same key always gives the same secret. It is printed at the start.
 
 While the API is unavailable, requests are retried; no event is lost or posted twice. Stop with Ctrl-C.
 Exit code: 0 stopped by a signal, 1 fatal error (the key is refused, the URL is not the API), 2 invalid options.`

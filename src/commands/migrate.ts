@@ -10,14 +10,16 @@ import { migrateQueue } from '#queue/queue.ts'
 import { databaseUrl, explainDatabaseError } from './database.ts'
 import { print } from './print.ts'
 
-const ABOUT = `sluice migrate: applies the new files of migrations/, forward only. Run it as the owner of the tables before you start a new
-version. Processes of the old version work on meanwhile. It needs no Redis. With QUEUE=postgres it also migrates the tables of the queue.
+const ABOUT = `sluice migrate: applies the new files of migrations/, forward only. Run it as the owner of the tables before you start a
+new version. Processes of the old version work on meanwhile. It needs no Redis. With QUEUE=postgres it also migrates the
+tables of the queue.
 
   npm run migrate -- --plan    prints what will run, with which locks and about how long, and changes nothing
   npm run migrate              applies each file as a step of its own, then roles.sql, the rights
 
-A step waits for a lock 2 s at most and is tried up to 30 times with pauses, in which others work. Each try that fails prints the
-session that holds the lock. Steps that were applied stay applied: run it again to continue. Two runs at once exclude each other.`
+A step waits for a lock 2 s at most and is tried up to 30 times with pauses, in which others work. Each try that fails
+prints the session that holds the lock. Steps that were applied stay applied: run it again to continue. Two runs at once
+exclude each other.`
 
 await runUntilStopped(async () => {
   const { values } = parseArgs({

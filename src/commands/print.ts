@@ -18,6 +18,20 @@ export function terminalText(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}]+/gu, ' ').slice(0, 300)
 }
 
+const MAX_COLUMNS = 120
+
+/** A text in lines that fit on a page of help; those after the first one are indented. */
+export function wrapText(text: string, indent = ''): string {
+  const [first = '', ...words] = text.split(' ')
+  const lines = [first]
+  for (const word of words) {
+    const line = `${lines.at(-1)} ${word}`
+    if (line.length > MAX_COLUMNS) lines.push(`${indent}${word}`)
+    else lines[lines.length - 1] = line
+  }
+  return lines.join('\n')
+}
+
 /** Prints a line on standard error. */
 export function printError(line: string): void {
   output.getStore()!.stderr.write(`${line}\n`)

@@ -10,7 +10,7 @@ import { findOutagesOfQueues } from '#domain/operations/provider-outages.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, resolveQueueAndTenant, requireReason } from './arguments.ts'
+import { findCommand, refuseSurplus, resolveQueueAndTenant, requireReason } from './arguments.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
 
@@ -22,8 +22,8 @@ const HELP = `sluice queues: lists, pauses and resumes queues.
 
 list    the default: prints each queue with its open jobs, the retrying jobs among them (their last attempt failed), the
         outages of their providers, and all pauses.
-pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a second no new
-        call to a provider starts; a call in progress finishes.
+pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. Within a
+        second no new call to a provider starts; a call in progress finishes.
 resume  ends this pause. Other pauses, such as one of the whole tenant, stay.
 
 Queues: ${QUEUES.join(', ')}.
@@ -45,6 +45,7 @@ export async function queuesCommand(args: string[], env: NodeJS.ProcessEnv): Pro
   const [command = 'list', queue] = positionals
   if (values.help) return print(HELP)
   const perform = findCommand(COMMANDS, command)
+  refuseSurplus(positionals, HELP)
   await withDatabase(loadConfig(env), { max: 1, application_name: 'sluice-queues' }, async (sql) => {
     await perform(sql, values, queue)
   })

@@ -8,7 +8,7 @@ import { commandActor } from '#domain/people/operator-here.ts'
 import { countRunningJobs, findNewestChange, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
 import { requireYes } from './ask.ts'
-import { findCommand, requireOption, requireReason } from './arguments.ts'
+import { findCommand, refuseSurplus, requireOption, requireReason, timeOf } from './arguments.ts'
 import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
@@ -33,19 +33,19 @@ const HELP = `sluice recover: after a restore or failover of the database, and b
 
 status    the default: the switches of the database, which jobs wait since them, and which protections are off.
 release   ends the wait after a restore. Payouts and refunds still wait until the lists of the providers have been read.
-          --messages decides about messages that were accepted before the switch and are not sent yet: they may have been
-          sent by the database that was lost. A failover is released without this command.
+          --messages decides about messages that were accepted before the switch and are not sent yet: they may have
+          been sent by the database that was lost. A failover is released without this command.
           --without-lists also ends the wait for the lists, for the case that a provider does not give one of them. You
           answer for what these lists would have shown: payouts, refunds and payments that the database lost are not
           known here. So a balance may be paid out again, more may be refunded than is left, and a request that is
-          repeated more than 23 hours after its first call may take effect twice. Without the list of received SMS, an opt-out
-          that the database lost may be overruled: the SMS that wait are sent. First compare by hand with the
+          repeated more than 23 hours after its first call may take effect twice. Without the list of received SMS, an
+          opt-out that the database lost may be overruled: the SMS that wait are sent. First compare by hand with the
           dashboard of the provider what was made since an hour before the newest change. The lists are still read, and
           what they show is taken up. It can be given alone, if the switches are released already. The lists of areas in
           DISABLED_AREAS are not waited for if the provider refuses them.
 switched  says that the database went back to the time --to, if no process could notice that; and that this server is in
-          use from now on, although another one was. --to is the time until which nothing is missing, at the latest that of
-          the newest change. First prints the newest event, payment and audit entry and how far they are behind the
+          use from now on, although another one was. --to is the time until which nothing is missing, at the latest that
+          of the newest change. First prints the newest event, payment and audit entry and how far they are behind the
           witness, and asks. --yes and --json do not ask. If it is stopped, run it again: all jobs wait until then.
           Needs ENCRYPTION_KEY if there is Redis or WITNESS_URL.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
@@ -54,23 +54,26 @@ new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
           Asks. --yes and --json do not ask.
-compare   lists by id what the old primary (OLD_DATABASE_URL, or --with if the address has no password; nothing is changed
-          there) has since an hour before the last change that the switch kept (or --since) and this database lacks:
-          requests, resources, tenants, users, keys, revocations of keys and entries of the audit log. Then asks, and takes it up: the workers look up the objects that a provider
-          has, and make them again; tenants get an event request.lost for each request that no provider has seen. Nothing
-          is copied. --json prints a JSON object for each row, and asks nothing: with --yes it takes up. Without --json,
-          the first 1,000 rows of each kind are listed.
-rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list. Nothing is
-          written but the folder of the restored server, which is removed afterwards. Prints how long each step took.
+compare   lists by id what the old primary (OLD_DATABASE_URL, or --with if the address has no password; nothing is
+          changed there) has since an hour before the last change that the switch kept (or --since) and this database
+          lacks: requests, resources, tenants, users, keys, revocations of keys and entries of the audit log. Then asks,
+          and takes it up: the workers look up the objects that a provider has, and make them again; tenants get an
+          event request.lost for each request that no provider has seen. Nothing is copied. --json prints a JSON object
+          for each row, and asks nothing: with --yes it takes up. Without --json, the first 1,000 rows of each kind are
+          listed.
+rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list.
+          Nothing is written but the folder of the restored server, which is removed afterwards. Prints how long each
+          step took.
           --backup: a folder of pg_basebackup, plain or tar, without tablespaces. --restore-command: how PostgreSQL gets
           WAL from the archive; without it, only the WAL in the backup is applied. --to: up to this time, with its zone.
           --bin: the folder of PostgreSQL's programs. --folder: where the server is restored, a new folder. --keep: does
           not remove it. Without --backup, audits a server that you have restored, such as from a snapshot:
           RESTORED_DATABASE_URL, or --restored if the address has no password.
-          Exit code: 0 no problem, 1 the audit found one, 2 the rehearsal did not finish.
+          Exit code: 0 all was checked, and there is no problem; 1 the audit found one; 2 the rehearsal did not finish;
+          3 something could not be checked: a list of a provider, a witness, or a check of the audit.
 
---json prints JSON.
-DATABASE_URL names the database, as the owner of the tables. Default: the database of the \`npm start\` that runs in this folder.`
+--json prints JSON. Exit code of the other commands: 0, or 1 if nothing was done; standard error then says why.
+DATABASE_URL names the database, as the owner of the tables. Default: that of the \`npm start\` in this folder.`
 
 const COMMANDS = {
   status,
@@ -90,8 +93,9 @@ export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Pr
   const { positionals, values } = parseArgs({ args, options: RECOVER_OPTIONS, allowPositionals: true })
   const [command = 'status'] = positionals
   if (values.help) return print(HELP)
-  if (command === 'rehearse') return await rehearse(values, env)
-  const perform = findCommand(COMMANDS, command)
+  const perform = command === 'rehearse' ? undefined : findCommand(COMMANDS, command)
+  refuseSurplus(positionals, HELP)
+  if (perform === undefined) return await rehearse(values, env)
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-recover' }, async (sql) => {
     await perform({ sql, config: completeConfig(config), values })
@@ -144,10 +148,8 @@ async function switched({ sql, config, values }: Recover): Promise<void> {
 
 /** The time of `--to`. Throws ConfigError if the database cannot know everything until then. */
 async function knownUntil(sql: Sql, to: string): Promise<string> {
-  const to_ms = Date.parse(to)
+  const to_ms = timeOf(to, '--to')
   const now_ms = Date.now()
-  if (Number.isNaN(to_ms))
-    throw new ConfigError('--to must be a time, such as 2026-11-28T09:30:00Z. See --help.')
   const time = new Date(to_ms).toISOString()
   if (to_ms > now_ms)
     throw new ConfigError(

@@ -20,7 +20,7 @@ import { newPassword } from '#domain/people/password.ts'
 import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
-import { findCommand, requireOption } from './arguments.ts'
+import { findCommand, refuseSurplus, requireOption } from './arguments.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { readDevFile } from './dev-file.ts'
@@ -35,18 +35,21 @@ const HELP = `sluice users: manages the users of the dashboard.
   npm run users -- set-password --email ada@acme.example
 
 list                 lists users, with the tenants that they are members of.
-invite               prints a link that works once, for a week. Creates the tenant if there is none. Roles: ${ROLES.join(', ')}.
-operator             makes a user an operator, who sees the queues and jobs of all tenants; --off reverts it. If the invitation link was
-                     printed and not mailed, the user's address is unverified: --unverified-address makes them an operator anyway.
+invite               prints a link that works once, for a week. Creates the tenant if there is none. Roles:
+                     ${ROLES.join(', ')}.
+operator             makes a user an operator, who sees the queues and jobs of all tenants; --off reverts it. If the
+                     invitation link was printed and not mailed, the user's address is unverified: --unverified-address
+                     makes them an operator anyway.
 end-sessions         signs a user out everywhere.
-reset-second-factor  for a user who lost it: removes one-time codes and passkeys, and signs the user out everywhere. The user then signs in
-                     with the password alone.
-set-password         generates a password, prints it once, removes passkeys, and signs the user out everywhere. One-time codes stay.
+reset-second-factor  for a user who lost it: removes one-time codes and passkeys, and signs the user out everywhere. The
+                     user then signs in with the password alone.
+set-password         generates a password, prints it once, removes passkeys, and signs the user out everywhere. One-time
+                     codes stay.
 
 --json               prints JSON.
 Each act is in the audit log, with your user name on this machine.
-DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder. DASHBOARD_URL is the base URL of
-links.`
+DATABASE_URL names the database. Default: the database of the \`npm start\` that runs in this folder.
+DASHBOARD_URL is the base URL of links.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -119,6 +122,7 @@ export async function usersCommand(args: string[], env: NodeJS.ProcessEnv): Prom
   const [name] = positionals
   if (values.help || name === undefined) return print(HELP)
   const command = findCommand(COMMANDS, name)
+  refuseSurplus(positionals, HELP)
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-users' }, async (sql) => {
     const { lines, json } = await command(sql, values, config)

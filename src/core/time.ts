@@ -25,6 +25,19 @@ export const dateTime = z
     example: '2026-11-20T10:15:30.123456Z',
   })
 
+const TIME_OF_OPERATORS = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?(Z|[+-]\d\d)(?::?(\d\d))?$/i
+
+/**
+ * The Unix milliseconds of a time as an operator writes it: with its zone, also in PostgreSQL's form
+ * `2026-11-20 10:15+00`. Undefined if it is none.
+ */
+export function parseTime(text: string): number | undefined {
+  const [, date, time, seconds = ':00', zone = '', minutes] = TIME_OF_OPERATORS.exec(text) ?? []
+  const offset = /^z$/i.test(zone) ? 'Z' : `${zone}:${minutes ?? '00'}`
+  const iso = `${date}T${time}${seconds}${offset}`
+  return isRealDate(iso) ? Date.parse(iso) : undefined
+}
+
 /** Converts Postgres's text of a timestamptz in UTC (`2026-11-20 10:15:30.1234+00`) to ISO 8601 with microseconds. */
 export function isoFromPostgres(text: string): string {
   const zone = text.lastIndexOf('+00')

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
 import { fileVariableOf, SECRET_NAMES } from '#core/config/secret-files.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
+import { parseTime } from '#core/time.ts'
 import { copyBaseBackup, removeFiles, runTool, tablespaceError } from './base-backup.ts'
 import { createPrivateFile } from './files.ts'
 import { createServerFolder, type ServerFolder } from './folders.ts'
@@ -46,7 +47,6 @@ const STOP_TIMEOUT_MS = 30_000
 const REPORT_INTERVAL_MS = 3_000
 /** The socket is in a folder of its own here: the length of its path is limited, and a comma ends a host in a URL. */
 const SOCKET_PARENT = '/tmp'
-const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)$/i
 const run = promisify(execFile)
 
 /**
@@ -58,7 +58,7 @@ export async function startRestored(options: RestoreOptions): Promise<RestoredSe
   const { signal, to, restore_command, report = () => {} } = options
   if (to !== undefined && restore_command === undefined)
     throw new ConfigError('--to needs --restore-command: the backup itself only reaches to its own end.')
-  if (to !== undefined && !(TIME.test(to) && Date.parse(to) > 0))
+  if (to !== undefined && parseTime(to) === undefined)
     throw new ConfigError('--to must be a time with its zone, such as 2026-11-28T09:30:00Z. See --help.')
   const backup = resolve(options.backup)
   const { home, remove } = await createHome(options.folder, backup)

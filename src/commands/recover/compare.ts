@@ -20,6 +20,7 @@ import {
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { commandActor } from '#domain/people/operator-here.ts'
 import { findSwitchState } from '#domain/switches/find.ts'
+import { timeOf } from '../arguments.ts'
 import { requireYes } from '../ask.ts'
 import { print, printError, terminalText } from '../print.ts'
 import type { Recover } from './options.ts'
@@ -76,11 +77,7 @@ const NO_SWITCH =
   'No switch of the database is recorded that can have lost changes: npm run recover -- switched.'
 
 function sinceOf(since: string | undefined, last: SwitchToCompare | undefined): string {
-  if (since !== undefined) {
-    if (Number.isNaN(Date.parse(since)))
-      throw new ConfigError('--since must be a time, such as 2026-11-28T09:30:00Z. See --help.')
-    return new Date(since).toISOString()
-  }
+  if (since !== undefined) return new Date(timeOf(since, '--since')).toISOString()
   if (last === undefined) throw new ConfigError(`${NO_SWITCH} Or name a time with --since.`)
   return new Date(Date.parse(last.newest_at) - MARGIN_MS).toISOString()
 }

@@ -50,7 +50,8 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
   }
 }
 
-async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
+/** Asks Redis and the place at WITNESS_URL, which are not changed. */
+export async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
   const { WITNESS_URL, ENCRYPTION_KEY } = config
   const places = WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, { warn() {} })]
   const uses_redis = usesRedis(config)
@@ -87,7 +88,7 @@ function missingText(entries: number | null): string {
 }
 
 /** A duration in its largest unit, such as `90 s`, `3 min` or `2 days`. */
-function durationText(seconds: number): string {
+export function durationText(seconds: number): string {
   if (seconds < 120) return `${seconds} s`
   if (seconds < 2 * 3600) return `${Math.round(seconds / 60)} min`
   if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`

@@ -5,16 +5,16 @@ import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { parseDatabaseUrl } from '#core/postgres/address.ts'
 import { errorText } from '#core/startup.ts'
-import { auditEverything } from '#domain/audit/audit.ts'
+import { auditEverything, type AuditReport } from '#domain/audit/audit.ts'
 import { findNewestChange } from '#domain/switches/find.ts'
 import { requireYes } from '../ask.ts'
 import { printReport } from '../audit.ts'
 import { completeConfig, databaseUrl } from '../database.ts'
 import { print, printError } from '../print.ts'
-import { printNewest, readNewest } from './newest.ts'
+import { printNewest, readNewest, type Newest } from './newest.ts'
 import type { RecoverOptions } from './options.ts'
 import { findOtherDatabase, openReadOnly, otherDatabaseError, type OtherDatabase } from './other-database.ts'
-import { compareProviderLists, printListsComparison } from './provider-lists.ts'
+import { compareProviderLists, printListsComparison, type ListsComparison } from './provider-lists.ts'
 
 /** A statement of the audit may read whole tables. */
 const STATEMENT_TIMEOUT_MS = 3_600_000
@@ -26,7 +26,10 @@ const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 /** The name of the server on a copy of the backup, for messages. */
 const RESTORED_SERVER = 'The restored server'
 
-/** Returns the exit code: 0 the audit found nothing, 1 it found a problem, 2 the rehearsal did not finish. */
+/**
+ * Returns the exit code: 0 all was checked and the audit found nothing, 1 it found a problem, 2 the rehearsal did not
+ * finish, 3 something could not be checked.
+ */
 export async function rehearse(values: RecoverOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const abort = new AbortController()
   const stop = () => {
@@ -67,16 +70,32 @@ async function rehearseUntil(signal: AbortSignal, values: RecoverOptions, config
     const checked = check(sql, { values, config, signal, step })
     const { newest, report, providers } = await Promise.race([checked, rejectAtAbort(signal)])
     const holds = report.problems.length === 0
-    const finished = report.checks.every(({ unfinished }) => !unfinished)
+    const unchecked = findUnchecked(newest, report, providers)
     if (values.json) {
+      const finished = report.checks.every(({ unfinished }) => !unfinished)
       const audit = { holds: holds && finished, ...report }
       const kept = values.keep ? folder : null
-      print(JSON.stringify({ durations_s: durations, newest, audit, providers, kept }, null, 2))
-    }
-    return holds ? (finished ? 0 : 2) : 1
+      print(JSON.stringify({ durations_s: durations, newest, audit, providers, unchecked, kept }, null, 2))
+    } else if (unchecked.length > 0) print(`NOT CHECKED: ${unchecked.join('; ')}.`)
+    return holds ? (unchecked.length === 0 ? 0 : 3) : 1
   } catch (error) {
     throw error instanceof ConfigError ? error : otherDatabaseError(error, restored)
   }
+}
+
+/** What the rehearsal could not check, one text for each. */
+function findUnchecked(newest: Newest, { checks }: AuditReport, providers: ListsComparison): string[] {
+  const unread =
+    'problem' in providers
+      ? ['the lists of the providers']
+      : Object.entries(providers.lists).flatMap(([name, { problem }]) =>
+          problem === null ? [] : [`the list ${name} of the provider`],
+        )
+  return [
+    ...newest.witness_problems.map(() => 'a witness'),
+    ...checks.flatMap(({ check, unfinished }) => (unfinished ? [`the check ${check} of the audit`] : [])),
+    ...unread,
+  ]
 }
 
 /** Shows what the restored database has, and checks it. */

@@ -1,5 +1,6 @@
 // `npm run recover -- status`: the switches of the database, and what waits since them.
 import { usesRedis, type Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
 import { findLostRequests } from '#domain/lost-requests/report.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
@@ -11,8 +12,10 @@ import {
   type ListedSwitch,
   type SwitchState,
 } from '#domain/switches/find.ts'
+import { isBehind } from '#domain/switches/newest.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
 import { print, terminalText } from '../print.ts'
+import { askWitnesses, durationText } from './newest.ts'
 import type { Recover } from './options.ts'
 import { withQueue } from './queue.ts'
 
@@ -28,27 +31,29 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   const switches = await findSwitches(sql, { limit: SWITCHES_SHOWN })
   const audit = await findAuditHead(sql)
   const lost_requests = await findLostRequests(sql, LOST_REQUESTS_SHOWN)
+  const witness = await compareWithWitness(sql, config)
   const recorded = await describeRecorded(config)
   const protections_off = protectionsOff(config)
   if (values.json)
     return print(
       JSON.stringify(
-        { ...state, held, newest_at, switches, audit, lost_requests, recorded, protections_off },
+        { ...state, held, newest_at, witness, switches, audit, lost_requests, recorded, protections_off },
         null,
         2,
       ),
     )
-  const { server, is_on_lineage, is_sealed, hold, recording, failing_lists, unanswered_lookups } = state
+  const { server, is_on_lineage, is_sealed, recording, failing_lists, unanswered_lookups } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
   if (!is_on_lineage)
     print('            The server that runs now is another one, or was not checked yet: start a process.')
   if (is_sealed) print('SEALED      Requests are refused, and no job starts: npm run recover -- seal --undo')
   if (recording !== null) printRecording(recording)
-  print(`newest      ${newest_at}`)
+  printNewestChange(newest_at, witness)
   if (audit !== null) print(`audit log   entry ${audit.seq}, hash ${audit.hash}`)
   for (const each of switches) for (const line of describe(each)) print(line)
   if (switches.length === 0) print('switches    none')
-  print(`waiting     ${HOLDS[recording === null ? (hold ?? 'none') : 'recording']}`)
+  for (const [nth, text] of waitingTexts(state).entries())
+    print(`${(nth === 0 ? 'waiting' : '').padEnd(12)}${text}`)
   for (const { queue, jobs } of held) print(`            ${quantity(jobs, 'job')} in ${queue}`)
   for (const { provider, list, failing_since, error } of failing_lists)
     print(
@@ -74,6 +79,28 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   for (const text of protections_off) print(`unprotected ${text}`)
 }
 
+/** What a witness remembers of the database. `is_behind`: the database has lost changes that the witness has seen. */
+type WitnessComparison = { seen_at: string | null; is_behind: boolean; problems: string[] }
+
+async function compareWithWitness(sql: Sql, config: Config): Promise<WitnessComparison> {
+  const { newest, problems } = await askWitnesses(sql, config)
+  const is_behind = newest !== null && (await isBehind(sql, newest))
+  return { seen_at: newest?.clock ?? null, is_behind, problems: problems.map(terminalText) }
+}
+
+function printNewestChange(newest_at: string, { seen_at, is_behind, problems }: WitnessComparison): void {
+  if (is_behind && seen_at !== null) {
+    const behind_s = Math.max(0, Math.round((Date.parse(seen_at) - Date.parse(newest_at)) / 1000))
+    print(
+      `newest      ${newest_at}: BEHIND the witness, which saw the database ${durationText(behind_s)} later`,
+    )
+    print(
+      `            Changes until ${seen_at} are missing here, and no switch records that: start a process.`,
+    )
+  } else print(`newest      ${newest_at}`)
+  for (const problem of problems) print(`            a witness was not asked: ${problem}`)
+}
+
 /** What Redis has recorded of accepted requests, as a text. */
 async function describeRecorded(config: Config): Promise<string> {
   if (!usesRedis(config)) return 'no accepted requests: only Redis records them (REDIS_URL)'
@@ -85,13 +112,20 @@ async function describeRecorded(config: Config): Promise<string> {
   })
 }
 
+/** What waits since a switch, one text for each reason. */
+function waitingTexts({ hold, holds_messages, holds_sms, recording }: SwitchState): string[] {
+  if (recording !== null) return ['all jobs, until the switch is recorded completely']
+  const texts = hold === null ? [] : [HOLDS[hold]]
+  if (holds_messages && hold !== 'all') texts.push('messages that were accepted before the switch')
+  if (holds_sms) texts.push('SMS that were accepted before the switch, until the received SMS have been read')
+  return texts.length === 0 ? ['nothing'] : texts
+}
+
 const HOLDS = {
-  none: 'nothing',
   payouts: 'payouts and refunds, until the lists of the providers have been read',
   creations:
     'everything that creates something at a provider, until the lists of the providers have been read',
   all: 'all jobs, until an operator runs: npm run recover -- release',
-  recording: 'all jobs, until the switch is recorded completely',
 }
 
 function printRecording({ number, sign, newest_at, since, jobs_left, feeds_left }: Recording): void {
@@ -115,13 +149,19 @@ function describe(each: ListedSwitch): string[] {
       : [
           `            of the audit log, the entries ${lost_audit_entries.first} to ${lost_audit_entries.last} were lost`,
         ]),
-    `            lists of the providers: ${describeLists(each)}`,
+    `            lists of the providers: ${describeLists(each, each.lists_read_at)}`,
+    ...describeReceivedSms(each),
     `            ${each.released_at === null ? 'not released' : `released at ${each.released_at} by ${each.released_by}, messages: ${each.messages}`}`,
   ]
 }
 
-function describeLists({ lists_read_at, lists_waived_at, lists_waived_by }: ListedSwitch): string {
-  if (lists_read_at !== null) return `read at ${lists_read_at}`
+function describeReceivedSms(each: ListedSwitch): string[] {
+  if (each.opt_outs_read_at === null && !each.is_reading_opt_outs) return []
+  return [`            received SMS: ${describeLists(each, each.opt_outs_read_at)}`]
+}
+
+function describeLists({ lists_waived_at, lists_waived_by }: ListedSwitch, read_at: string | null): string {
+  if (read_at !== null) return `read at ${read_at}`
   if (lists_waived_at === null) return 'being read'
   return `being read, but nothing waits for them: decided at ${lists_waived_at} by ${lists_waived_by}`
 }

@@ -25,7 +25,7 @@ export const databaseMetrics = {
   }),
   databaseSwitches: new Counter({
     name: 'sluice_database_switches_total',
-    help: 'Switches of the database that this process was the first to notice: `failover`: a standby was promoted and little can be missing; `restore`: the database went back in time; `planned`: a sealed database was moved',
+    help: `Switches of the database since its installation: \`failover\`: a standby was promoted and little can be missing; \`restore\`: the database went back in time, or an operator has declared that; \`planned\`: a sealed database was moved. ${SAME_IN_WORKERS}`,
     labelNames: ['kind'],
     registers,
   }),

@@ -7,7 +7,7 @@ import type { ParkedReason } from '../notifications/notification.ts'
 import { findFailingLists, failingListSchema } from '../reconciliation/failing-lists.ts'
 import { isHeld } from './holds.ts'
 import { mayHaveLost } from './losses.ts'
-import { awaitsLists } from './opt-outs.ts'
+import { awaitsLists, jobAwaitsOptOuts, isReadingOptOuts } from './opt-outs.ts'
 import { HOLDS } from './server.ts'
 
 const databaseSwitchSchema = z.object({
@@ -27,6 +27,13 @@ const databaseSwitchSchema = z.object({
     description: 'When an operator decided that nothing waits for the lists any longer.',
   }),
   lists_waived_by: z.string().nullable(),
+  opt_outs_read_at: timestamp.nullable().meta({
+    description:
+      'When the SMS that were received since the newest change before the switch had been read and applied.',
+  }),
+  is_reading_opt_outs: z.boolean().meta({
+    description: 'Whether a worker still reads these received SMS. Without a provider of SMS, none does.',
+  }),
   released_at: timestamp.nullable(),
   released_by: z.string().nullable(),
   messages: z.enum(['send', 'discard']).nullable(),
@@ -82,7 +89,8 @@ export async function findSwitches(
 function switchColumns(sql: Sql): Fragment {
   return sql`
     s.number, s.kind, s.sign, s.newest_at, s.witnessed_at, s.switched_at, s.jobs_in_doubt, s.lists_read_at,
-    s.lists_waived_at, s.lists_waived_by, s.released_at, s.released_by, s.messages, s.acknowledged_at,
+    s.lists_waived_at, s.lists_waived_by, s.opt_outs_read_at, ${isReadingOptOuts(sql)} as is_reading_opt_outs,
+    s.released_at, s.released_by, s.messages, s.acknowledged_at,
     s.acknowledged_by, s.witness -> 'audit' as audit`
 }
 
@@ -107,6 +115,9 @@ export const switchStateSchema = z.object({
       'A switch that is not recorded completely: all jobs wait. If an operator has declared it, the command must be run again if it was stopped.',
   }),
   holds_messages: z.boolean().meta({ description: 'Messages that were accepted before the switch wait.' }),
+  holds_sms: z.boolean().meta({
+    description: 'SMS that were accepted before the switch wait until the received SMS have been read.',
+  }),
   unreleased: z.array(z.int()).meta({ description: 'The numbers of the switches that are not released.' }),
   awaiting_lists: z.array(z.int()).meta({
     description:
@@ -133,6 +144,7 @@ export async function findSwitchState(sql: Sql): Promise<SwitchState> {
     select jsonb_build_object('system_identifier', l.system_identifier, 'timeline', l.timeline) as server,
       l.server_started_at = pg_postmaster_start_time() and l.timeline = current_timeline() as is_on_lineage,
       l.seal is not null as is_sealed, l.hold, l.holds_messages_before is not null as holds_messages,
+      exists (select from jobs j where j.finished_at is null and ${jobAwaitsOptOuts(sql)}) as holds_sms,
       coalesce((
         select jsonb_agg(number order by number) from database_switches
         where recorded_at is not null and released_at is null), '[]') as unreleased,
@@ -174,7 +186,8 @@ type HeldJobs = z.output<typeof heldJobsSchema>
 /** The number of open jobs that wait since a switch, by queue. */
 export async function findHeldJobs(sql: Sql): Promise<HeldJobs[]> {
   return await sql<HeldJobs[]>`
-    select j.queue, count(*)::integer as jobs from jobs j where j.finished_at is null and ${isHeld(sql)}
+    select j.queue, count(*)::integer as jobs from jobs j
+    where j.finished_at is null and (${isHeld(sql)} or ${jobAwaitsOptOuts(sql)})
     group by j.queue order by j.queue`
 }
 
@@ -201,4 +214,13 @@ export async function countRunningJobs(sql: Sql): Promise<number> {
     select count(*)::integer as running from jobs
     where state = 'running' and finished_at is null and lease_until > now()`
   return row!.running
+}
+
+/** The number of recorded switches of each kind. */
+export async function countSwitches(sql: Sql): Promise<{ kind: DatabaseSwitch['kind']; count: number }[]> {
+  return await sql<{ kind: DatabaseSwitch['kind']; count: number }[]>`
+    select kinds.kind, count(s.number)::integer as count
+    from unnest(${databaseSwitchSchema.shape.kind.options}::text[]) kinds(kind)
+    left join database_switches s on s.kind = kinds.kind and s.recorded_at is not null
+    group by kinds.kind`
 }

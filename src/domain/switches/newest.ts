@@ -53,3 +53,14 @@ export async function readWitnesses(
   }
   return { newest, problems }
 }
+
+/**
+ * Whether the database has lost changes that a witness remembers, and no switch records that yet. Ask the witness
+ * before.
+ */
+export async function isBehind(sql: Sql, witness: ServerFacts): Promise<boolean> {
+  const [row] = await sql<{ is_behind: boolean }[]>`
+    select is_possible(witness, l.last_switch) and is_behind(server_facts(), witness) as is_behind
+    from lineage l, (select ${sql.json(witness)}::jsonb as witness) remembered`
+  return row!.is_behind
+}

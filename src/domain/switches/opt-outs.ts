@@ -1,5 +1,5 @@
 // Opt-outs that the database may have lost: after a switch, the texts that the provider of SMS received are read again.
-import { SMS } from '#core/config/providers.ts'
+import { SMS, type CallOperation } from '#core/config/providers.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { mayHaveLost } from './losses.ts'
 
@@ -16,6 +16,8 @@ export type UnreadOptOuts = {
   read_for: number
   /** Whether the list cannot be read, and SMS wait for that. */
   holds_sms: boolean
+  /** Whether SMS no longer wait for the list, by the decision of an operator. */
+  is_waived: boolean
 }
 
 /** `reader`: the name of the recurring work. Undefined: there is no such switch. */
@@ -24,7 +26,8 @@ export async function findUnreadOptOuts(sql: Sql, reader: string): Promise<Unrea
     select max(s.number) as number,
       floor(extract(epoch from min(s.newest_at) - interval '1 hour'))::bigint as from_s,
       coalesce((select (position ->> 'read_for')::bigint from recurring_work where name = ${reader}), 0) as read_for,
-      bool_or(${awaitsLists(sql)} and ${isListUnreadable(sql)}) as holds_sms
+      bool_or(${awaitsLists(sql)} and ${isListUnreadable(sql)}) as holds_sms,
+      bool_and(s.lists_waived_at is not null) as is_waived
     from database_switches s where ${isUnread(sql)} having count(*) > 0`
   return unread
 }
@@ -63,6 +66,20 @@ export function awaitsLists(sql: Sql | Tx): Fragment {
   return sql`(
     s.recorded_at is not null and s.lists_waived_at is null
     and (s.lists_read_at is null or (${isUnread(sql)} and ${isListUnreadable(sql)})))`
+}
+
+/** Whether the job `j` sends an SMS and waits until the texts have been read. A lookup does not wait. */
+export function jobAwaitsOptOuts(sql: Sql): Fragment {
+  const operation = 'send_sms' satisfies CallOperation
+  return sql`(
+    j.queue = 'messages' and j.operation = ${operation} and j.unknown_since is null and j.created_at < (
+      select max(s.switched_at) from database_switches s where ${isUnread(sql)} and s.lists_waived_at is null))`
+}
+
+/** Whether a worker reads the texts that were received since the switch `s`. */
+export function isReadingOptOuts(sql: Sql | Tx): Fragment {
+  return sql`(
+    ${isUnread(sql)} and exists (select from recurring_work readers where readers.name = ${RECEIVED_SMS.list}))`
 }
 
 function isListUnreadable(sql: Sql | Tx): Fragment {

@@ -156,7 +156,6 @@ function createReport(sql: Sql, log: Log): (server: CheckedServer) => Promise<vo
     }
     const found = await findSwitch(sql, number)
     if (found === undefined) return
-    metrics.databaseSwitches.inc({ kind: found.kind })
     log.error(
       found,
       found.kind === 'restore'

@@ -1,5 +1,5 @@
 // Sets the gauges that are read from the database: jobs, outages of providers, parked notifications, failing recurring
-// work, events and deliveries, partitions, and old transactions.
+// work, events and deliveries, partitions, old transactions, and switches of the database.
 import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { findDueDeliveries } from '#domain/deliveries/late.ts'
@@ -11,6 +11,7 @@ import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications/notification.ts'
 import { findOutages } from '#domain/operations/provider-outages.ts'
 import { findSampledJobs } from '#domain/operations/sampled-jobs.ts'
+import { countSwitches } from '#domain/switches/find.ts'
 import { repeat, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 import { createDatabaseGauges } from './database-gauges.ts'
@@ -34,8 +35,8 @@ export function startGauges({ sql, log }: WorkerContext): Loop {
     const began_at = performance.now()
     // The gauges of the other groups are set even if one group fails.
     const failures: unknown[] = []
-    for (const setGauges of [setJobGauges, setEventGauges, setDatabaseGauges, setPartitionGauges])
-      await setGauges(sql).catch((error: unknown) => failures.push(error))
+    const groups = [setJobGauges, setEventGauges, setDatabaseGauges, setPartitionGauges, setSwitchCounts]
+    for (const setGauges of groups) await setGauges(sql).catch((error: unknown) => failures.push(error))
     took_ms = performance.now() - began_at
     if (failures.length > 0) throw failures[0]
   })
@@ -79,4 +80,11 @@ async function setEventGauges(sql: Sql): Promise<void> {
   const { late, oldest_due_s } = await findDueDeliveries(sql, MAX_COUNTED)
   metrics.deliveriesLate.set(late)
   metrics.oldestDueDelivery.set(oldest_due_s)
+}
+
+/** The database counts, because a command of an operator records switches too. */
+async function setSwitchCounts(sql: Sql): Promise<void> {
+  const counts = await countSwitches(sql)
+  metrics.databaseSwitches.reset()
+  for (const { kind, count } of counts) metrics.databaseSwitches.inc({ kind }, count)
 }

@@ -13,26 +13,31 @@ export type ListFailure = {
   outcome: 'declined' | 'retry' | 'ambiguous' | 'misconfigured'
   reason: string
 }
+/** `waived`: nothing waits for the lists since a switch of the database, although they have not been read. */
+const WAITING_TEXTS = {
+  none: '',
+  awaited: '. Jobs may wait for this: see npm run recover -- status',
+  waived: '. Nothing waits for this, because an operator has decided so: see npm run recover -- status',
+}
 export type ListWarning = (failures: ListFailure[]) => void
 
 /**
  * Logs which lists of the provider could not be read, with the variables to check: at most one line a minute for all
- * lists. `mayBeAwaited`: whether jobs may wait for them.
+ * lists. `waitingFor`: whether jobs may wait for them.
  */
 export function createListWarning(
   { log, config }: WorkerContext,
   provider: string,
-  mayBeAwaited: () => boolean,
+  waitingFor: () => keyof typeof WAITING_TEXTS,
 ): ListWarning {
   const title = PROVIDER_FACTS[provider]?.title ?? provider
   return throttle((suppressed, failures: ListFailure[]) => {
     const names = new Intl.ListFormat('en').format(failures.map(({ list }) => list))
     const outcomes = failures.map(({ outcome }) => outcome).filter((outcome) => outcome !== 'declined')
     const advice = outcomes[0] === undefined ? '' : adviceText(provider, outcomes[0], config)
-    const waiting = mayBeAwaited() ? '. Jobs may wait for this: see npm run recover -- status' : ''
     log.warn(
       { provider, failures, suppressed },
-      `the ${names} of ${title} could not be read${advice}${waiting}`,
+      `the ${names} of ${title} could not be read${advice}${WAITING_TEXTS[waitingFor()]}`,
     )
   }, INTERVAL_MS)
 }

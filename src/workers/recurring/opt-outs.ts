@@ -35,7 +35,10 @@ type OptOutsPosition = z.output<typeof readingPosition>
 /** Starts the reading; one worker at a time reads. Without a provider of SMS, nothing is read. */
 export function startOptOutReader(context: WorkerContext): Loop {
   const { sql, database, sms, log } = context
-  const warnOfFailing = createListWarning(context, RECEIVED_SMS.provider, () => true)
+  let is_waived = false
+  const warnOfFailing = createListWarning(context, RECEIVED_SMS.provider, () =>
+    is_waived ? 'waived' : 'awaited',
+  )
   let closing = false
   const loop = repeat(
     log,
@@ -46,6 +49,7 @@ export function startOptOutReader(context: WorkerContext): Loop {
       const unread = await findUnreadOptOuts(sql, RUN_NAME)
       metrics.jobsHeld.set({ hold: 'sms' }, unread?.holds_sms === true ? 1 : 0)
       if (unread === undefined) return
+      is_waived = unread.is_waived
       await recordOptOutsRead(sql, RUN_NAME, RECEIVED_SMS.provider)
       if (unread.read_for >= unread.number) return
       await runIfDue(sql, RUN_NAME, (run) =>

@@ -35,7 +35,9 @@ export function startReconciler(context: WorkerContext, options: ReconcileOption
   const { sql, log, database, processor } = context
   const { every_s, after_s, objects_every_s } = options
   const interval_ms = () => every_s * 1000
-  const warnOfFailing = createListWarning(context, processor.name, () => database.isHeld())
+  const warnOfFailing = createListWarning(context, processor.name, () =>
+    database.isHeld() ? 'awaited' : 'none',
+  )
   const warnOfUncompared = throttle(
     (suppressed, jobs: string[]) =>
       log.error(

@@ -577,6 +577,10 @@ interface DatabaseSwitchShape {
   /** When an operator decided that nothing waits for the lists any longer. */
   lists_waived_at: string | null
   lists_waived_by: string | null
+  /** When the SMS that were received since the newest change before the switch had been read and applied. */
+  opt_outs_read_at: string | null
+  /** Whether a worker still reads these received SMS. Without a provider of SMS, none does. */
+  is_reading_opt_outs: boolean
   released_at: string | null
   released_by: string | null
   messages: 'send' | 'discard' | null
@@ -1373,6 +1377,8 @@ export interface Answers {
     } | null
     /** Messages that were accepted before the switch wait. */
     holds_messages: boolean
+    /** SMS that were accepted before the switch wait until the received SMS have been read. */
+    holds_sms: boolean
     /** The numbers of the switches that are not released. */
     unreleased: number[]
     /** The numbers of the switches since which jobs wait until lists of the providers have been read. */

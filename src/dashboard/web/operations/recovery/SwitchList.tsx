@@ -118,11 +118,33 @@ function NewestChange({ row }: { row: SwitchRow }) {
   )
 }
 
-function Lists({ row: { lists_read_at, lists_waived_at, lists_waived_by } }: { row: SwitchRow }) {
-  if (lists_read_at !== null)
+function Lists({ row }: { row: SwitchRow }) {
+  const { lists_read_at, opt_outs_read_at, is_reading_opt_outs } = row
+  return (
+    <>
+      <ReadList row={row} read_at={lists_read_at} />
+      {(is_reading_opt_outs || opt_outs_read_at !== null) && (
+        <div>
+          <small>Received SMS: </small>
+          <ReadList row={row} read_at={opt_outs_read_at} />
+        </div>
+      )}
+    </>
+  )
+}
+
+/** When the lists had been read; until then, whether jobs wait for them. */
+function ReadList({
+  row: { lists_waived_at, lists_waived_by },
+  read_at,
+}: {
+  row: SwitchRow
+  read_at: string | null
+}) {
+  if (read_at !== null)
     return (
       <>
-        Read <Instant at={lists_read_at} />
+        Read <Instant at={read_at} />
       </>
     )
   return (

@@ -28,14 +28,15 @@ const HOLDS: Record<NonNullable<RecoveryAnswer['hold']>, string> = {
 }
 
 /** What waits since a switch, in a sentence or two. */
-export function waitingText({ hold, holds_messages, recording }: RecoveryAnswer): string {
+export function waitingText({ hold, holds_messages, holds_sms, recording }: RecoveryAnswer): string {
   if (recording !== null) return 'All jobs wait until the switch is recorded completely.'
-  if (hold === null && !holds_messages) return 'Nothing waits.'
   const texts = [
     ...(hold === null ? [] : [HOLDS[hold]]),
     ...(holds_messages && hold !== 'all' ? ['Messages that were accepted before the switch wait.'] : []),
   ]
-  return texts.join(' ')
+  if (holds_sms)
+    texts.push('SMS that were accepted before the switch wait until the received SMS have been read.')
+  return texts.length === 0 ? 'Nothing waits.' : texts.join(' ')
 }
 
 /** What is left of the switch that is not recorded completely. */
@@ -50,15 +51,28 @@ const RECEIVED_SMS = 'received SMS'
 
 /** What an operator takes on who does not wait for the lists of the providers. */
 export function waiverText(lists: RecoveryAnswer['failing_lists']): string {
-  const failing = lists.map(({ list, provider }) => `${list} of ${provider}`)
   return [
-    ...(failing.length === 0 ? [] : [`Cannot be read: ${LIST.format(failing)}.`]),
+    ...failingTexts(lists),
     ...(lists.some(({ list }) => list === RECEIVED_SMS)
       ? ['The SMS that wait are sent, even to people whose opt-out the database lost.']
       : []),
     'What the database lost and only the lists show is not known here: first compare with the dashboard of the provider.',
     'The lists are still read, and what they show is taken up.',
   ].join(' ')
+}
+
+/** What an operator takes on who does not wait for the received SMS. */
+export function smsWaiverText(lists: RecoveryAnswer['failing_lists']): string {
+  return [
+    ...failingTexts(lists.filter(({ list }) => list === RECEIVED_SMS)),
+    'First look for opt-outs at the provider, and suppress these numbers.',
+    'The list is still read, and the opt-outs in it count from then on.',
+  ].join(' ')
+}
+
+function failingTexts(lists: RecoveryAnswer['failing_lists']): string[] {
+  const failing = lists.map(({ list, provider }) => `${list} of ${provider}`)
+  return failing.length === 0 ? [] : [`Cannot be read: ${LIST.format(failing)}.`]
 }
 
 /** Whether changes before the switch may be lost. */

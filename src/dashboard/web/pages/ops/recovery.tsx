@@ -1,7 +1,7 @@
 // Recovery: switches of the database, what waits since them, and what is to be done.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useState, type ComponentProps } from 'react'
 import { counted } from '../../kit/counts.ts'
 import { formatInstant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
@@ -20,12 +20,13 @@ import { useAnswer } from '../../queries.ts'
 export function RecoveryPage() {
   const query = useRecovery()
   const { data } = query
-  const is_waiting = data !== undefined && (data.hold !== null || data.holds_messages)
+  const is_waiting = data !== undefined && (data.hold !== null || data.holds_messages || data.holds_sms)
   const { data: held = [] } = useAnswer<HeldRow[]>('/ops/recovery/held', undefined, {
     interval_ms: 10_000,
     enabled: is_waiting,
   })
-  const [releasing, setReleasing] = useState<{ released: number[]; awaiting: number[] }>()
+  const [releasing, setReleasing] =
+    useState<Pick<ComponentProps<typeof ReleaseDialog>, 'released' | 'awaiting' | 'only_sms'>>()
   const [opened, setOpened] = useState(false)
   return (
     <>
@@ -39,7 +40,11 @@ export function RecoveryPage() {
             <Button
               variant="filled"
               onClick={() => {
-                setReleasing({ released: data.unreleased, awaiting: data.awaiting_lists })
+                setReleasing({
+                  released: data.unreleased,
+                  awaiting: data.awaiting_lists,
+                  only_sms: data.unreleased.length === 0 && data.hold === null,
+                })
                 setOpened(true)
               }}
             >
