@@ -6,8 +6,8 @@
 #   STRIPE_SECRET_KEY='<the secret key>' STRIPE_WEBHOOK_SECRET='<the signing secret>' \
 #     deploy/compose/create-secrets.sh                                  the product with Stripe's test mode
 #
-# TWILIO_AUTH_TOKEN, SMTP_URL, EMAIL_WEBHOOK_SECRET and AI_API_KEY are read in the same way. By default, all credentials
-# are those of the emulators. A variable that differs from its file is an error.
+# TWILIO_AUTH_TOKEN, SMTP_URL, EMAIL_WEBHOOK_SECRET, AI_API_KEY and WITNESS_URL are read in the same way. By default, all
+# credentials are those of the emulators, and there is no WITNESS_URL. A variable that differs from its file is an error.
 set -euo pipefail
 
 case ${1-} in
@@ -41,7 +41,7 @@ keep() {
 random() { openssl rand -hex 24; }
 
 differs=0
-for name in STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TWILIO_AUTH_TOKEN SMTP_URL EMAIL_WEBHOOK_SECRET AI_API_KEY; do
+for name in STRIPE_SECRET_KEY STRIPE_WEBHOOK_SECRET TWILIO_AUTH_TOKEN SMTP_URL EMAIL_WEBHOOK_SECRET AI_API_KEY WITNESS_URL; do
   file=${name,,}
   if [[ -n ${!name-} && -e $file && $(< "$file") != "${!name}" ]]; then
     echo "$PWD/$file: differs from $name. To use the new value, remove the file and run this again." >&2
@@ -70,3 +70,4 @@ echo "${TWILIO_AUTH_TOKEN:-$(random)}" | keep twilio_auth_token
 echo "${SMTP_URL:-smtp://emulator:emulator@inbox:3012}" | keep smtp_url
 echo "${EMAIL_WEBHOOK_SECRET:-whsec_$(openssl rand -base64 32)}" | keep email_webhook_secret
 echo "${AI_API_KEY:-emulator}" | keep ai_api_key
+echo "${WITNESS_URL-}" | keep witness_url
