@@ -74,7 +74,7 @@ export function refusalUnlessHeld(
   if (!database.isHeld() || !(lost || DEPENDS_ON_LOST.has(refusal.code))) return refusal
   return new AppError('database_unavailable', {
     message:
-      'The database was restored or failed over, and what it lost is still being taken up. Repeat the request later.',
+      'The database was restored or failed over, and what it lost is still being recovered. Repeat the request later.',
     cause: refusal,
   })
 }

@@ -41,8 +41,8 @@ release   ends the wait after a restore. Payouts and refunds still wait until th
           repeated more than 23 hours after its first call may take effect twice. Without the list of received SMS, an
           opt-out that the database lost may be overruled: the SMS that wait are sent. First compare by hand with the
           dashboard of the provider what was made since an hour before the newest change. The lists are still read, and
-          what they show is taken up. It can be given alone, if the switches are released already. The lists of areas in
-          DISABLED_AREAS are not waited for if the provider refuses them.
+          what they show is recovered. It can be given alone, if the switches are released already. The lists of areas
+          in DISABLED_AREAS are not waited for if the provider refuses them.
 switched  says that the database went back to the time --to, if no process could notice that; and that this server is in
           use from now on, although another one was. --to is the time until which nothing is missing, at the latest that
           of the newest change. First prints the newest event, payment and audit entry and how far they are behind the
@@ -57,9 +57,9 @@ new-installation
 compare   lists by id what the old primary (OLD_DATABASE_URL, or --with if the address has no password; nothing is
           changed there) has since an hour before the last change that the switch kept (or --since) and this database
           lacks: requests, resources, tenants, users, keys, revocations of keys and entries of the audit log. Then asks,
-          and takes it up: the workers look up the objects that a provider has, and make them again; tenants get an
+          and recovers it: the workers look up the objects that a provider has, and make them again; tenants get an
           event request.lost for each request that no provider has seen. Nothing is copied. --json prints a JSON object
-          for each row, and asks nothing: with --yes it takes up. Without --json, the first 1,000 rows of each kind are
+          for each row, and asks nothing: with --yes it recovers. Without --json, the first 1,000 rows of each kind are
           listed.
 rehearse  restores a backup beside the running system and audits it, and compares it with what the providers list.
           Nothing is written but the folder of the restored server, which is removed afterwards. Prints how long each
@@ -124,7 +124,7 @@ async function warnOfWaiting(sql: Sql): Promise<void> {
     print(`Switch ${recording.number} is not recorded completely, and all jobs wait: npm run recover`)
   if (unreleased.length > 0)
     print(
-      `Switch ${unreleased.join(', ')} is not released: npm run recover -- release --messages send|discard`,
+      `Switch ${unreleased.join(', ')} is not released: npm run recover -- release --messages send|discard --reason "..."`,
     )
 }
 

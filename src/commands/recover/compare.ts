@@ -1,4 +1,4 @@
-// `npm run recover -- compare`: lists what the old primary has and the database in use lacks, and takes it up.
+// `npm run recover -- compare`: lists what the old primary has and the database in use lacks, and recovers it.
 import { ConfigError } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { quantity } from '#core/describe.ts'
@@ -59,7 +59,7 @@ export async function compareOldPrimary({ sql, config, values }: Recover): Promi
     const summary = { since, counts, lacking: total }
     if (last === undefined || total === 0 || (values.json && !values.yes)) {
       if (values.json) return print(JSON.stringify({ summary, taken_up: null }))
-      return print(total === 0 ? 'Nothing is lacking here.' : `${NO_SWITCH} Nothing was taken up.`)
+      return print(total === 0 ? 'Nothing is lacking here.' : `${NO_SWITCH} Nothing was recovered.`)
     }
     if (!values.yes)
       await requireYes('Look up the objects at their providers, and report lost requests to their tenants?')
@@ -167,7 +167,9 @@ async function takeUp(sql: Sql, batches: Batches, last: SwitchToCompare): Promis
 
 function printTakenUp({ looked_up, pending, reported }: TakenUp, { can_report }: SwitchToCompare): void {
   print(`${quantity(looked_up, 'object')} of the providers will be looked up by the workers, and made again.`)
-  print(`${quantity(reported, 'lost request')} reported to the tenants as events \`request.lost\`.`)
+  print(
+    `${quantity(reported, 'lost request')} reported to the tenants as events \`request.lost\`, besides those that were reported before.`,
+  )
   if (pending === 0) return
   const reason = can_report ? 'lookups are in progress' : 'the lists of the providers are being read'
   print(

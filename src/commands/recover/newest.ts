@@ -5,6 +5,7 @@ import { quantity } from '#core/describe.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import {
   findNewestRows,
+  isBehind,
   readWitnesses,
   type NewestRows,
   type ReadWitnesses,
@@ -26,6 +27,8 @@ export type Newest = {
   /** `entries_behind`: the number of later entries that the witness has seen. */
   audit: Behind<NonNullable<NewestRows['audit']> & { entries_behind: number | null }>
   witness: ServerFacts | null
+  /** Whether the witness has seen changes that are missing here; false without a witness. */
+  is_behind: boolean
   /** Why a witness was not asked. */
   witness_problems: string[]
 }
@@ -34,6 +37,7 @@ export type Newest = {
 export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
   const { event, payment, audit } = await findNewestRows(sql)
   const { newest: witness, problems: witness_problems } = await askWitnesses(sql, config)
+  const is_behind = witness !== null && (await isBehind(sql, witness))
   const behind = (at: string) =>
     witness === null ? null : Math.max(0, Math.round((Date.parse(witness.clock) - Date.parse(at)) / 1000))
   const seen = witness?.audit?.seq
@@ -46,6 +50,7 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
       entries_behind: seen === undefined ? null : Math.max(0, seen - audit.seq),
     },
     witness,
+    is_behind,
     witness_problems: witness_problems.map(terminalText),
   }
 }
@@ -64,7 +69,7 @@ export async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnes
   )
 }
 
-export function printNewest({ event, payment, audit, witness, witness_problems }: Newest): void {
+export function printNewest({ event, payment, audit, witness, is_behind, witness_problems }: Newest): void {
   const line = (name: string, at: string, behind_s: number | null, what: string) =>
     print(
       `${name.padEnd(16)}${at}${behind_s === null ? '' : `, ${durationText(behind_s)} before the witness`}: ${what}`,
@@ -79,7 +84,10 @@ export function printNewest({ event, payment, audit, witness, witness_problems }
     witness_problems.length > 0
       ? 'not known'
       : 'none: Redis and WITNESS_URL remember nothing of this database'
-  print(`witness         ${witness === null ? nothing : `last saw the database at ${witness.clock}`}`)
+  const seen = is_behind ? 'changes that it has seen are' : 'nothing that it has seen is'
+  print(
+    `witness         ${witness === null ? nothing : `last saw the database at ${witness.clock}: ${seen} missing here`}`,
+  )
   for (const problem of witness_problems) print(`                not asked: ${problem}`)
 }
 

@@ -44,8 +44,14 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
     )
   const { server, is_on_lineage, is_sealed, recording, failing_lists, unanswered_lookups } = state
   print(`server      system ${server.system_identifier}, timeline ${server.timeline}`)
-  if (!is_on_lineage)
-    print('            The server that runs now is another one, or was not checked yet: start a process.')
+  if (!is_on_lineage) {
+    print('            The server that runs now is another one, or no process has checked it yet.')
+    print(
+      witness.seen_at === null
+        ? '            No witness remembers it. If it was restored, run npm run recover -- switched before a process starts.'
+        : '            Start a process: it compares the server with what a witness remembers.',
+    )
+  }
   if (is_sealed) print('SEALED      Requests are refused, and no job starts: npm run recover -- seal --undo')
   if (recording !== null) printRecording(recording)
   printNewestChange(newest_at, witness)
@@ -125,7 +131,7 @@ const HOLDS = {
   payouts: 'payouts and refunds, until the lists of the providers have been read',
   creations:
     'everything that creates something at a provider, until the lists of the providers have been read',
-  all: 'all jobs, until an operator runs: npm run recover -- release',
+  all: 'all jobs, until an operator runs: npm run recover -- release --messages send|discard --reason "..."',
 }
 
 function printRecording({ number, sign, newest_at, since, jobs_left, feeds_left }: Recording): void {

@@ -21,7 +21,7 @@ const databaseSwitchSchema = z.object({
   switched_at: timestamp,
   jobs_in_doubt: z.int(),
   lists_read_at: timestamp.nullable().meta({
-    description: 'When everything that the providers list had been taken up.',
+    description: 'When everything that the providers list had been recovered.',
   }),
   lists_waived_at: timestamp.nullable().meta({
     description: 'When an operator decided that nothing waits for the lists any longer.',

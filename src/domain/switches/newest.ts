@@ -55,12 +55,13 @@ export async function readWitnesses(
 }
 
 /**
- * Whether the database has lost changes that a witness remembers, and no switch records that yet. Ask the witness
- * before.
+ * Whether the database lacks a heartbeat or an entry of the audit log that a witness remembers, and no switch records
+ * that yet. Ask the witness before.
  */
 export async function isBehind(sql: Sql, witness: ServerFacts): Promise<boolean> {
   const [row] = await sql<{ is_behind: boolean }[]>`
-    select is_possible(witness, l.last_switch) and is_behind(server_facts(), witness) as is_behind
-    from lineage l, (select ${sql.json(witness)}::jsonb as witness) remembered`
+    select l.last_switch <= ${witness.switch} and (h.number < ${witness.heartbeat.number}
+      or coalesce((select a.seq from audit_head a), 0) < ${witness.audit?.seq ?? 0}) as is_behind
+    from lineage l, database_heartbeat h`
   return row!.is_behind
 }

@@ -572,7 +572,7 @@ interface DatabaseSwitchShape {
   /** ISO 8601 in UTC, with microseconds. */
   switched_at: string
   jobs_in_doubt: number
-  /** When everything that the providers list had been taken up. */
+  /** When everything that the providers list had been recovered. */
   lists_read_at: string | null
   /** When an operator decided that nothing waits for the lists any longer. */
   lists_waived_at: string | null

@@ -17,7 +17,7 @@ export function Orphans() {
   if (data.length === 0) return null
   return (
     <section className="section">
-      <h2>What could not be taken up</h2>
+      <h2>What could not be recovered</h2>
       <p className="dim recovery-note">
         Retry the parked notification once what is missing exists again, or discard it to ignore the object.{' '}
         <Link to="/ops/drifts" search={{ state: 'orphan' }}>

@@ -34,7 +34,7 @@ export function ProviderLists() {
       <h2>Comparison with the providers</h2>
       <p className="dim recovery-note">
         Once a day and after each switch, a worker compares the lists of the providers with our rows, and
-        takes up what is missing.
+        recovers what is missing.
         {run !== undefined && (
           <>
             {' '}

@@ -29,7 +29,7 @@ export function RecoveredRows() {
   const { counts = [], latest } = query.data ?? {}
   return (
     <section className="section">
-      <h2>What was taken up</h2>
+      <h2>What was recovered</h2>
       <p className="dim recovery-note">
         Rows that were lost and made again from the objects of the providers
         {counts.length === 0

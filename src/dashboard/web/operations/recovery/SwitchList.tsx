@@ -151,9 +151,12 @@ function ReadList({
     <>
       <Status status="running" label="Being read" />
       {lists_waived_at !== null && (
-        <small className="dim comparison" title={formatInstant(lists_waived_at)}>
-          nothing waits for them: decided by {lists_waived_by}
-        </small>
+        <>
+          <small className="dim comparison">nothing waits for them</small>
+          <small className="dim comparison" title={formatInstant(lists_waived_at)}>
+            decided by {lists_waived_by}
+          </small>
+        </>
       )}
     </>
   )

@@ -57,7 +57,7 @@ export function waiverText(lists: RecoveryAnswer['failing_lists']): string {
       ? ['The SMS that wait are sent, even to people whose opt-out the database lost.']
       : []),
     'What the database lost and only the lists show is not known here: first compare with the dashboard of the provider.',
-    'The lists are still read, and what they show is taken up.',
+    'The lists are still read, and what they show is recovered.',
   ].join(' ')
 }
 
