@@ -1,7 +1,7 @@
 // Tests restores of the database: what the outside world did since stays done, and is done once.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres from 'postgres'
@@ -391,15 +391,18 @@ anyTest('a rehearsal does not follow links of a backup, and refuses what it cann
     await run('cp', [join(folder.path, 'base.tar'), wal, backup])
   }
   const cases: [text: string, change: () => Promise<void>][] = [
-    ['contains a link, "pg_wal"', packed],
-    ['contains a link, "pg_wal"', () => replace('pg_wal', null, outside)],
-    ['contains a link, "base"', () => replace('base', null, outside)],
+    ['contains a link or a special file, "pg_wal"', packed],
+    ['contains a link or a special file, "pg_wal"', () => replace('pg_wal', null, outside)],
+    ['contains a link or a special file, "base"', () => replace('base', null, outside)],
     ['has tablespaces', () => replace('pg_tblspc/16400', null, outside)],
     ['has tablespaces', () => replace('tablespace_map', '16400 /mnt/other\n')],
     ['has no backup_label', () => replace('backup_label', null)],
     ['is incremental', () => replace('backup_label', 'INCREMENTAL FROM LSN: 0/2000028\n')],
     ['has no WAL', () => replace('pg_wal/000000010000000000000002', null)],
     ['has no PG_VERSION', () => replace('PG_VERSION', `../../../../..${outside}`)],
+    // Under root, no file is read that PostgreSQL's own account cannot read.
+    ['Permission denied', () => chmod(join(backup, 'backup_label'), 0)],
+    ['Permission denied', async () => (await packed(), await chmod(join(backup, 'base.tar'), 0))],
     ['a password', () => Promise.resolve()],
   ]
   for (const [text, change] of cases) {

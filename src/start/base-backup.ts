@@ -1,15 +1,15 @@
-// Copies a base backup of PostgreSQL, which is only read. Links in it are not followed: under root, a file that is
-// written, changed or removed through one could be any file of the machine.
+// Copies a base backup of PostgreSQL, which is only read. Links in it are not followed. Under root, programs of the
+// account that runs PostgreSQL open the backup and the copy: its owner can replace a file by a link at any moment, and
+// root would read or change any file of the machine through it.
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { ConfigError } from '#core/config.ts'
-import { createPrivateFolder } from './folders.ts'
+import { createPrivateFolder, type Account } from './folders.ts'
 
 const RESTORE_YOURSELF = 'restore it yourself, and name that server with --restored.'
 const ARCHIVE = /^(?:base|pg_wal|\d+)\.tar(?:\.\w+)?$/
-const WAL_FILE = /^[0-9A-F]{24}$/
+const WAL_FILE = '[0-9A-F]'.repeat(24)
 const TABLESPACES = 'pg_tblspc'
 
 /** What belongs to the server that was backed up: its process, its recovery, its slots and its configuration. */
@@ -20,17 +20,20 @@ const NOT_RESTORED = `
   .split(/\s+/)
 
 /**
- * Copies a backup of `pg_basebackup`, plain or tar, to the new folder `data` of this user. `has_archive`: whether the
- * recovery gets WAL from an archive. No tablespace can be created in the copy: a recovery creates those that the WAL
- * names as links to the folders of the original server, and writes into its files. Errors: ConfigError.
+ * Copies a backup of `pg_basebackup`, plain or tar, to the new folder `data` of the account (null: this user), which
+ * must be able to read the backup. `has_archive`: whether the recovery gets WAL from an archive. No tablespace can be
+ * created in the copy: a recovery creates those that the WAL names as links to the folders of the original server, and
+ * writes into its files. Errors: ConfigError.
  */
 export async function copyBaseBackup(
   backup: string,
   data: string,
-  { has_archive, signal }: { has_archive: boolean; signal: AbortSignal },
+  { has_archive, account, signal }: { has_archive: boolean; account: Account | null; signal: AbortSignal },
 ): Promise<void> {
-  const names = await readdir(backup).catch((error: NodeJS.ErrnoException) => {
-    throw new ConfigError(`--backup: ${backup} cannot be read (${error.code}).`)
+  const run: ToolRunner = async (command, ...args) => await runTool(command, args, { account, signal })
+  const names = await namesIn(backup, run).catch((error: unknown) => {
+    signal.throwIfAborted()
+    throw unreadableError(backup, account, error)
   })
   const archives = names.filter((name) => ARCHIVE.test(name))
   const base = archives.find((name) => name.startsWith('base.'))
@@ -40,21 +43,26 @@ export async function copyBaseBackup(
     )
   const wal = archives.find((name) => name.startsWith('pg_wal.'))
   if (archives.some((name) => /^\d/.test(name))) throw tablespaceError()
-  await createPrivateFolder(data, null)
-  if (names.includes('PG_VERSION')) await runTool('cp', ['-RP', '--', `${backup}/.`, data], signal)
-  else await unpack(join(backup, base!), data, signal)
-  await removeFiles(NOT_RESTORED.map((name) => join(data, name)))
-  await assertOwnFiles(data)
-  await createPrivateFolder(join(data, 'pg_replslot'), null)
-  const found = await readdir(data)
+  await createPrivateFolder(data, account)
+  const copying = names.includes('PG_VERSION')
+    ? run('cp', '-RP', '--', `${backup}/.`, data)
+    : unpack(join(backup, base!), data, run)
+  await copying.catch((error: unknown) => {
+    signal.throwIfAborted()
+    throw unreadableError(backup, account, error)
+  })
+  await run('rm', '-rf', '--', ...NOT_RESTORED.map((name) => join(data, name)))
+  await assertOwnFiles(data, run)
+  await run('mkdir', '-m', '700', join(data, 'pg_replslot'))
+  const found = await namesIn(data, run)
   if (!found.includes('pg_wal')) throw new ConfigError(`The backup has no folder pg_wal: ${RESTORE_YOURSELF}`)
   if (!names.includes('PG_VERSION') && wal !== undefined) {
-    await unpack(join(backup, wal), join(data, 'pg_wal'), signal)
-    await assertOwnFiles(data)
+    await unpack(join(backup, wal), join(data, 'pg_wal'), run)
+    await assertOwnFiles(data, run)
   }
-  await assertRecoverable(data, has_archive)
-  await removeFiles([join(data, TABLESPACES)])
-  await mkdir(join(data, TABLESPACES), { mode: 0o500 })
+  await assertRecoverable(data, found, { has_archive, run })
+  await run('rm', '-rf', '--', join(data, TABLESPACES))
+  await run('mkdir', '-m', '500', join(data, TABLESPACES))
 }
 
 /** Removes files and folders. Does not follow links, even if another user creates them meanwhile. */
@@ -62,13 +70,28 @@ export async function removeFiles(paths: string[]): Promise<void> {
   if (paths.length > 0) await runTool('rm', ['-rf', '--', ...paths])
 }
 
-/** Runs a program to its end, also if it is aborted. Errors: ConfigError with the first error that it printed. */
-export async function runTool(command: string, args: string[], signal?: AbortSignal): Promise<void> {
-  const env = { PATH: process.env.PATH, LC_ALL: 'C' }
-  const running = promisify(execFile)(command, args, { env, ...(signal && { signal }) })
+/** Runs a program, and returns what it printed. */
+type ToolRunner = (command: string, ...args: string[]) => Promise<string>
+
+/**
+ * Runs a program to its end, also if it is aborted, and returns what it printed. Errors: ConfigError with the first
+ * error that it printed.
+ */
+async function runTool(
+  command: string,
+  args: string[],
+  { account, signal }: { account?: Account | null; signal?: AbortSignal } = {},
+): Promise<string> {
+  const running = promisify(execFile)(command, args, {
+    env: { PATH: process.env.PATH, LC_ALL: 'C' },
+    // The account may not be able to enter the folder of this process.
+    cwd: '/',
+    ...(signal && { signal }),
+    ...(account && { uid: account.uid, gid: account.gid }),
+  })
   const closed = new Promise((resolve) => running.child.once('close', resolve))
   try {
-    await running
+    return (await running).stdout
   } catch (error) {
     await closed
     signal?.throwIfAborted()
@@ -78,29 +101,54 @@ export async function runTool(command: string, args: string[], signal?: AbortSig
   }
 }
 
-async function unpack(archive: string, to: string, signal: AbortSignal): Promise<void> {
+/** The text of a file that the account can read; empty if it cannot. */
+export async function readAs(account: Account | null, path: string, signal: AbortSignal): Promise<string> {
+  return await runTool('cat', ['--', path], { account, signal }).catch(() => {
+    signal.throwIfAborted()
+    return ''
+  })
+}
+
+async function namesIn(folder: string, run: ToolRunner): Promise<string[]> {
+  return (await run('ls', '-A', '--', `${folder}/`)).split('\n').filter(Boolean)
+}
+
+function unreadableError(backup: string, account: Account | null, error: unknown): unknown {
+  if (!(error instanceof ConfigError)) return error
+  const remedy =
+    account !== null && error.message.includes('Permission denied')
+      ? `. Under root, the account that runs PostgreSQL reads the backup: let ${account.name} read it`
+      : ''
+  return new ConfigError(`--backup: ${backup} cannot be read (${error.message})${remedy}.`)
+}
+
+async function unpack(archive: string, to: string, run: ToolRunner): Promise<void> {
   // GNU tar recognizes the other compressions itself.
   const compression = archive.endsWith('.lz4') ? ['-I', 'lz4'] : []
   const as_own = ['--no-same-owner', '--no-same-permissions']
-  await runTool('tar', [...compression, ...as_own, '-xf', archive, '-C', to], signal)
+  await run('tar', ...compression, ...as_own, '-xf', archive, '-C', to)
 }
 
 /** Throws ConfigError if the folder has anything but files and folders. */
-async function assertOwnFiles(data: string): Promise<void> {
-  const entries = await readdir(data, { recursive: true, withFileTypes: true })
-  for (const entry of entries) {
-    const name = relative(data, join(entry.parentPath, entry.name))
-    if (name.startsWith(`${TABLESPACES}/`)) throw tablespaceError()
-    if (!entry.isFile() && !entry.isDirectory())
-      throw new ConfigError(
-        `The backup contains ${entry.isSymbolicLink() ? 'a link' : 'a special file'}, ${JSON.stringify(name)}, which is not followed: ${RESTORE_YOURSELF}`,
-      )
-  }
+async function assertOwnFiles(data: string, run: ToolRunner): Promise<void> {
+  const is_other = ['!', '-type', 'f', '!', '-type', 'd']
+  const in_tablespaces = ['-path', `*/${TABLESPACES}/*`]
+  const printed = await run('find', data, '(', ...is_other, '-o', ...in_tablespaces, ')', '-print', '-quit')
+  if (printed === '') return
+  const name = relative(data, printed.trimEnd())
+  if (name.startsWith(`${TABLESPACES}/`)) throw tablespaceError()
+  throw new ConfigError(
+    `The backup contains a link or a special file, ${JSON.stringify(name)}, which is not followed: ${RESTORE_YOURSELF}`,
+  )
 }
 
 /** Throws ConfigError if PostgreSQL would refuse the backup with a wrong advice, or recover it to damaged data. */
-async function assertRecoverable(data: string, has_archive: boolean): Promise<void> {
-  const read = async (name: string) => await readFile(join(data, name), 'utf8').catch(() => '')
+async function assertRecoverable(
+  data: string,
+  found: string[],
+  { has_archive, run }: { has_archive: boolean; run: ToolRunner },
+): Promise<void> {
+  const read = async (name: string) => (found.includes(name) ? await run('cat', '--', join(data, name)) : '')
   if ((await read('tablespace_map')).trim() !== '') throw tablespaceError()
   const label = await read('backup_label')
   if (label === '')
@@ -111,8 +159,8 @@ async function assertRecoverable(data: string, has_archive: boolean): Promise<vo
     throw new ConfigError(
       'The backup is incremental: combine it with the backups before it (pg_combinebackup), and name the result with --backup.',
     )
-  const has_wal = (await readdir(join(data, 'pg_wal'))).some((name) => WAL_FILE.test(name))
-  if (!has_wal && !has_archive)
+  const wal = await run('find', join(data, 'pg_wal'), '-name', WAL_FILE, '-print', '-quit')
+  if (wal === '' && !has_archive)
     throw new ConfigError('The backup has no WAL: name the archive of the WAL with --restore-command.')
 }
 

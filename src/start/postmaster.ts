@@ -1,4 +1,5 @@
 // Reads postmaster.pid, the file in which a running PostgreSQL writes its state.
+import { constants } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -13,8 +14,11 @@ export async function isInState(
   return Number(lines[0]) === pid && states.some((state) => state === status)
 }
 
-/** The lines of postmaster.pid; empty if no server runs. */
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+
+/** The lines of postmaster.pid; empty if no server runs. The account of the server can replace the file by a link. */
 export async function postmasterFile(data: string): Promise<string[]> {
-  const text = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
+  const flag = O_RDONLY | O_NOFOLLOW | O_NONBLOCK
+  const text = await readFile(join(data, 'postmaster.pid'), { encoding: 'utf8', flag }).catch(() => '')
   return text.split('\n')
 }

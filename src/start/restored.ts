@@ -2,7 +2,7 @@
 // archives nothing, follows no primary, and its sessions are read-only.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, mkdtemp, readdir, readFile, realpath, rmdir } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, readdir, realpath, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve, sep } from 'node:path'
 import { promisify } from 'node:util'
@@ -10,7 +10,7 @@ import { ConfigError } from '#core/config.ts'
 import { fileVariableOf, SECRET_NAMES } from '#core/config/secret-files.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
 import { parseTime } from '#core/time.ts'
-import { copyBaseBackup, removeFiles, runTool, tablespaceError } from './base-backup.ts'
+import { copyBaseBackup, readAs, removeFiles, tablespaceError } from './base-backup.ts'
 import { createPrivateFile } from './files.ts'
 import { createServerFolder, type ServerFolder } from './folders.ts'
 import { embeddedBinaries } from './postgres.ts'
@@ -72,16 +72,13 @@ export async function startRestored(options: RestoreOptions): Promise<RestoredSe
   signal.addEventListener('abort', onAbort)
   try {
     signal.throwIfAborted()
-    await copyBaseBackup(backup, home.data, { has_archive: restore_command !== undefined, signal })
     const { account } = home
+    await copyBaseBackup(backup, home.data, { has_archive: restore_command !== undefined, account, signal })
     socket = await mkdtemp(join(SOCKET_PARENT, 'sluice-socket-'))
+    if (account !== null) await chown(socket, account.uid, account.gid)
     await configure(home, settingsOf(options, socket))
-    if (account !== null) {
-      const owner = `${account.uid}:${account.gid}`
-      await runTool('chown', ['-RP', owner, home.data, socket], signal)
-    }
     await chmod(home.data, 0o700)
-    const postgres = await findPostgres(home, options.bin)
+    const postgres = await findPostgres(home, options.bin, signal)
     signal.throwIfAborted()
     server = await spawnServer({
       command: postgres,
@@ -203,12 +200,12 @@ function settingsOf({ restore_command, to }: RestoreOptions, socket: string): Re
   }
 }
 
-async function configure({ data }: ServerFolder, settings: Record<string, string>): Promise<void> {
+async function configure({ data, account }: ServerFolder, settings: Record<string, string>): Promise<void> {
   const lines = Object.entries(settings).map(([name, value]) => `${name} = '${escapeSetting(value)}'\n`)
-  await createPrivateFile(join(data, 'postgresql.conf'), lines.join(''), null)
-  await createPrivateFile(join(data, 'pg_hba.conf'), 'local all all trust\n', null)
-  await createPrivateFile(join(data, 'pg_ident.conf'), '', null)
-  if ('restore_command' in settings) await createPrivateFile(join(data, 'recovery.signal'), '', null)
+  await createPrivateFile(join(data, 'postgresql.conf'), lines.join(''), account)
+  await createPrivateFile(join(data, 'pg_hba.conf'), 'local all all trust\n', account)
+  await createPrivateFile(join(data, 'pg_ident.conf'), '', account)
+  if ('restore_command' in settings) await createPrivateFile(join(data, 'recovery.signal'), '', account)
 }
 
 /** A value between quotes in postgresql.conf: a backslash escapes, and a line cannot end inside of quotes. */
@@ -217,25 +214,32 @@ function escapeSetting(value: string): string {
 }
 
 /** The program of the version of the backup: the one in `bin`, on the PATH, in a usual folder, or the embedded one. */
-async function findPostgres({ data, account }: ServerFolder, bin: string | undefined): Promise<string> {
-  const version = (await readFile(join(data, 'PG_VERSION'), 'utf8').catch(() => '')).trim()
+async function findPostgres(
+  { data, account }: ServerFolder,
+  bin: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  const version = (await readAs(account, join(data, 'PG_VERSION'), signal)).trim()
   // It becomes part of a path.
   if (!/^\d{1,3}$/.test(version))
     throw new ConfigError('The backup has no PG_VERSION with the version of PostgreSQL: it is not complete.')
   const usual = [`/usr/lib/postgresql/${version}/bin`, `/usr/pgsql-${version}/bin`]
   const folders =
-    bin === undefined ? [...(process.env.PATH ?? '').split(':').filter(Boolean), ...usual] : [bin]
+    bin === undefined ? [...(process.env.PATH ?? '').split(':').filter(Boolean), ...usual] : [resolve(bin)]
+  const as_account = { env: environmentOfCommand(), ...(account && { uid: account.uid, gid: account.gid }) }
+  const isOfVersion = async (program: string) => {
+    const { stdout } = await run(program, ['--version'], as_account).catch(() => ({ stdout: '' }))
+    return stdout.includes(`(PostgreSQL) ${version}.`)
+  }
   for (const folder of folders) {
     const program = join(folder, 'postgres')
-    const answer = await run(program, ['--version']).catch(() => ({ stdout: '' }))
-    if (answer.stdout.includes(`(PostgreSQL) ${version}.`)) return program
+    if (await isOfVersion(program)) return program
   }
   if (bin !== undefined)
     throw new ConfigError(`--bin: ${bin} has no PostgreSQL ${version}, the version of the backup.`)
   const embedded = await embeddedBinaries(account).catch(() => undefined)
   const program = embedded && join(embedded, 'bin/postgres')
-  const { stdout } = program === undefined ? { stdout: '' } : await run(program, ['--version'])
-  if (program !== undefined && stdout.includes(`(PostgreSQL) ${version}.`)) return program
+  if (program !== undefined && (await isOfVersion(program))) return program
   throw new ConfigError(
     `No PostgreSQL ${version}, the version of the backup, is on the PATH. Name the folder of its programs with --bin.`,
   )
