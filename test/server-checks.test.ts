@@ -135,15 +135,17 @@ test('a clock that is ahead discards no facts of a witness, and decides nothing 
 })
 
 /** A witness in this process. */
-type TestWitness = Witness & { stored: string | null; asked: number; is_silent: boolean }
+type TestWitness = Witness & { stored: string | null; asked: number; is_silent: boolean; hangs: boolean }
 
 function createWitness(): TestWitness {
   const witness: TestWitness = {
     stored: null,
     asked: 0,
     is_silent: false,
+    hangs: false,
     async keepNewest(_name, text, invalid) {
       witness.asked += 1
+      if (witness.hangs) await new Promise(() => {})
       if (witness.is_silent) throw new Error('silent')
       const { stored } = witness
       if (text !== null && (stored === null || text > stored || stored === invalid)) witness.stored = text
@@ -186,6 +188,22 @@ test('a process without facts of its own works only after a silent witness has a
   const watch = await watching
   await eventually(async () => expect(watch.isCurrent()).toBe(true))
   expect(await lastSwitch()).toMatchObject({ sign: 'witness', kind: 'restore' })
+})
+
+test('the server is checked while a witness hangs, and a check does not count for long', async () => {
+  const witness = createWitness()
+  const watch = await startWatch(witness)
+  expect(watch.isCurrent()).toBe(true)
+  const frozen = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 10_000)
+  const states = [watch.isCurrent(), watch.isHeld()]
+  frozen.mockRestore()
+  expect(states).toEqual([false, true])
+  expect(watch.isCurrent()).toBe(true)
+  witness.hangs = true
+  const { asked } = witness
+  await eventually(async () => expect(witness.asked).toBeGreaterThan(asked + 1))
+  await sql`update lineage set seal = gen_random_uuid(), sealed_at = now()`
+  await eventually(async () => expect(() => watch.assertCurrent()).toThrow('is being moved'))
 })
 
 test('a text without a valid signature counts as silence, and is replaced', async () => {

@@ -1,5 +1,7 @@
 // Tests switches of the database: a restore or a failover is noticed, and what it may have undone is not done twice.
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
@@ -529,8 +531,16 @@ anyTest('a file remembers the newest text of one installation', async () => {
   await expect(open('no/witness').keepNewest('one', 'a')).rejects.toThrow('ENOENT')
   // A folder with this name cannot be replaced.
   await mkdir(`${folder}/folder`)
-  await expect(open('folder').keepNewest('one', 'a')).rejects.toThrow('EISDIR')
-  expect(await readdir(folder)).toEqual(['folder', 'witness'])
+  await expect(open('folder').keepNewest('one', 'a')).rejects.toThrow('not a regular file')
+  await symlink(`${folder}/witness`, `${folder}/link`)
+  await expect(open('link').keepNewest('one', null)).rejects.toThrow('ELOOP')
+  // A pipe that nobody writes to does not answer.
+  await promisify(execFile)('mkfifo', [`${folder}/pipe`])
+  await expect(open('pipe').keepNewest('one', 'a')).rejects.toThrow('not a regular file')
+  const [first, second] = [place.keepNewest('one', null), place.keepNewest('one', null)]
+  await expect(second).rejects.toThrow('has not answered the previous request')
+  await first
+  expect(await readdir(folder)).toEqual(['folder', 'link', 'pipe', 'witness'])
 })
 
 anyTest('a signature covers the text and its name, and is valid while its key is in the list', () => {

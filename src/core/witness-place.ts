@@ -1,5 +1,6 @@
 // A place outside of the database that remembers one text: a file on another volume, or an https address.
 import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
 import { open, rename, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { throttle } from './seldom.ts'
@@ -9,6 +10,7 @@ import type { Witness } from './witness.ts'
 const TIMEOUT_MS = 1_000
 const MAX_BYTES = 10_000
 const WARN_INTERVAL_MS = 60_000
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** `read` returns at most `MAX_BYTES`. */
 type Place = { read(): Promise<string>; write(text: string): Promise<void> }
@@ -25,15 +27,24 @@ export function openWitnessPlace(url: string, log: Pick<Log, 'warn'>): Witness {
       log.warn({ suppressed }, `WITNESS_URL: the place cannot be used: ${problem}`),
     WARN_INTERVAL_MS,
   )
+  let is_busy = false
+
+  async function keep(name: string, text: string | null, invalid: string | undefined) {
+    const [line = ''] = (await place.read()).split('\n')
+    if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
+    const stored = line === '' ? null : line.slice(name.length + 1)
+    if (text === null || (stored !== null && stored >= text && stored !== invalid)) return stored
+    await place.write(`${name} ${text}\n`)
+    return text
+  }
+
   return {
     async keepNewest(name, text, invalid) {
       try {
-        const [line = ''] = (await place.read()).split('\n')
-        if (line !== '' && !line.startsWith(`${name} `)) throw new Error('it belongs to another installation')
-        const stored = line === '' ? null : line.slice(name.length + 1)
-        if (text === null || (stored !== null && stored >= text && stored !== invalid)) return stored
-        await place.write(`${name} ${text}\n`)
-        return text
+        // An operation on a file system that hangs blocks one of the few threads of this process.
+        if (is_busy) throw new Error('it has not answered the previous request yet')
+        is_busy = true
+        return await keep(name, text, invalid).finally(() => (is_busy = false))
       } catch (error) {
         warn(error instanceof Error ? error.message : String(error))
         throw error
@@ -46,7 +57,9 @@ function fileAt(path: string): Place {
   return {
     async read() {
       try {
-        await using file = await open(path)
+        await using file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+        // Reading a pipe would wait for its writer.
+        if (!(await file.stat()).isFile()) throw new Error('it is not a regular file')
         const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0)
         return buffer.toString('utf8', 0, bytesRead)
       } catch (error) {
@@ -58,7 +71,7 @@ function fileAt(path: string): Place {
     async write(text) {
       const written = `${path}.${randomUUID()}`
       try {
-        await writeFile(written, text, { mode: 0o644, flush: true })
+        await writeFile(written, text, { mode: 0o644, flag: 'wx', flush: true })
         await rename(written, path)
       } catch (error) {
         await rm(written, { force: true }).catch(() => {})

@@ -1,10 +1,14 @@
 // The facts about the server as witnesses keep them. Each text is signed with a key that is derived from
 // ENCRYPTION_KEY.
 import type { Sql } from '#core/db.ts'
+import { withTimeout } from '#core/timeout.ts'
 import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
 import type { Witness } from '#core/witness.ts'
 import { decodeFacts, encodeFacts } from './facts.ts'
 import type { ServerFacts } from './server.ts'
+
+/** How long a witness may take to answer: checks of the server wait for it. */
+const ANSWER_TIMEOUT_MS = 2_000
 
 /** The name under which witnesses keep the facts about the server of the database. */
 export async function findWitnessName(sql: Sql): Promise<string> {
@@ -23,8 +27,8 @@ export type KeptFacts = { facts: ServerFacts | null; invalid?: string }
 
 /**
  * Stores facts at the witness (null: stores nothing) unless it keeps newer ones, and returns those that it keeps.
- * `invalid`: what it kept before without a valid signature, to be replaced. Rejects if the witness cannot be used, or
- * keeps facts that only another version can read.
+ * `invalid`: what it kept before without a valid signature, to be replaced. Rejects if the witness cannot be used, does
+ * not answer within 2 s, or keeps facts that only another version can read.
  */
 export async function keepFacts(
   { witness, name, encryption_keys }: WitnessEntry,
@@ -33,7 +37,7 @@ export async function keepFacts(
 ): Promise<KeptFacts> {
   const keys = witnessKeys(encryption_keys, name)
   const signed = facts && signWitness(keys, name, encodeFacts(facts))
-  const kept = await witness.keepNewest(name, signed, invalid)
+  const kept = await withTimeout(witness.keepNewest(name, signed, invalid), ANSWER_TIMEOUT_MS)
   if (kept === null) return { facts: null }
   const text = verifyWitness(keys, name, kept)
   if (text === null) return { facts: null, invalid: kept }

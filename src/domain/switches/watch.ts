@@ -13,9 +13,9 @@ import { findSwitch } from './find.ts'
 import { HOLDS, type CheckedServer } from './server.ts'
 
 export type DatabaseWatch = {
-  /** Whether the server was in use when it was last checked, and the database was not sealed. */
+  /** Whether the server was in use when it was checked in the last seconds, and the database was not sealed. */
   isCurrent(): boolean
-  /** Throws `database_unavailable` unless the server was checked and is the one in use. */
+  /** Throws `database_unavailable` unless `isCurrent`. */
   assertCurrent(): void
   /** Whether jobs wait since a switch: meanwhile nothing may expire or be deleted because of its age. */
   isHeld(): boolean
@@ -37,6 +37,12 @@ const CLOSE_TIMEOUT_MS = 500
 const START_TIMEOUT_MS = 5_000
 /** After this many failed checks in sequence, the server counts as unchecked. */
 const MAX_FAILURES = 3
+/**
+ * How long a check counts, from its start: a process that was stopped, or whose checks hang, does not know that another
+ * server is in use. The starts of two checks are 3 s apart if a witness does not answer, and each check may wait for
+ * the database for 3 s more on a machine that is overloaded.
+ */
+const MAX_AGE_MS = 10_000
 
 /**
  * Checks the server at once and then every second, and keeps the newest facts in memory, in Redis (`queue`) and at
@@ -53,15 +59,26 @@ export async function watchDatabase(
       log.warn({ err, suppressed }, 'the server of the database could not be checked'),
     10_000,
   )
+  const warnOfAge = throttle(
+    (suppressed, age_ms: number) =>
+      log.warn(
+        { age_ms, suppressed },
+        'the last check of the server of the database is too old: accepts and does nothing until it is checked again',
+      ),
+    10_000,
+  )
   let server: CheckedServer | undefined
+  let checked_at = -Infinity
   const abort = new AbortController()
 
   /** Returns whether the server was checked. */
   async function check(): Promise<boolean> {
     const before = server?.switch
+    const began_at = performance.now()
     const checked = await checks.check(abort.signal)
     if (checked === undefined) return false
     server = checked
+    checked_at = began_at
     const { state } = checked
     if (state === 'unchecked' || state === 'unconfirmed') return false
     // Connections that were opened before may lead to the server that was in use before.
@@ -91,16 +108,24 @@ export async function watchDatabase(
     }
   }
 
+  function currentState(): CheckedServer['state'] | undefined {
+    const age_ms = performance.now() - checked_at
+    if (server === undefined || age_ms < MAX_AGE_MS) return server?.state
+    warnOfAge(age_ms)
+    return undefined
+  }
+
   const first = Promise.withResolvers<void>()
   const running = repeat()
   await Promise.race([first.promise, sleep(START_TIMEOUT_MS, undefined, { ref: false })])
 
   return {
-    isCurrent: () => server?.state === 'current',
+    isCurrent: () => currentState() === 'current',
     assertCurrent() {
-      if (server?.state !== 'current') throw refusalOf(server?.state)
+      const state = currentState()
+      if (state !== 'current') throw refusalOf(state)
     },
-    isHeld: () => server?.state !== 'current' || server.hold !== null,
+    isHeld: () => currentState() !== 'current' || server?.hold !== null,
     lostSince: () => (server?.lost_since == null ? null : Date.parse(server.lost_since) / 1000),
     hasSwitched: () => server !== undefined && server.switch > 0,
     async close() {
@@ -117,7 +142,7 @@ const REFUSALS: Partial<Record<CheckedServer['state'], string>> = {
 }
 
 function refusalOf(state: CheckedServer['state'] | undefined): AppError {
-  const reason = (state && REFUSALS[state]) ?? 'The database has not been checked yet.'
+  const reason = (state && REFUSALS[state]) ?? 'The server of the database is not checked at present.'
   return new AppError('database_unavailable', { message: `${reason} Nothing was accepted: retry later.` })
 }
 
