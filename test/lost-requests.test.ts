@@ -8,12 +8,15 @@ import { recoverCommand } from '#commands/recover.ts'
 import { queueConfig } from '#core/config.ts'
 import { metrics } from '#core/metrics.ts'
 import { newId } from '#core/ids.ts'
+import { signWitness } from '#core/witness-signature.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import type { AcceptedRequest } from '#queue/accepted.ts'
 import type { BackendWatch } from '#queue/away.ts'
 import type { Backend } from '#queue/backend.ts'
 import { createProducer } from '#queue/producer.ts'
 import { openQueue, type RecordedRequest } from '#queue/queue.ts'
+import type { FindAcceptedKeys } from '#queue/settings.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
@@ -26,11 +29,22 @@ type Shop = Client & { tenant_id: string }
 const test = testIn()
 const CUSTOMER = { name: 'Ada' }
 
-function openStream(config: { redis_url: string | null; database_url: string }, accepted_max = 1_000) {
+function openStream(
+  config: { redis_url: string | null; database_url: string },
+  {
+    accepted_max = 1_000,
+    findAcceptedKeys = async () => [Buffer.alloc(32)],
+  }: { accepted_max?: number; findAcceptedKeys?: FindAcceptedKeys } = {},
+) {
   let unrecorded = 0
   const queue = openQueue(
     { ...config, accepted_max },
-    { log: () => {}, process_id: randomUUID(), onUnrecorded: (requests) => (unrecorded += requests) },
+    {
+      log: () => {},
+      process_id: randomUUID(),
+      findAcceptedKeys,
+      onUnrecorded: (requests) => (unrecorded += requests),
+    },
   )
   onTestFinished(() => queue.close())
   return { queue, stream: queue.accepted!, unrecorded: () => unrecorded }
@@ -38,7 +52,9 @@ function openStream(config: { redis_url: string | null; database_url: string }, 
 
 /** The recorded requests of a tenant. */
 async function recordedOf(world: World, { tenant_id }: Shop): Promise<RecordedRequest[]> {
-  const { stream } = openStream(queueConfig(world.config))
+  const { stream } = openStream(queueConfig(world.config), {
+    findAcceptedKeys: acceptedKeysOf(world.sql, () => world.config.ENCRYPTION_KEY!),
+  })
   const { requests } = await stream.read(0, 100_000)
   return requests.filter((request) => request.tenant_id === tenant_id)
 }
@@ -146,11 +162,24 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   // The caller has repeated this one.
   await create(keys[2])
 
-  // Entries that somebody else has written do not stop the reports. A NUL would make the database refuse the batch.
+  // Entries that somebody else has written do not stop the reports, and report nothing. A NUL would make the database
+  // refuse the batch.
   const foreign = new Redis(queueConfig(world.config).redis_url!)
   onTestFinished(() => foreign.disconnect())
   const malformed = [shop.tenant_id, 'POST /v1/customers', 'nul \0', lost.id, true, null]
-  const written = [JSON.stringify([malformed]), 'no JSON', '{}']
+  const forged = [shop.tenant_id, 'POST /v1/customers', 'forged', newId(), true, null]
+  const sign = (keys: Buffer[], items: unknown[], at = Date.now(), spaces = 0) =>
+    signWitness(keys, 'sluice:accepted', JSON.stringify([at, items]).padEnd(spaces))
+  const own_keys = await acceptedKeysOf(world.sql, () => world.config.ENCRYPTION_KEY!)()
+  const written = [
+    'no JSON',
+    JSON.stringify([Date.now(), [forged]]),
+    sign([Buffer.alloc(32)], [forged]),
+    sign(own_keys, [malformed]),
+    // It was copied from a time whose requests the database has forgotten.
+    sign(own_keys, [forged], Date.now() - 2 * 86_400_000),
+    sign(own_keys, [forged], Date.now(), 300_000),
+  ]
   for (const text of written) await foreign.xadd('{sluice}:accepted', '*', 'requests', text, 'count', 1)
 
   const number = await recordSwitch(world)
@@ -209,7 +238,7 @@ describe('the stream', () => {
     const redis = await createRedis()
     onTestFinished(() => redis.kill())
     const { database_url } = queueConfig(world.config)
-    const { queue, stream } = openStream({ redis_url: redis.url, database_url }, 5)
+    const { queue, stream } = openStream({ redis_url: redis.url, database_url }, { accepted_max: 5 })
     const keysNow = async () => (await stream.read(0, 100)).requests.map(({ key }) => key)
     for (let nth = 1; nth <= 12; nth++) {
       queue.record(request(nth))
@@ -219,6 +248,12 @@ describe('the stream', () => {
     // The bytes are bounded too: a long request takes the place of several.
     queue.record({ ...request(13), route: `POST /v1/${'x'.repeat(800)}` })
     await eventually(async () => expect(await keysNow()).toEqual(['key-12', 'key-13']))
+    // Requests that do not fit in one entry are recorded in several. No such key is accepted, so they are malformed.
+    const long = openStream({ redis_url: redis.url, database_url }, { accepted_max: 10_000 })
+    for (const nth of [14, 15, 16, 17]) long.queue.record({ ...request(nth), key: `${nth}`.repeat(50_000) })
+    await eventually(async () => expect((await stream.read(0, 100)).malformed).toBe(4))
+    long.queue.record({ ...request(18), key: '18'.repeat(200_000) })
+    await eventually(async () => expect(long.unrecorded()).toBe(1))
   })
 
   test('shows since when it is complete: requests are counted that Redis refuses or does not receive', async ({

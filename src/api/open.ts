@@ -7,6 +7,7 @@ import { connectConfiguredDatabase, endPools } from '#core/process-pool.ts'
 import { createCurrentVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
 import { confirmReplicated, findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
+import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { watchDatabase } from '#domain/switches/watch.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { createWakeUps } from '#queue/wakeup.ts'
@@ -38,7 +39,11 @@ export async function openApiContext(
   const sql = connectConfiguredDatabase(pool, name, log)
   const lanes = connectLists(requireVariable(config, 'DATABASE_URL'), config.DATABASE_POOL, name)
   ends.defer(() => endPools(sql, lanes.quick, lanes.long))
-  const queue = openConfiguredQueue(config, log)
+  const queue = openConfiguredQueue(
+    config,
+    log,
+    acceptedKeysOf(sql, () => requireVariable(config, 'ENCRYPTION_KEY')),
+  )
   ends.defer(() => queue.close())
   const database = await watchDatabase(config, { sql, log, queue })
   ends.defer(() => database.close())

@@ -1,7 +1,9 @@
 // The stream of accepted requests in Redis: what clients were promised, kept outside of the database. After a restore
 // or a failover that lost commits, it shows which requests are missing.
 import { z } from 'zod'
+import { signWitness, verifyWitness } from '#core/witness-signature.ts'
 import type { RedisClient } from './connection.ts'
+import type { FindAcceptedKeys } from './settings.ts'
 
 /** An accepted request, without its content. */
 export type AcceptedRequest = {
@@ -27,7 +29,7 @@ export type AcceptedStream = {
   /**
    * The requests of at most `most` entries after an entry, or since a time in ms. An entry has up to `max_batch`
    * requests. `last`: the last entry that was read; null at the end of the stream. `malformed`: how many requests and
-   * entries were skipped, because this program did not write them.
+   * entries were skipped, because no process of this database has signed them or this program did not write them.
    */
   read(
     after: string | number,
@@ -45,6 +47,13 @@ const BYTES_PER_REQUEST = 256
 /** Until when requests are missing. */
 const INCOMPLETE_UNTIL = '{sluice}:accepted:incomplete-until'
 
+/** What the signatures are for: the keys sign other texts too. */
+const SIGNED_NAME = 'sluice:accepted'
+/** The text of an entry is not longer. A hundred requests have about 20,000 bytes, and 150,000 if all are long. */
+const MAX_ENTRY_BYTES = 256_000
+/** The clocks of Redis and of a process differ by less: an entry that differs more was copied from another time. */
+const MAX_CLOCK_DIFFERENCE_MS = 86_400_000
+
 /** Appends one entry for a batch, because each entry costs as much as the rest of a request, and removes the oldest. */
 const APPEND = `
 redis.call('XADD', KEYS[1], '*', 'requests', ARGV[4], 'count', ARGV[3])
@@ -61,6 +70,20 @@ if ARGV[2] == '1' then
   redis.call('SET', KEYS[3], now[1] * 1000 + math.ceil(now[2] / 1000))
 end`
 
+/** The ids and texts of entries; false in place of a text that is too long or missing. */
+const READ = `
+local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
+for n, entry in ipairs(entries) do
+  local text = entry[2][2]
+  entries[n] = {entry[1], text and #text <= tonumber(ARGV[3]) and text}
+end
+return entries`
+
+/** The id of the first entry, and until when requests are missing. */
+const COMPLETE_SINCE = `
+local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+return {first and first[1] or false, redis.call('GETRANGE', KEYS[2], 0, 19)}`
+
 /** Other texts would make the database refuse all requests that are compared at once. */
 const storable = (max: number) =>
   z
@@ -76,6 +99,9 @@ const recorded = z.tuple([
   z.uuid().nullable(),
 ])
 
+/** When the entry was written, by the clock of its process, and its requests. */
+const entrySchema = z.tuple([z.int(), z.array(z.unknown())])
+
 /**
  * `tried`: resolves when the first connection is open or has failed. `most`: the number of requests in the stream, or
  * fewer if they are long; the oldest are removed.
@@ -83,53 +109,76 @@ const recorded = z.tuple([
 export function createAcceptedStream(
   client: RedisClient,
   tried: Promise<void>,
-  most: number,
+  { most, findKeys }: { most: number; findKeys: FindAcceptedKeys },
 ): AcceptedStream {
+  async function append(requests: AcceptedRequest[], is_incomplete: boolean): Promise<void> {
+    const items = requests.map(({ tenant_id, route, key, resource_id, is_created, job_id }) => [
+      tenant_id,
+      route,
+      key,
+      resource_id,
+      is_created,
+      job_id,
+    ])
+    const text = JSON.stringify([Date.now(), items])
+    const bytes = Buffer.byteLength(text)
+    const signed = signWitness(await findKeys(), SIGNED_NAME, text)
+    if (bytes + signed.length - text.length > MAX_ENTRY_BYTES) {
+      if (requests.length === 1) throw new Error('an accepted request is too long to be recorded')
+      const half = Math.ceil(requests.length / 2)
+      await append(requests.slice(0, half), is_incomplete)
+      return await append(requests.slice(half), false)
+    }
+    const keys = [STREAM, LENGTH, INCOMPLETE_UNTIL]
+    const size = Math.max(requests.length, Math.ceil(bytes / BYTES_PER_REQUEST))
+    await client.eval(APPEND, keys.length, ...keys, most, is_incomplete ? 1 : 0, size, signed)
+  }
+
   return {
     async append(requests, is_incomplete) {
       await tried
-      const text = JSON.stringify(
-        requests.map(({ tenant_id, route, key, resource_id, is_created, job_id }) => [
-          tenant_id,
-          route,
-          key,
-          resource_id,
-          is_created,
-          job_id,
-        ]),
-      )
-      const keys = [STREAM, LENGTH, INCOMPLETE_UNTIL]
-      const size = Math.max(requests.length, Math.ceil(Buffer.byteLength(text) / BYTES_PER_REQUEST))
-      await client.eval(APPEND, keys.length, ...keys, most, is_incomplete ? 1 : 0, size, text)
+      await append(requests, is_incomplete)
     },
     async read(after, count) {
       await tried
       const start = typeof after === 'number' ? String(after) : `(${after}`
-      const entries = await client.xrange(STREAM, start, '+', 'COUNT', count)
-      const decoded = entries.map(([entry, [, text = '']]) => decode(entry, text))
+      const answer = await client.eval(READ, 1, STREAM, start, count, MAX_ENTRY_BYTES)
+      const entries = answer as [entry: string, text: string | null][]
+      const keys = await findKeys()
+      const decoded = entries.map(([entry, text]) => decode(keys, entry, text ?? ''))
       const requests = decoded.flatMap((each) => each.filter((request) => request !== null))
       const malformed = decoded.flat().length - requests.length
       return { requests, malformed, last: entries.at(-1)?.[0] ?? null }
     },
     async completeSince() {
       await tried
-      const [first] = await client.xrange(STREAM, '-', '+', 'COUNT', 1)
-      const incomplete_until = Number((await client.get(INCOMPLETE_UNTIL)) ?? 0)
-      return first === undefined ? null : isoTime(Math.max(timeOf(first[0]), incomplete_until))
+      const answer = await client.eval(COMPLETE_SINCE, 2, STREAM, INCOMPLETE_UNTIL)
+      const [first, incomplete_until] = answer as [string | null, string]
+      return first === null ? null : isoTime(Math.max(timeOf(first), Number(incomplete_until) || 0))
     },
   }
 }
 
 /** The requests of an entry; null for each one that is malformed. */
-function decode(entry: string, text: string): (RecordedRequest | null)[] {
-  const accepted_at = isoTime(timeOf(entry))
-  const items = parsed(text)
-  if (!Array.isArray(items)) return [null]
-  return items.map((item, nth) => {
-    const { data } = recorded.safeParse(item)
-    if (data === undefined) return null
-    const [tenant_id, route, key, resource_id, is_created, job_id] = data
-    return { entry: `${entry} ${nth}`, accepted_at, tenant_id, route, key, resource_id, is_created, job_id }
+function decode(keys: readonly Buffer[], entry: string, signed: string): (RecordedRequest | null)[] {
+  const at = timeOf(entry)
+  const text = verifyWitness(keys, SIGNED_NAME, signed)
+  const { data } = entrySchema.safeParse(text === null ? undefined : parsed(text))
+  if (data === undefined || Math.abs(data[0] - at) > MAX_CLOCK_DIFFERENCE_MS) return [null]
+  return data[1].map((item, nth) => {
+    const { data: request } = recorded.safeParse(item)
+    if (request === undefined) return null
+    const [tenant_id, route, key, resource_id, is_created, job_id] = request
+    return {
+      entry: `${entry} ${nth}`,
+      accepted_at: isoTime(at),
+      tenant_id,
+      route,
+      key,
+      resource_id,
+      is_created,
+      job_id,
+    }
   })
 }
 

@@ -100,7 +100,10 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     warn: (message: string) => hooks.log('warn', {}, message),
   }
   const backend = config.redis_url
-    ? openRedis(config.redis_url, hooks.process_id, signals, config.accepted_max ?? 0)
+    ? openRedis(config.redis_url, hooks.process_id, signals, {
+        most: config.accepted_max ?? 0,
+        findKeys: hooks.findAcceptedKeys ?? noAcceptedKeys,
+      })
     : openPostgres(config, signals)
   const watch = watchBackend(backend, {
     onDown(reason) {
@@ -163,6 +166,10 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     subscribe: (onStates) => subscriptions.subscribe(onStates),
     close: () => (closing ??= closeAll()),
   }
+}
+
+async function noAcceptedKeys(): Promise<never> {
+  throw new Error('this process has no key of the accepted requests')
 }
 
 /**

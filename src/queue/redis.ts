@@ -8,6 +8,7 @@ import { toJobs, type WakeUpData } from './wakeup-messages.ts'
 import { addressesOf, connectListener, connectRedis, type RedisClient } from './connection.ts'
 import {
   wakeupOptions,
+  type FindAcceptedKeys,
   blocking_socket_timeout_ms,
   close_limit_ms,
   consumerConnection,
@@ -27,7 +28,7 @@ export function openRedis(
   url: string,
   process_id: string,
   signals: BackendSignals,
-  accepted_max: number,
+  accepted: { most: number; findKeys: FindAcceptedKeys },
 ): Backend {
   const client = connectRedis(url, { ...producerConnection, connectionName: `sluice:${process_id}` })
   client.on('error', signals.failed)
@@ -60,7 +61,7 @@ export function openRedis(
     name: 'redis',
     limit_ms: 100,
     max_message_bytes: 60_000,
-    accepted: accepted_max === 0 ? null : createAcceptedStream(client, tried, accepted_max),
+    accepted: accepted.most === 0 ? null : createAcceptedStream(client, tried, accepted),
     async addWakeUps(name, wakeups) {
       await tried
       await queueNamed(name).addBulk(toJobs(wakeups))

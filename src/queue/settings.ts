@@ -13,10 +13,15 @@ export type QueueConfig = {
   schema?: string
 }
 
+/** Returns the keys of accepted requests: the first signs, and all verify. Rejects if this process has none. */
+export type FindAcceptedKeys = () => Promise<Buffer[]>
+
 export type QueueHooks = {
   log: (level: 'debug' | 'info' | 'warn' | 'error', fields: Record<string, unknown>, message: string) => void
   /** Called with the number of dropped wake-ups; the sweep finds their jobs. */
   onDrop?: (wakeups: number) => void
+  /** Finds the keys of accepted requests. Default: this process neither records nor reads them. */
+  findAcceptedKeys?: FindAcceptedKeys
   /** Called with the number of accepted requests that could not be recorded. */
   onUnrecorded?: (requests: number) => void
   process_id: string

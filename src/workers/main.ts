@@ -13,6 +13,7 @@ import { createCurrentVault } from '#core/secrets.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import { acceptedKeysOf } from '#domain/switches/kept-facts.ts'
 import { watchDatabase, type DatabaseWatch } from '#domain/switches/watch.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { applyNotification } from '#jobs/notifications.ts'
@@ -66,7 +67,11 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     pool_name: 'recurring',
   })
   cleanup.defer(() => endPools(sql, urgent_sql, recurring_sql))
-  const queue = openConfiguredQueue(config, log)
+  const queue = openConfiguredQueue(
+    config,
+    log,
+    acceptedKeysOf(recurring_sql, () => requireVariable(config, 'ENCRYPTION_KEY')),
+  )
   cleanup.defer(() => queue.close())
   const database = await watchDatabase(config, { sql: urgent_sql, log, queue })
   cleanup.defer(() => database.close())

@@ -35,7 +35,10 @@ export function startLostRequests({ sql, log }: WorkerContext, accepted: Queue['
       await runIfDue(sql, NAME, async (run) => {
         const { reported, malformed } = await compareAll(sql, run, accepted)
         if (malformed > 0)
-          log.warn({ malformed }, 'malformed entries in the stream of accepted requests in Redis are skipped')
+          log.warn(
+            { malformed },
+            'entries without a valid signature in the stream of accepted requests in Redis are skipped',
+          )
         if (reported > 0)
           log.error({ requests: reported }, 'accepted requests are lost: see npm run recover -- status')
       })
