@@ -18,12 +18,14 @@ import { JOB_NAMES } from '#jobs/index.ts'
 import { recoverCommand } from '#commands/recover.ts'
 import { freshKey } from '#test/client.ts'
 import { runHere } from '#test/commands.ts'
+import { keepNewest } from '#queue/witness.ts'
 import { createDatabase } from '#test/databases.ts'
 import { createTemporaryFolder } from '#test/folders.ts'
 import { suppressionsOf } from '#test/messages.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
 import { clientWithBalance, payOut, payoutIn, recipient } from '#test/payouts.ts'
+import { createRedis } from '#test/redis.ts'
 import { describeIn, testIn, type World } from '#test/world.ts'
 
 const test = testIn()
@@ -542,6 +544,27 @@ anyTest('a file remembers the newest text of one installation', async () => {
   await first
   expect(await readdir(folder)).toEqual(['folder', 'link', 'pipe', 'witness'])
 })
+
+anyTest(
+  'Redis remembers the newest text, and replaces one that is invalid whatever its bytes are',
+  async () => {
+    const redis = await createRedis()
+    const client = new Redis(redis.url)
+    onTestFinished(async () => {
+      client.disconnect()
+      await redis.kill()
+    })
+    const planted = [Buffer.from('zz'), Buffer.from([0xff, 0xfe]), Buffer.from(`z${'é'.repeat(6000)}`)]
+    for (const bytes of planted) {
+      await client.set('one', bytes)
+      const invalid = await keepNewest(client, 'one', 'a')
+      expect(invalid).toHaveLength(Math.min(bytes.length, 10_000))
+      expect(await keepNewest(client, 'one', 'a', 'x')).toBe(invalid)
+      expect(await keepNewest(client, 'one', 'a', invalid!)).toBe('a')
+      expect(await keepNewest(client, 'one', null)).toBe('a')
+    }
+  },
+)
 
 anyTest('a signature covers the text and its name, and is valid while its key is in the list', () => {
   const keysOf = (keys: string, name = 'one') => witnessKeys(keys, name)

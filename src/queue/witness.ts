@@ -3,7 +3,7 @@ import type { RedisClient } from './connection.ts'
 
 /**
  * Stores the text unless a greater one, other than the second argument, is stored. Returns the one that is stored: at
- * most its first 10,000 characters, and for a value that is no text an empty one.
+ * most its first 10,000 bytes, and for a value that is no text an empty one.
  */
 const KEEP_NEWEST = `
 local kind = redis.call('type', KEYS[1]).ok
@@ -14,13 +14,17 @@ if ARGV[1] ~= '' and (not stored or ARGV[1] > stored or stored == ARGV[2]) then
 end
 return stored`
 
-/** See `Witness`. */
+/**
+ * See `Witness`. The texts are ASCII. One that somebody else has written may be no text at all: each of its bytes is
+ * returned as a character, so that it is recognized when it is to be replaced.
+ */
 export async function keepNewest(
   client: RedisClient,
   name: string,
   text: string | null,
   invalid?: string,
 ): Promise<string | null> {
-  const stored = await client.eval(KEEP_NEWEST, 1, name, text ?? '', invalid ?? '')
-  return typeof stored === 'string' ? stored : null
+  const values = [text ?? '', invalid ?? ''].map((each) => Buffer.from(each, 'latin1'))
+  const stored = await client.callBuffer('eval', KEEP_NEWEST, 1, name, ...values)
+  return Buffer.isBuffer(stored) ? stored.toString('latin1') : null
 }
