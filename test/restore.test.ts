@@ -6,7 +6,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import postgres from 'postgres'
 import { expect, onTestFinished, test as anyTest } from 'vitest'
+import { printReport } from '#commands/audit.ts'
+import { printError, terminalLines } from '#commands/print.ts'
 import { recoverCommand } from '#commands/recover.ts'
+import { printNewest } from '#commands/recover/newest.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createApiKey, revokeApiKey } from '#domain/api-keys.ts'
 import { reportLostRequests, type ComparedRequest } from '#domain/lost-requests/report.ts'
@@ -305,6 +308,19 @@ test('a rehearsal restores the backup beside the running system, and changes not
 }) => {
   const { client, sql, env, server } = deployment
   await capturedPayment(client)
+  // Only a server without an address, as a rehearsal starts it, refuses a login.
+  const owner = postgres(new URL(new URL(env['DATABASE_URL']!).pathname, server.postgres.url).href, {
+    max: 1,
+  })
+  onTestFinished(async () => {
+    await owner`drop event trigger at_login`
+    await owner.end()
+  })
+  await owner.unsafe(`
+    create function refuse_login() returns event_trigger language plpgsql as $$ begin
+      if current_setting('listen_addresses') = '' then raise exception 'a trigger of the backup has run'; end if;
+    end $$;
+    create event trigger at_login on login execute function refuse_login()`)
   const backup = await server.backUp()
   const { id } = await capturedPayment(client)
   const time = await clockOf(deployment)
@@ -357,6 +373,41 @@ test('a rehearsal restores the backup beside the running system, and changes not
   expect(await stopped).toMatchObject({ code: 2, stderr: expect.stringContaining('Stopped.') })
   expect(await readdir(own_folder)).toEqual([])
   await until('the command has ended', () => Promise.resolve(!isAlive(command_pid)))
+})
+
+anyTest('texts of a backup reach the terminal without control characters', async () => {
+  const text = 'x\u001b]0;owned\u0007\u009b2J\u202ey'
+  const row = { id: text, created_at: text, at: text, behind_s: null }
+  const problem = {
+    check: 'keys',
+    problem: 'wrong',
+    what: text,
+    tenant_id: text,
+    resource: null,
+    resource_id: null,
+    id: text,
+  }
+  const amounts = { currency: null, expected: null, found: null, off_by: null }
+  const printAll = async () => {
+    printNewest({
+      event: { ...row, type: text },
+      payment: row,
+      audit: { ...row, seq: 1, hash: text, entries_behind: null },
+      witness: null,
+      witness_problems: [],
+    })
+    printReport(
+      { checks: [], problems: [{ ...problem, ...amounts }] },
+      {
+        seq: 1,
+        hash: text,
+      },
+    )
+    printError(terminalLines(`${text}\nand more`))
+  }
+  const { stdout, stderr } = await runHere(printAll, [], {})
+  expect(stdout).toContain('newest event    x ]0;owned 2J y: x ]0;owned 2J y')
+  expect(stdout + stderr).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
 })
 
 anyTest('a rehearsal does not follow links of a backup, and refuses what it cannot restore', async () => {

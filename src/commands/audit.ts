@@ -7,7 +7,7 @@ import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/au
 import type { Problem } from '#domain/audit/checks.ts'
 import { findAuditHead } from '#domain/people/audit-log.ts'
 import { withDatabase } from './database.ts'
-import { print, printError, wrapText } from './print.ts'
+import { print, printError, terminalText, wrapText } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { quantity } from '#core/describe.ts'
 
@@ -75,7 +75,7 @@ export function printReport(
   if (problems.length > 0) print('')
   for (const problem of problems) print(formatProblem(problem))
   print(`\n${problems.length === 0 ? 'No problem was found.' : `${quantity(problems.length, 'problem')}.`}`)
-  if (head !== null) print(`The audit log ends with entry ${head.seq}, ${head.hash}.`)
+  if (head !== null) print(terminalText(`The audit log ends with entry ${head.seq}, ${head.hash}.`))
 }
 
 function formatProblem(each: Problem): string {
@@ -90,8 +90,8 @@ function formatProblem(each: Problem): string {
     off_by: formatAmount(off_by),
   }
   const fields = Object.entries({ tenant_id, ...of, id, ...amounts }).filter(([, value]) => value !== null)
-  const rest = fields.map(([name, value]) => `${name}=${value}`).join(' ')
-  return `${check}: ${problem}${what === null ? '' : ` (${what})`} ${rest}`
+  const rest = fields.map(([name, value]) => `${name}=${terminalText(String(value))}`).join(' ')
+  return `${check}: ${problem}${what === null ? '' : ` (${terminalText(what)})`} ${rest}`
 }
 
 function seconds(text: string, option: string): number {

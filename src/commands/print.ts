@@ -13,9 +13,19 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit()
 })
 
+const CONTROLS = /[\p{Cc}\p{Cf}]+/gu
+
 /** An untrusted text as one line without control characters, at most 300 characters. */
 export function terminalText(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}]+/gu, ' ').slice(0, 300)
+  return text.replaceAll(CONTROLS, ' ').slice(0, 300)
+}
+
+/** An untrusted text of several lines without other control characters. */
+export function terminalLines(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => line.replaceAll(CONTROLS, ' '))
+    .join('\n')
 }
 
 const MAX_COLUMNS = 120

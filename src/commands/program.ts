@@ -1,7 +1,7 @@
 // Runs a command as the program of this process, or within a process that goes on, such as a test.
 import { AppError } from '#core/errors.ts'
 import { errorText } from '#core/startup.ts'
-import { output, type Output } from './print.ts'
+import { output, terminalLines, type Output } from './print.ts'
 
 /** A command: its arguments, and the variables of its environment. Returns its exit code. Default: 0. */
 export type CommandEntry = (args: string[], env: NodeJS.ProcessEnv) => Promise<number | void>
@@ -16,7 +16,8 @@ export async function runCommandWith(
   try {
     return (await output.run(to, () => command(args, env))) ?? 0
   } catch (error) {
-    to.stderr.write(`${error instanceof AppError ? error.message : errorText(error)}\n`)
+    // The message may be one of a server that is not trusted.
+    to.stderr.write(`${terminalLines(error instanceof AppError ? error.message : errorText(error))}\n`)
     return 1
   }
 }

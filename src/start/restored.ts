@@ -76,9 +76,10 @@ export async function startRestored(options: RestoreOptions): Promise<RestoredSe
     await copyBaseBackup(backup, home.data, { has_archive: restore_command !== undefined, account, signal })
     socket = await mkdtemp(join(SOCKET_PARENT, 'sluice-socket-'))
     if (account !== null) await chown(socket, account.uid, account.gid)
-    await configure(home, settingsOf(options, socket))
+    const version = await versionOf(home, signal)
+    await configure(home, settingsOf(options, socket, version))
     await chmod(home.data, 0o700)
-    const postgres = await findPostgres(home, options.bin, signal)
+    const postgres = await findPostgres(home, options.bin, version)
     signal.throwIfAborted()
     server = await spawnServer({
       command: postgres,
@@ -176,7 +177,11 @@ async function assertEmpty(folder: string): Promise<void> {
   if (names.length > 0) throw new ConfigError(`${folder} is not empty: name a new folder.`)
 }
 
-function settingsOf({ restore_command, to }: RestoreOptions, socket: string): Record<string, string> {
+function settingsOf(
+  { restore_command, to }: RestoreOptions,
+  socket: string,
+  version: number,
+): Record<string, string> {
   return {
     listen_addresses: '',
     unix_socket_directories: socket,
@@ -185,6 +190,8 @@ function settingsOf({ restore_command, to }: RestoreOptions, socket: string): Re
     max_logical_replication_workers: '0',
     default_transaction_read_only: 'on',
     autovacuum: 'off',
+    // A trigger at login would run a function of the backup. Earlier versions have neither.
+    ...(version >= 17 && { event_triggers: 'off' }),
     // Nothing can connect before the recovery has ended.
     hot_standby: 'off',
     max_connections: '20',
@@ -213,16 +220,21 @@ function escapeSetting(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll("'", "''").replaceAll('\n', '\\n').replaceAll('\r', '\\r')
 }
 
-/** The program of the version of the backup: the one in `bin`, on the PATH, in a usual folder, or the embedded one. */
-async function findPostgres(
-  { data, account }: ServerFolder,
-  bin: string | undefined,
-  signal: AbortSignal,
-): Promise<string> {
+/** The version of PostgreSQL that has written the backup. */
+async function versionOf({ data, account }: ServerFolder, signal: AbortSignal): Promise<number> {
   const version = (await readAs(account, join(data, 'PG_VERSION'), signal)).trim()
   // It becomes part of a path.
   if (!/^\d{1,3}$/.test(version))
     throw new ConfigError('The backup has no PG_VERSION with the version of PostgreSQL: it is not complete.')
+  return Number(version)
+}
+
+/** The program of the version of the backup: the one in `bin`, on the PATH, in a usual folder, or the embedded one. */
+async function findPostgres(
+  { account }: ServerFolder,
+  bin: string | undefined,
+  version: number,
+): Promise<string> {
   const usual = [`/usr/lib/postgresql/${version}/bin`, `/usr/pgsql-${version}/bin`]
   const folders =
     bin === undefined ? [...(process.env.PATH ?? '').split(':').filter(Boolean), ...usual] : [resolve(bin)]

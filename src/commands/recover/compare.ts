@@ -142,7 +142,7 @@ function describeRow(
     key === null || key === id ? null : `key ${key}`,
     provider === null || reference === null ? null : `at the provider as ${reference}`,
   ]
-  return `${kind.padEnd(18)}${id}  ${at}  ${texts.flatMap((text) => (text === null ? [] : terminalText(text))).join(', ')}`
+  return `${kind.padEnd(18)}${terminalText(id)}  ${terminalText(at)}  ${texts.flatMap((text) => (text === null ? [] : terminalText(text))).join(', ')}`
 }
 
 /** Compares again, and takes up what is lacking. */

@@ -69,10 +69,13 @@ export async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnes
   )
 }
 
+/** The texts of a database that is not in use are untrusted. */
 export function printNewest({ event, payment, audit, witness, is_behind, witness_problems }: Newest): void {
   const line = (name: string, at: string, behind_s: number | null, what: string) =>
     print(
-      `${name.padEnd(16)}${at}${behind_s === null ? '' : `, ${durationText(behind_s)} before the witness`}: ${what}`,
+      terminalText(
+        `${name.padEnd(16)}${at}${behind_s === null ? '' : `, ${durationText(behind_s)} before the witness`}: ${what}`,
+      ),
     )
   if (event === null) print('newest event    none')
   else line('newest event', event.created_at, event.behind_s, `${event.type} ${event.id}`)
@@ -86,7 +89,7 @@ export function printNewest({ event, payment, audit, witness, is_behind, witness
       : 'none: Redis and WITNESS_URL remember nothing of this database'
   const seen = is_behind ? 'changes that it has seen are' : 'nothing that it has seen is'
   print(
-    `witness         ${witness === null ? nothing : `last saw the database at ${witness.clock}: ${seen} missing here`}`,
+    `witness         ${witness === null ? nothing : `last saw the database at ${terminalText(witness.clock)}: ${seen} missing here`}`,
   )
   for (const problem of witness_problems) print(`                not asked: ${problem}`)
 }

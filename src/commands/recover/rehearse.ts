@@ -10,7 +10,7 @@ import { findNewestChange } from '#domain/switches/find.ts'
 import { requireYes } from '../ask.ts'
 import { printReport } from '../audit.ts'
 import { completeConfig, databaseUrl } from '../database.ts'
-import { print, printError } from '../print.ts'
+import { print, printError, terminalLines, terminalText } from '../print.ts'
 import { printNewest, readNewest, type Newest } from './newest.ts'
 import type { RecoverOptions } from './options.ts'
 import { findOtherDatabase, openReadOnly, otherDatabaseError, type OtherDatabase } from './other-database.ts'
@@ -40,7 +40,7 @@ export async function rehearse(values: RecoverOptions, env: NodeJS.ProcessEnv): 
   try {
     return await rehearseUntil(abort.signal, values, completeConfig(loadConfig(env)))
   } catch (error) {
-    printError(errorText(abort.signal.aborted ? abort.signal.reason : error))
+    printError(terminalLines(errorText(abort.signal.aborted ? abort.signal.reason : error)))
     return 2
   } finally {
     for (const name of STOP_SIGNALS) process.off(name, stop)
@@ -139,7 +139,8 @@ async function restore(
       'Name the folder of a base backup, --backup, or a restored server, --restored or RESTORED_DATABASE_URL. See --help.',
     )
   const { startRestored } = await loadServer()
-  const options = { backup, restore_command, to, bin, folder, signal, report: printError }
+  const report = (line: string) => printError(terminalText(line))
+  const options = { backup, restore_command, to, bin, folder, signal, report }
   const server = await startRestored(options)
   cleanup.defer(async () => {
     if (values.keep) printError(`Kept: ${server.folder}, with the data of the database.`)
