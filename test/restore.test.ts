@@ -394,6 +394,7 @@ anyTest('texts of a backup reach the terminal without control characters', async
       payment: row,
       audit: { ...row, seq: 1, hash: text, entries_behind: null },
       witness: null,
+      is_behind: false,
       witness_problems: [],
     })
     printReport(
