@@ -22,7 +22,7 @@ export async function findWitnessName(sql: Sql): Promise<string> {
  */
 export type WitnessEntry = { witness: Witness; name: string; encryption_keys: string }
 
-/** Returns the function that finds the keys of accepted requests. `encryptionKeys`: the present keys of ENCRYPTION_KEY. */
+/** Finds the keys of accepted requests. `encryptionKeys`: the present keys of ENCRYPTION_KEY. */
 export function acceptedKeysOf(sql: Sql, encryptionKeys: () => string): () => Promise<Buffer[]> {
   let name: string | undefined
   return async () => witnessKeys(encryptionKeys(), (name ??= await findWitnessName(sql)))
