@@ -229,9 +229,9 @@ $$;
 -- Whether the facts of a witness can be true and are not older than the last switch. Others count as no witness. The
 -- clock of this server may be wrong, so it judges no other clock.
 create function is_possible(witness jsonb, last_switch bigint) returns boolean language sql stable as $$
-  select (witness ->> 'switch')::numeric between last_switch and last_switch + 1000
+  select coalesce((witness ->> 'switch')::numeric between last_switch and last_switch + 1000
     and (witness ->> 'timeline')::numeric between 1 and 2147483647
-    and (witness ->> 'clock')::timestamptz <= '2200-01-01'
+    and (witness ->> 'clock')::timestamptz <= '2200-01-01', false)
 $$;
 
 -- Raises the heartbeat unless that was done within the last second. Returns whether it was raised.
@@ -260,15 +260,18 @@ $$;
 -- heartbeat. `started_at`: when the server started. `recording_since`: a switch is not recorded completely.
 -- `lost_since`: what happened later may have been lost by a switch of the last day.
 --
--- Runs with the owner's rights. The process that receives webhooks records nothing and raises no heartbeat, because
--- whoever has taken it over could make up what it says about witnesses. Nor does it get the seal.
+-- Runs with the owner's rights. The process that receives webhooks and the dashboard record nothing and raise no
+-- heartbeat, because whoever has taken one of them over could make up what it says about witnesses. Nor do they get the
+-- seal.
 create function check_server(
   witness jsonb, is_synchronous boolean, all_answered boolean, waited_for timestamptz, is_repeated boolean
 ) returns jsonb language plpgsql security definer as $$
 declare
   may_record constant boolean := all_answered is not null and (pg_has_role(session_user, current_user, 'usage')
-    or coalesce(pg_has_role(session_user, to_regrole('sluice_api'), 'usage'), false)
-    or coalesce(pg_has_role(session_user, to_regrole('sluice_worker'), 'usage'), false));
+    or coalesce(pg_has_role(session_user, to_regrole('sluice_worker'), 'usage'), false)
+    -- The role of the dashboard has the rights of the API.
+    or coalesce(pg_has_role(session_user, to_regrole('sluice_api'), 'usage')
+      and not pg_has_role(session_user, to_regrole('sluice_dashboard'), 'usage'), false));
   server jsonb := server_facts();
   kept lineage;
   is_started boolean;

@@ -127,6 +127,10 @@ test('compose.yaml conforms to the schema of Compose, and every service runs wit
       ['ALL'],
       ['no-new-privileges:true'],
     ])
+  // What witnesses remember can only be verified with the key.
+  for (const [name, { secrets }] of Object.entries(COMPOSE.services))
+    if (secrets.includes('witness_url'))
+      expect([name, secrets]).toEqual([name, expect.arrayContaining(['encryption_key'])])
   const secrets = Object.values(COMPOSE.services).flatMap((service) => service.secrets)
   expect(new Set(secrets)).toEqual(new Set(Object.keys(COMPOSE.secrets)))
 })

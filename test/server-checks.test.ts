@@ -507,3 +507,19 @@ test('a process that asks no witness does not vouch for a server that has starte
     raised_heartbeat: false,
   })
 })
+
+test('the dashboard and the webhooks host record nothing, whatever they say that a witness remembers', async () => {
+  const ahead = { lsn: 'FFFFFFFFFFFFFFFF', heartbeat: { number: 9e15, at: inDays(-1) } }
+  for (const role of ['dashboard', 'webhooks'] as const) {
+    const as = open(urlAs(role, url))
+    onTestFinished(() => as.end())
+    const reading = { as, all_answered: true, is_repeated: true }
+    expect(await check(ahead, reading)).toMatchObject({ state: 'unchecked', recorded: false, seal: null })
+    expect(await check({ ...ahead, switch: 900 }, reading)).toMatchObject({ recorded: false })
+    await check('x' as never, reading)
+  }
+  expect(await lastSwitch()).toBeUndefined()
+  expect(await sql`select is_superseded, witnessed_switch, hold from lineage`).toEqual([
+    { is_superseded: false, witnessed_switch: 0, hold: null },
+  ])
+})
