@@ -103,6 +103,11 @@ language plpgsql as $$
 declare
   kept lineage;
   next_number bigint;
+  -- A witness that is much older than the database does not show what was lost.
+  is_failover constant boolean := coalesce(record_switch.sign <> 'operator'
+    and record_switch.newest_at between (witness -> 'heartbeat' ->> 'at')::timestamptz - interval '60 seconds'
+      and (witness -> 'heartbeat' ->> 'at')::timestamptz + interval '60 seconds', false);
+  is_lower boolean;
   switch database_switches;
   visited integer;
 begin
@@ -117,13 +122,7 @@ begin
     end loop;
     insert into database_switches (number, kind, sign, from_system_identifier, from_timeline, to_system_identifier,
       to_timeline, newest_at, witness, witnessed_at, switched_at)
-    values (next_number,
-      case when record_switch.sign <> 'operator'
-          -- A witness that is much older than the database does not show what was lost.
-          and record_switch.newest_at between (witness -> 'heartbeat' ->> 'at')::timestamptz - interval '60 seconds'
-            and (witness -> 'heartbeat' ->> 'at')::timestamptz + interval '60 seconds'
-        then 'failover' else 'restore' end,
-      record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
+    values (next_number, case when is_failover then 'failover' else 'restore' end, record_switch.sign, kept.system_identifier, kept.timeline, server ->> 'system_identifier',
       (server ->> 'timeline')::integer, record_switch.newest_at, record_switch.witness,
       (witness ->> 'clock')::timestamptz,
       greatest(clock_timestamp(), record_switch.newest_at + interval '1 microsecond'))
@@ -131,12 +130,15 @@ begin
   elsif switch.number < next_number or record_switch.newest_at < switch.newest_at
     or switch.switched_at < clock_timestamp() - interval '10 minutes' then
     -- The recording was interrupted, the database was restored meanwhile, so that a witness knows the number, or an
-    -- operator names an earlier time: the jobs are visited again.
+    -- operator names an earlier time: the jobs are visited again. What was lost meanwhile can make it a restore.
+    is_lower := switch.number < next_number or record_switch.newest_at < switch.newest_at;
     update database_switches set number = greatest(number, next_number), switched_at = clock_timestamp(),
       visited_at = '-infinity', jobs_in_doubt = 0,
       newest_at = least(newest_at, record_switch.newest_at),
-      kind = case when record_switch.sign = 'operator' then 'restore' else kind end,
-      sign = case when record_switch.sign = 'operator' then 'operator' else sign end
+      kind = case when is_lower and not is_failover then 'restore' else kind end,
+      sign = case when record_switch.sign = 'operator' then 'operator' else sign end,
+      witness = coalesce(record_switch.witness, witness),
+      witnessed_at = coalesce((record_switch.witness ->> 'clock')::timestamptz, witnessed_at)
     where number = switch.number returning * into switch;
   end if;
 
@@ -209,12 +211,13 @@ create or replace function server_facts() returns jsonb language sql volatile as
   from pg_control_system(), (select pg_current_wal_flush_lsn()::text as lsn) position
 $$;
 
--- Whether a witness remembers something that the server has lost. On another timeline, positions cannot be compared.
+-- Whether a witness remembers something that the server has lost. Positions can be compared on the same timeline of the
+-- same system only.
 create function is_behind(server jsonb, witness jsonb) returns boolean language sql stable as $$
   select coalesce((server -> 'heartbeat' ->> 'number')::bigint < (witness -> 'heartbeat' ->> 'number')::bigint, false)
     or coalesce((server -> 'audit' ->> 'seq')::bigint < (witness -> 'audit' ->> 'seq')::bigint, false)
-    or (server ->> 'timeline' = witness ->> 'timeline'
-      and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C")
+    or (server ->> 'system_identifier' = witness ->> 'system_identifier'
+      and server ->> 'timeline' = witness ->> 'timeline' and (server ->> 'lsn') collate "C" < (witness ->> 'lsn') collate "C")
 $$;
 
 -- Whether the server makes each commit wait for a synchronous standby. What a session has set for itself, also when it

@@ -523,3 +523,30 @@ test('the dashboard and the webhooks host record nothing, whatever they say that
     { is_superseded: false, witnessed_switch: 0, hold: null },
   ])
 })
+
+test('a failover whose recording was interrupted is a restore if the database was restored since', async () => {
+  await sql`insert into tenants (id, name, slug) select gen_random_uuid(), 't' || n, 't' || n from generate_series(1, 5001) n`
+  const before = await facts()
+  await sql`update lineage set timeline = timeline - 1, server_started_at = server_started_at - interval '1 minute'`
+  await sql`select record_switch(server_facts(), ${sql.json(before)}, 'lineage', clock_timestamp())`
+  expect(await lastSwitch()).toMatchObject({ number: 1, kind: 'failover', recorded_at: null })
+  const heartbeat = { number: before.heartbeat.number + 3600, at: inDays(1 / 24) }
+  const later = { switch: 1, heartbeat, clock: heartbeat.at, audit: { seq: 500, hash: 'a'.repeat(64) } }
+  let checked: CheckedServer
+  do checked = await check(later)
+  while (checked.state === 'recording')
+  expect(checked).toMatchObject({ switch: 2, hold: 'all' })
+  expect(await lastSwitch()).toMatchObject({ number: 2, kind: 'restore', witness: { audit: { seq: 500 } } })
+})
+
+test('a sealed database may move to a server that has written less than the old one', async () => {
+  await check(null)
+  await sql`update lineage set seal = gen_random_uuid(), sealed_at = now()`
+  const sealed = await facts()
+  await sql`update lineage set system_identifier = '1', server_started_at = server_started_at - interval '1 minute'`
+  expect(await check({ ...sealed, system_identifier: '1', lsn: 'FFFFFFFFFFFFFFFF' })).toMatchObject({
+    state: 'current',
+    hold: null,
+  })
+  expect(await lastSwitch()).toMatchObject({ kind: 'planned' })
+})

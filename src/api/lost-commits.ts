@@ -72,6 +72,8 @@ export function refusalUnlessHeld(
   lost = false,
 ): AppError {
   if (!database.isHeld() || !(lost || DEPENDS_ON_LOST.has(refusal.code))) return refusal
+  // The server may have been switched since it was last checked.
+  database.assertCurrent()
   return new AppError('database_unavailable', {
     message:
       'The database was restored or failed over, and what it lost is still being recovered. Repeat the request later.',

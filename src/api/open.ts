@@ -3,7 +3,7 @@ import { createAddressHash } from '#core/addresses.ts'
 import { createBatcher } from '#core/batch.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import type { Log } from '#core/log.ts'
-import { connectConfiguredDatabase, endPools } from '#core/process-pool.ts'
+import { connectConfiguredDatabase, connectForChecks, endPools } from '#core/process-pool.ts'
 import { createCurrentVault } from '#core/secrets.ts'
 import { areasOf } from '#domain/areas.ts'
 import { confirmReplicated, findStoredKeys, type StoredKey, type KeyOnRoute } from '#domain/idempotency.ts'
@@ -38,14 +38,15 @@ export async function openApiContext(
   const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, name, log)
   const lanes = connectLists(requireVariable(config, 'DATABASE_URL'), config.DATABASE_POOL, name)
-  ends.defer(() => endPools(sql, lanes.quick, lanes.long))
+  const check_sql = connectForChecks(config, name)
+  ends.defer(() => endPools(sql, lanes.quick, lanes.long, check_sql))
   const queue = openConfiguredQueue(
     config,
     log,
     acceptedKeysOf(sql, () => requireVariable(config, 'ENCRYPTION_KEY')),
   )
   ends.defer(() => queue.close())
-  const database = await watchDatabase(config, { sql, log, queue })
+  const database = await watchDatabase(config, { sql: check_sql, log, queue })
   ends.defer(() => database.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW)
   const waiters = createJobWaiters(sql, queue, log)

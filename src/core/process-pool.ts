@@ -19,6 +19,14 @@ export function connectConfiguredDatabase(config: Config, application_name: stri
   return sql
 }
 
+/** Opens a connection for the checks of the server: they must not wait behind requests. */
+export function connectForChecks(config: Config, name: string): Sql {
+  return connectDatabase(requireVariable(config, 'DATABASE_URL'), {
+    max: 1,
+    application_name: `${name}-checks`,
+  })
+}
+
 /** Ends pools; their running statements have 5 s to finish. */
 export async function endPools(...pools: Sql[]): Promise<void> {
   await Promise.all(pools.map((pool) => pool.end({ timeout: 5 })))

@@ -3,7 +3,7 @@ import { createAddressHash } from '#core/addresses.ts'
 import { requireVariable, type Config } from '#core/config.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import type { VariableName } from '#core/config/variables.ts'
-import { connectConfiguredDatabase, endPools } from '#core/process-pool.ts'
+import { connectConfiguredDatabase, connectForChecks, endPools } from '#core/process-pool.ts'
 import type { Log } from '#core/log.ts'
 import { runService, createService, type Service } from '#core/service.ts'
 import { listenAt, listenAddresses } from '#core/startup.ts'
@@ -37,11 +37,12 @@ async function checkPermissions(sql: Sql): Promise<void> {
 export async function startWebhooks(config: Config, log: Log): Promise<Service & { url: string }> {
   await using ends = new AsyncDisposableStack()
   const sql = connectConfiguredDatabase(config, 'sluice-webhooks', log)
-  ends.defer(() => endPools(sql))
+  const check_sql = connectForChecks(config, 'sluice-webhooks')
+  ends.defer(() => endPools(sql, check_sql))
   await checkPermissions(sql)
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
-  const database = await watchDatabase(config, { sql, log, queue: null })
+  const database = await watchDatabase(config, { sql: check_sql, log, queue: null })
   ends.defer(() => database.close())
   const wakeups = createWakeUps(queue, config.TENANT_WINDOW * WINDOW_FACTOR)
   const subscription = await queue.subscribe((states) => wakeups.jobsEnded(states))

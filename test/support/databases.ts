@@ -37,13 +37,13 @@ export async function createDatabase(
     await sql.unsafe(`revoke temporary on database ${name} from public`)
   })
   const url = urlOf(server, name)
-  // A copy of a database would read what witnesses remember of the original, and of other copies.
+  // A copy of a database would read what witnesses remember of the original, and of other copies. Its first check finds
+  // the last heartbeat: that of the template may be so old that a failover counts as a restore.
   if (!empty)
-    await withConnection(
-      url,
-      async (sql) =>
-        void (await sql`update installation set id = gen_random_uuid(), drawn_at = clock_timestamp()`),
-    )
+    await withConnection(url, async (sql) => {
+      await sql`update installation set id = gen_random_uuid(), drawn_at = clock_timestamp()`
+      await sql`update database_heartbeat set at = clock_timestamp()`
+    })
   return {
     url,
     drop: () =>
