@@ -35,7 +35,7 @@ export async function startMeasuredPart(name: PartName, env: Record<string, stri
         const value = await read(metric, labels)
         expect({ metric, labels, value, holds: holds(value) }).toMatchObject({ holds: true })
         return value
-      }, 90_000),
+      }),
     warnings: () =>
       started
         .output()
