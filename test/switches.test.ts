@@ -1,6 +1,6 @@
 // Tests switches of the database: a restore or a failover is noticed, and what it may have undone is not done twice.
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished, test as anyTest, vi } from 'vitest'
@@ -521,7 +521,11 @@ anyTest('a file remembers the newest text of one installation', async () => {
   const open = (path: string) => openWitnessPlace(`file://${folder}/${path}`, SILENT)
   const place = open('witness')
   expect(await place.keepNewest('one', null)).toBeNull()
+  // Processes of other users read the file, whatever the umask of a service is.
+  const umask = process.umask(0o077)
+  onTestFinished(() => void process.umask(umask))
   expect(await place.keepNewest('one', 'b')).toBe('b')
+  expect((await stat(`${folder}/witness`)).mode & 0o777).toBe(0o644)
   expect(await place.keepNewest('one', 'a')).toBe('b')
   expect(await place.keepNewest('one', 'c')).toBe('c')
   expect(await place.keepNewest('one', 'a', 'x')).toBe('c')

@@ -1,7 +1,7 @@
 // A place outside of the database that remembers one text: a file on another volume, or an https address.
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { open, rename, rm, writeFile } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { throttle } from './seldom.ts'
 import type { Log } from './log.ts'
@@ -71,7 +71,11 @@ function fileAt(path: string): Place {
     async write(text) {
       const written = `${path}.${randomUUID()}`
       try {
-        await writeFile(written, text, { mode: 0o644, flag: 'wx', flush: true })
+        await using file = await open(written, 'wx')
+        // The umask of a service may keep other users from reading.
+        await file.chmod(0o644)
+        await file.writeFile(text)
+        await file.sync()
         await rename(written, path)
       } catch (error) {
         await rm(written, { force: true }).catch(() => {})
