@@ -9,7 +9,7 @@ import { metrics } from '#core/metrics.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { openWitnessPlace } from '#core/witness-place.ts'
 import { signWitness, verifyWitness, witnessKeys } from '#core/witness-signature.ts'
-import { findOldestDue } from '#domain/jobs/claimable.ts'
+import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
 import { failUncoveredPayouts } from '#domain/payouts/uncovered.ts'
 import { decodeFacts, encodeFacts } from '#domain/switches/facts.ts'
 import { findWitnessName } from '#domain/switches/kept-facts.ts'
@@ -179,7 +179,27 @@ test('after a failover, open work counts as sent, and payouts, refunds and messa
     ],
   })
   // Nothing is late, so no consumer is restarted.
-  expect(await findOldestDue(sql, ['messages', 'payments', 'payouts'], JOB_NAMES)).toEqual([])
+  const queues = ['messages', 'payments', 'payouts']
+  expect(await findOldestDue(sql, queues, JOB_NAMES)).toEqual([])
+  // Nor is it when the wait ends.
+  const releasing = await sql.reserve()
+  try {
+    await releasing`begin`
+    await releasing`
+      update jobs set run_at = now() - interval '1 hour', wakeup_sent_at = now() - interval '1 hour'
+      where finished_at is null`
+    await releasing`update database_switches set lists_read_at = now()`
+    const oldest = await findOldestDue(releasing, queues, JOB_NAMES)
+    expect(oldest.toSorted((one, other) => one.queue.localeCompare(other.queue))).toEqual(
+      queues.map((queue) => ({ queue, age_s: 0 })),
+    )
+    const scans = queues.map((queue) => ({ queue, room: 10, after: null }))
+    for (const { ids, overdue } of await findDue(releasing, scans, { names: JOB_NAMES, grace_ms: 1000 }))
+      expect([ids.length > 0, overdue]).toEqual([true, 0])
+  } finally {
+    await releasing`rollback`
+    releasing.release()
+  }
 
   await readLists()
   await eventually(async () =>

@@ -2,7 +2,7 @@
 // whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
-import { isHeld } from '../switches/holds.ts'
+import { holdsEndedAt, isHeld } from '../switches/holds.ts'
 import type { TenantShare } from './claim.ts'
 
 /** The maximum number of tenants with open jobs in one scan, with due jobs or not. */
@@ -16,7 +16,10 @@ export type QueueScan = { queue: string; room: number; after: string | null; sha
 export type DueJobs = {
   queue: string
   ids: string[]
-  /** The number of jobs with a lost wake-up or a lapsed lease; the others waited for a slot. */
+  /**
+   * The number of jobs with a lost wake-up or a lapsed lease; the others waited for a slot, or until a switch of the
+   * database was released.
+   */
   overdue: number
   /** Where the next scan continues; null: from the first tenant. */
   after: string | null
@@ -71,7 +74,8 @@ export async function findDue(
         row_number() over (partition by w.queue order by candidate.rank, candidate.run_at) as position
       from scanned w join visit v on v.queue = w.queue and v.due
       cross join lateral (
-        select j.id, j.run_at, j.state = 'running' or j.wakeup_sent_at is not null as overdue,
+        select j.id, j.run_at,
+          j.state = 'running' or j.wakeup_sent_at > coalesce(${holdsEndedAt(sql)}, '-infinity') as overdue,
           row_number() over (order by j.priority, j.run_at) as rank
         from jobs j where j.queue = v.queue and j.tenant_id = v.tenant_id and ${due}
         order by j.priority, j.run_at
@@ -86,8 +90,8 @@ export async function findDue(
 }
 
 /**
- * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became due.
- * Queues without such a job are omitted.
+ * For each queue, the time in seconds since its oldest due and unclaimed job named in `names` became due. A
+ * job that waited since a switch became due when the switch was released. Queues without such a job are omitted.
  */
 export async function findOldestDue(
   sql: Sql,
@@ -101,10 +105,10 @@ export async function findOldestDue(
       sql`
       where not exists (select from pauses p where p.queue = q.queue and p.tenant_id is null)`,
     )}
-    select v.queue, extract(epoch from now() - min(oldest.since))::float8 as age_s
+    select v.queue, greatest(extract(epoch from now() - min(oldest.since)), 0)::float8 as age_s
     from visit v
     cross join lateral (
-      select greatest(j.run_at, j.lease_until) as since from jobs j
+      select greatest(j.run_at, j.lease_until, ${holdsEndedAt(sql)}) as since from jobs j
       where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
         and j.name = any(${[...names]}::text[]) and ${unclaimed(sql, 0)} and not ${isHeld(sql)}
       order by j.priority, j.run_at limit 1

@@ -46,6 +46,12 @@ export function isHeld(sql: Sql | Tx): Fragment {
     and exists (select from lineage server where ${isHeldBy(sql)}))`
 }
 
+/** When jobs last stopped waiting since a switch, as far as it is recorded; null if none ever waited. */
+export function holdsEndedAt(sql: Sql): Fragment {
+  return sql`(
+    select max(greatest(s.released_at, s.lists_read_at, s.lists_waived_at, s.discarded_at)) from database_switches s)`
+}
+
 /** Whether payouts wait: one that looks unsent may be the repetition of a lost one that was sent. */
 export function payoutsWait(sql: Sql | Tx): Fragment {
   return sql`(select l.hold is not null from lineage l)`
