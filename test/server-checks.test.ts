@@ -396,6 +396,17 @@ test('an operator names a time that can be true, and the switch gets a number af
   expect(await check({ ...newer, switch: 6 })).toMatchObject({ state: 'current', switch: 7 })
 })
 
+test('operators read which witness cannot be used, and that it does not protect the database', async () => {
+  const { path, remove } = await createTemporaryFolder()
+  onTestFinished(remove)
+  const env = { DATABASE_URL: url, WITNESS_URL: `file://${path}`, ENCRYPTION_KEY }
+  const { stdout } = await runHere(recoverCommand, [], env)
+  expect(stdout).toContain('not compared with a witness: WITNESS_URL: it is not a regular file')
+  expect(stdout).toMatch(/^unprotected a witness cannot be used: WITNESS_URL: it is not a regular file$/m)
+  const keyless = await runHere(recoverCommand, [], { ...env, ENCRYPTION_KEY: undefined })
+  expect(keyless.stdout).not.toContain('a witness cannot be used')
+})
+
 test('operators read which lookups and lists keep jobs waiting, and texts of providers in one short line', async () => {
   await sql.begin((tx) => tx`select declare_switch(now() - interval '1 hour')`)
   const error = `\u001b[2J${'x'.repeat(480)}`

@@ -29,7 +29,7 @@ export type Newest = {
   witness: ServerFacts | null
   /** Whether the witness has seen changes that are missing here; false without a witness. */
   is_behind: boolean
-  /** Why a witness was not asked. */
+  /** Which witness cannot be used, and why. */
   witness_problems: string[]
 }
 
@@ -58,14 +58,18 @@ export async function readNewest(sql: Sql, config: Config): Promise<Newest> {
 /** Asks Redis and the place at WITNESS_URL, which are not changed. */
 export async function askWitnesses(sql: Sql, config: Config): Promise<ReadWitnesses> {
   const { WITNESS_URL, ENCRYPTION_KEY } = config
-  const places = WITNESS_URL === undefined ? [] : [openWitnessPlace(WITNESS_URL, { warn() {} })]
+  const places =
+    WITNESS_URL === undefined
+      ? []
+      : [{ called: 'WITNESS_URL', witness: openWitnessPlace(WITNESS_URL, { warn() {} }) }]
   const uses_redis = usesRedis(config)
   if (!uses_redis && places.length === 0) return { newest: null, problems: [] }
   if (ENCRYPTION_KEY === undefined) return { newest: null, problems: [NO_KEY] }
   if (!uses_redis) return await readWitnesses(sql, places, ENCRYPTION_KEY)
   return await withQueue(
     config,
-    async (queue) => await readWitnesses(sql, [queue, ...places], ENCRYPTION_KEY),
+    async (queue) =>
+      await readWitnesses(sql, [{ called: 'Redis', witness: queue }, ...places], ENCRYPTION_KEY),
   )
 }
 

@@ -15,7 +15,7 @@ import {
 import { isBehind } from '#domain/switches/newest.ts'
 import { protectionsOff } from '#domain/switches/protections.ts'
 import { print, terminalText } from '../print.ts'
-import { askWitnesses, durationText } from './newest.ts'
+import { askWitnesses, durationText, NO_KEY } from './newest.ts'
 import type { Recover } from './options.ts'
 import { withQueue } from './queue.ts'
 
@@ -33,7 +33,11 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   const lost_requests = await findLostRequests(sql, LOST_REQUESTS_SHOWN)
   const witness = await compareWithWitness(sql, config)
   const recorded = await describeRecorded(config)
-  const protections_off = protectionsOff(config)
+  // The key is that of this command: the processes have their own.
+  const unusable = witness.problems.flatMap((problem) =>
+    problem === NO_KEY ? [] : [`a witness cannot be used: ${problem}`],
+  )
+  const protections_off = [...unusable, ...protectionsOff(config)]
   if (values.json)
     return print(
       JSON.stringify(
@@ -104,7 +108,7 @@ function printNewestChange(newest_at: string, { seen_at, is_behind, problems }: 
       `            Changes until ${seen_at} are missing here, and no switch records that: start a process.`,
     )
   } else print(`newest      ${newest_at}`)
-  for (const problem of problems) print(`            a witness was not asked: ${problem}`)
+  for (const problem of problems) print(`            not compared with a witness: ${problem}`)
 }
 
 /** What Redis has recorded of accepted requests, as a text. */

@@ -30,25 +30,33 @@ export async function findNewestRows(sql: Sql): Promise<NewestRows> {
   return { event, payment, audit }
 }
 
-/** The newest facts that a witness remembers; null if there are none. `problems`: why a witness could not be asked. */
+/** A witness, and how texts for operators name it. */
+type NamedWitness = { called: string; witness: Witness }
+
+/**
+ * The newest facts that a witness remembers; null if there are none. `problems`: which witness cannot be used, and why.
+ */
 export type ReadWitnesses = { newest: ServerFacts | null; problems: string[] }
 
 /** Asks the witnesses, and changes nothing there. */
 export async function readWitnesses(
   sql: Sql,
-  witnesses: readonly Witness[],
+  witnesses: readonly NamedWitness[],
   encryption_keys: string,
 ): Promise<ReadWitnesses> {
   const name = await findWitnessName(sql)
   const answers = await Promise.allSettled(
-    witnesses.map((witness) => keepFacts({ witness, name, encryption_keys }, null)),
+    witnesses.map(({ witness }) => keepFacts({ witness, name, encryption_keys }, null)),
   )
   let newest: ServerFacts | null = null
   const problems: string[] = []
-  for (const answer of answers) {
+  for (const [nth, answer] of answers.entries()) {
+    const { called } = witnesses[nth]!
     if (answer.status === 'rejected')
-      problems.push(answer.reason instanceof Error ? answer.reason.message : String(answer.reason))
-    else if (answer.value.invalid !== undefined) problems.push('its text has no valid signature')
+      problems.push(
+        `${called}: ${answer.reason instanceof Error ? answer.reason.message : String(answer.reason)}`,
+      )
+    else if (answer.value.invalid !== undefined) problems.push(`${called}: its text has no valid signature`)
     else newest = newerFacts(newest, answer.value.facts)
   }
   return { newest, problems }
