@@ -119,6 +119,13 @@ test('commands refuse surplus arguments, and name their usage', async () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining(usage)])
     expect(stderr).toMatch(/^"x" is not an argument of "\w+"\. Usage:\n/)
   }
+  for (const args of [['--yes'], ['release', '--yes'], ['seal', '--reason', 'x'], ['switched', '--undo']]) {
+    const { code, stderr } = await runHere(recoverCommand, args)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^--\w+ is not an option of "\w+"\. Usage:\n {2}npm run recover/),
+    ])
+  }
   for (const command of [auditCommand, listenCommand])
     expect((await runHere(command, ['x'])).stderr).toContain("Unexpected argument 'x'")
 })

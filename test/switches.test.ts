@@ -420,15 +420,17 @@ describeIn('while another server is in use', {}, (test) => {
     await sql`update database_switches set lists_read_at = now() where lists_read_at is null`
     await sql`
       update database_switches set released_at = now(), released_by = 'me', messages = 'send' where released_at is null`
-    const seal = async (...more: string[]) =>
-      expect(await runHere(recoverCommand, ['seal', ...more], world.env)).toMatchObject({ code: 0 })
+    const run = async (...more: string[]) => await runHere(recoverCommand, ['seal', ...more], world.env)
+    const seal = async (...more: string[]) => expect(await run(...more)).toMatchObject({ code: 0 })
     const accepts = async (status: number) =>
       await eventually(async () => expect((await createPayment(client, {}, ASYNC)).status).toBe(status))
-    await seal()
+    expect(await run()).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing was done') })
+    await accepts(202)
+    await seal('--yes')
     await accepts(503)
     await seal('--undo')
     await accepts(202)
-    await seal()
+    await seal('--yes')
     await sql`update lineage set system_identifier = '2'`
     expect(await switchOf(world, before!.last + 1)).toMatchObject({ kind: 'planned', hold: null, seal: null })
     await accepts(202)

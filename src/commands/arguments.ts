@@ -19,12 +19,35 @@ export function findCommand<T>(commands: Readonly<Record<string, T>>, name: stri
  */
 export function refuseSurplus([command, ...rest]: readonly string[], help: string): void {
   if (command === undefined) return
-  const lines = help.split('\n').filter((line) => /^ {2}.*npm run /.test(line))
-  const own = lines.filter((line) => new RegExp(`npm run \\w+ -- ${command}(?![\\w-])`).test(line))
+  const own = usageLines(help, command)
   const takes = own.some((line) => new RegExp(`-- ${command} +\\[?<`).test(line)) ? 1 : 0
   if (rest.length <= takes) return
-  const usage = own.length === 0 ? lines.slice(0, 1) : own
-  throw new ConfigError(`"${rest[takes]}" is not an argument of "${command}". Usage:\n${usage.join('\n')}`)
+  throw new ConfigError(`"${rest[takes]}" is not an argument of "${command}". ${usageOf(help, command)}`)
+}
+
+/** Refuses options that a command does not take. Errors: ConfigError with the usage lines. */
+export function refuseOptions(
+  command: string,
+  { given, taken, help }: { given: readonly string[]; taken: readonly string[]; help: string },
+): void {
+  const other = given.find((name) => !taken.includes(name))
+  if (other !== undefined)
+    throw new ConfigError(`--${other} is not an option of "${command}". ${usageOf(help, command)}`)
+}
+
+/** The usage lines of a help text that name the command. */
+function usageLines(help: string, command: string): string[] {
+  return usages(help).filter((line) => new RegExp(`npm run \\w+ -- ${command}(?![\\w-])`).test(line))
+}
+
+/** The usage of a command; that of the first line of a help text if no line names the command. */
+function usageOf(help: string, command: string): string {
+  const own = usageLines(help, command)
+  return `Usage:\n${(own.length === 0 ? usages(help).slice(0, 1) : own).join('\n')}`
+}
+
+function usages(help: string): string[] {
+  return help.split('\n').filter((line) => /^ {2}.*npm run /.test(line))
 }
 
 /** The value of an option. Errors: ConfigError if the option is missing. */

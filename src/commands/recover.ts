@@ -8,14 +8,21 @@ import { commandActor } from '#domain/people/operator-here.ts'
 import { countRunningJobs, findNewestChange, findSwitchState, isBeingWritten } from '#domain/switches/find.ts'
 import { declareSwitch, releaseSwitches, sealDatabase, type HeldMessages } from '#domain/switches/release.ts'
 import { requireYes } from './ask.ts'
-import { findCommand, refuseSurplus, requireOption, requireReason, timeOf } from './arguments.ts'
+import {
+  findCommand,
+  refuseOptions,
+  refuseSurplus,
+  requireOption,
+  requireReason,
+  timeOf,
+} from './arguments.ts'
 import { completeConfig, withDatabase } from './database.ts'
 import { print } from './print.ts'
 import { runAsProgram } from './program.ts'
 import { compareOldPrimary } from './recover/compare.ts'
 import { newInstallation } from './recover/new-installation.ts'
 import { NO_KEY, printNewest, readNewest } from './recover/newest.ts'
-import { RECOVER_OPTIONS, type Recover } from './recover/options.ts'
+import { OPTIONS_OF, RECOVER_OPTIONS, type Recover } from './recover/options.ts'
 import { rehearse } from './recover/rehearse.ts'
 import { status } from './recover/status.ts'
 
@@ -49,7 +56,7 @@ switched  says that the database went back to the time --to, if no process could
           witness, and asks. --yes and --json do not ask. If it is stopped, run it again: all jobs wait until then.
           Needs ENCRYPTION_KEY if there is Redis or WITNESS_URL.
 seal      stops requests and jobs before a planned move to another server (a dump, a copy). The new server is then taken
-          over without any wait. --undo ends a move that is given up.
+          over without any wait. Asks; --yes and --json do not ask. --undo ends a move that is given up.
 new-installation
           makes a copy of a database, such as one for staging, an installation of its own: it ignores what the original
           creates at providers, and all its jobs wait as after a restore. Refused while a process uses the database.
@@ -90,11 +97,18 @@ const SEAL_NOTICED_MS = 2_500
 const BY = commandActor('npm run recover', null)
 
 export async function recoverCommand(args: string[], env: NodeJS.ProcessEnv): Promise<number | void> {
-  const { positionals, values } = parseArgs({ args, options: RECOVER_OPTIONS, allowPositionals: true })
+  const { positionals, values, tokens } = parseArgs({
+    args,
+    options: RECOVER_OPTIONS,
+    allowPositionals: true,
+    tokens: true,
+  })
   const [command = 'status'] = positionals
   if (values.help) return print(HELP)
   const perform = command === 'rehearse' ? undefined : findCommand(COMMANDS, command)
   refuseSurplus(positionals, HELP)
+  const given = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []))
+  refuseOptions(command, { given, taken: ['json', ...findCommand(OPTIONS_OF, command)], help: HELP })
   if (perform === undefined) return await rehearse(values, env)
   const config = loadConfig(env)
   await withDatabase(config, { max: 1, application_name: 'sluice-recover' }, async (sql) => {
@@ -164,6 +178,10 @@ async function knownUntil(sql: Sql, to: string): Promise<string> {
 }
 
 async function seal({ sql, values }: Recover): Promise<void> {
+  if (!values.undo && !values.json && !values.yes)
+    await requireYes(
+      'All requests are refused and no job starts, until the database has moved. Is that right?',
+    )
   const changed = await sealDatabase(sql, !values.undo, BY)
   const running = values.undo ? 0 : await waitForJobs(sql)
   if (values.json) return print(JSON.stringify({ sealed: !values.undo, changed, running }))

@@ -21,6 +21,17 @@ export const RECOVER_OPTIONS = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
+/** The options that each command takes besides `--json` and `--help`. */
+export const OPTIONS_OF = {
+  status: [],
+  release: ['messages', 'without-lists', 'reason'],
+  switched: ['to', 'reason', 'yes'],
+  seal: ['undo', 'yes'],
+  'new-installation': ['reason', 'yes'],
+  compare: ['with', 'since', 'yes'],
+  rehearse: ['backup', 'restored', 'restore-command', 'to', 'bin', 'folder', 'keep', 'yes'],
+} as const satisfies Record<string, readonly (keyof typeof RECOVER_OPTIONS)[]>
+
 export type RecoverOptions = Partial<
   Record<
     | 'messages'
