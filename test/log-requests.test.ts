@@ -1,6 +1,7 @@
 // The log has one line for each request and step; the lines are found by the id of a request, payment, notification or
 // message.
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
@@ -233,6 +234,22 @@ test('an email that is refused by a recipient is found by its id and is not logg
     expect.arrayContaining(['the provider answered', 'an attempt ended', 'answered']),
   )
   expect(linesWith('shop-4712').filter(({ msg }) => msg === 'a request failed')).toEqual([])
+})
+
+test('a request that a sealed database refuses is logged with that reason', async () => {
+  const { client, sql } = deployment
+  const seal = async (seal: string | null) => await sql`update lineage set seal = ${seal}, sealed_at = now()`
+  onTestFinished(async () => void (await seal(null)))
+  await seal(randomUUID())
+  await until('requests are refused', async () => {
+    const { status } = await client.post('/v1/payments', { idempotency_key: freshKey(), ...PAYMENT })
+    return status === 503
+  })
+  const [line] = await until('the refusal is logged', () => {
+    const found = linesWith('"a request failed"')
+    return found.length > 0 && found
+  })
+  expect(line).toMatchObject({ code: 'database_unavailable', reason: expect.stringContaining('is sealed') })
 })
 
 test('a process whose log is not read can end', async () => {

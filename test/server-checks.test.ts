@@ -203,7 +203,7 @@ test('the server is checked while a witness hangs, and a check does not count fo
   const { asked } = witness
   await eventually(async () => expect(witness.asked).toBeGreaterThan(asked + 1))
   await sql`update lineage set seal = gen_random_uuid(), sealed_at = now()`
-  await eventually(async () => expect(() => watch.assertCurrent()).toThrow('is being moved'))
+  await eventually(async () => expect(() => watch.assertCurrent()).toThrow('is sealed'))
 })
 
 test('a text without a valid signature counts as silence, and is replaced', async () => {

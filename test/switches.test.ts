@@ -246,6 +246,10 @@ test('after a restore all jobs wait until an operator releases them, and are loo
   ).toHaveLength(0)
   expect(await release('--messages', 'discard')).toMatchObject({ stdout: 'Released: switch 2.\n' })
   expect(await switchOf(world, 2)).toMatchObject({ hold: null, messages: 'discard' })
+  expect(await release('--messages', 'send')).toMatchObject({
+    code: 1,
+    stderr: 'There is no switch to release.\n',
+  })
 
   await eventually(async () => {
     const { body } = await client.get(`/v1/payments/${accepted.body.id}`)
@@ -429,6 +433,9 @@ describeIn('while another server is in use', {}, (test) => {
     await seal('--yes')
     await accepts(503)
     await seal('--undo')
+    const again = await run('--undo', '--json')
+    expect(again).toMatchObject({ code: 1, stderr: 'The database was not sealed.\n' })
+    expect(JSON.parse(again.stdout)).toMatchObject({ changed: false })
     await accepts(202)
     await seal('--yes')
     await sql`update lineage set system_identifier = '2'`

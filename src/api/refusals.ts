@@ -102,7 +102,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
 /** The reason of a failure for its log line. The stack of a lost or refused connection would explain nothing. */
 function factsOf(error: unknown, code: ErrorCode): Record<string, unknown> {
   if (code !== 'database_unavailable') return { err: error }
-  const cause = error instanceof AppError ? error.cause : error
+  const cause = error instanceof AppError ? (error.cause ?? error) : error
   return { reason: unavailability(cause), database_code: databaseCode(cause) }
 }
 

@@ -123,11 +123,18 @@ async function release({ sql, values }: Recover): Promise<void> {
     throw new ConfigError('--messages must be send or discard. See --help.')
   const reason = requireReason(values)
   const { released, waived } = await releaseSwitches(sql, { messages, without_lists, reason }, BY)
-  if (values.json) return print(JSON.stringify({ released, waived }))
+  if (values.json) print(JSON.stringify({ released, waived }))
+  else await printReleased(sql, { released, waived })
+  if (released.length + waived.length === 0) throw new ConfigError('There is no switch to release.')
+}
+
+async function printReleased(
+  sql: Sql,
+  { released, waived }: { released: number[]; waived: number[] },
+): Promise<void> {
   if (released.length > 0) print(`Released: switch ${released.join(', ')}.`)
   if (waived.length > 0)
     print(`Nothing waits for the lists of the providers since switch ${waived.join(', ')}.`)
-  if (released.length + waived.length === 0) print('There is no switch to release.')
   await warnOfWaiting(sql)
 }
 
@@ -184,8 +191,10 @@ async function seal({ sql, values }: Recover): Promise<void> {
     )
   const changed = await sealDatabase(sql, !values.undo, BY)
   const running = values.undo ? 0 : await waitForJobs(sql)
-  if (values.json) return print(JSON.stringify({ sealed: !values.undo, changed, running }))
-  if (values.undo) return print(changed ? 'The seal is ended.' : 'The database was not sealed.')
+  if (values.json) print(JSON.stringify({ sealed: !values.undo, changed, running }))
+  if (values.undo && !changed) throw new ConfigError('The database was not sealed.')
+  if (values.json) return
+  if (values.undo) return print('The seal is ended.')
   if (running > 0)
     throw new ConfigError(
       `${quantity(running, 'job')} still run: wait until npm run queues shows none, then move the database.`,

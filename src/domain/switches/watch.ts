@@ -138,7 +138,7 @@ export async function watchDatabase(
 
 const REFUSALS: Partial<Record<CheckedServer['state'], string>> = {
   superseded: 'The database has moved to another server.',
-  sealed: 'The database is being moved to another server.',
+  sealed: 'The database is sealed, because it is being moved to another server.',
 }
 
 function refusalOf(state: CheckedServer['state'] | undefined): AppError {
