@@ -829,7 +829,11 @@ test('after a restore, operators see on every page what waits, release it on one
   await switches.getByText(`decided by ${email}`).first().waitFor()
   await paymentIn(world.client, payment.id, 'authorized')
 
-  await perform(page, page.getByRole('button', { name: 'Acknowledge switch 1' }), 'Acknowledge')
+  const acknowledge = page.getByRole('button', { name: 'Acknowledge switch 1' })
+  await page.setViewportSize({ width: 1280, height: 768 })
+  const { x, width } = (await acknowledge.boundingBox())!
+  expect(x + width).toBeLessThanOrEqual(1280)
+  await perform(page, acknowledge, 'Acknowledge')
   await banner.waitFor({ state: 'detached' })
   await switches.getByText('Acknowledged').waitFor()
 })

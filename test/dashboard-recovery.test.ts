@@ -4,7 +4,15 @@ import { recoverCommand } from '#commands/recover.ts'
 import { objectsResult } from '#workers/recurring/objects-position.ts'
 import { runHere } from '#test/commands.ts'
 import { loseEverythingOf, recordSwitch } from '#test/lost-rows.ts'
-import { ASYNC, capturedPayment, createPayment, eventually, fault, paymentIn } from '#test/payments.ts'
+import {
+  ASYNC,
+  capturedPayment,
+  createPayment,
+  eventually,
+  fault,
+  paymentIn,
+  refund,
+} from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { refundInDashboard } from '#test/stripe-events.ts'
 import { goBackInTime } from '#test/switches.ts'
@@ -199,14 +207,22 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
     const operator = await signedInAs(world, { is_operator: true })
     const client = await world.clientOf({ tenant: 'bakery' })
     const { id } = await capturedPayment(client)
+    const { body: refunded } = await refund(client, id, { amount_minor: 100 })
     await world.drain()
     const recovered = async () => (await operator.get('/api/ops/recovery/recovered')).body
     expect(await recovered()).toEqual({ counts: [], latest: [] })
     await loseEverythingOf(world, client.tenant_id)
+    const row = { subject_id: id, tenant: 'bakery', recovered_at: expect.any(String) }
     await eventually(async () =>
       expect(await recovered()).toEqual({
-        counts: [{ resource: 'payment', rows: 1 }],
-        latest: [{ resource: 'payment', subject_id: id, tenant: 'bakery', recovered_at: expect.any(String) }],
+        counts: expect.arrayContaining([
+          { resource: 'payment', rows: 1 },
+          { resource: 'refund', rows: 1 },
+        ]),
+        latest: expect.arrayContaining([
+          { ...row, resource: 'payment', resource_id: id },
+          { ...row, resource: 'refund', resource_id: refunded.id },
+        ]),
       }),
     )
     const lost_requests = async () => (await operator.get('/api/ops/recovery/lost-requests')).body
@@ -215,7 +231,7 @@ describeIn('what was taken up', { parts: [...PARTS], env: EAGER }, (test) => {
       insert into lost_requests (tenant_id, id, entry, switch_number, idempotency_key, path, resource_id, accepted_at)
       values (${client.tenant_id}, ${id}, '1-0', 1, 'customer-17', ${path}, ${id}, now())`
     // The capture, which has no key, may be among them: Redis has recorded it.
-    const lost = { tenant_id: client.tenant_id, idempotency_key: 'customer-17', path, resource_id: id }
+    const lost = { tenant: 'bakery', idempotency_key: 'customer-17', path, resource_id: id }
     const { count, latest } = await lost_requests()
     expect(latest).toEqual(expect.arrayContaining([expect.objectContaining(lost)]))
     expect(count).toBe(latest.length)

@@ -205,7 +205,8 @@ test('after a switch, each lost request is reported once to its tenant, and no o
   )
   expect(kept.id).not.toBe(lost.id)
   const { stdout } = await runHere(recoverCommand, ['status'], world.env)
-  expect(stdout).toContain(`POST /v1/customers of tenant ${shop.tenant_id}, key ${keys[0]}`)
+  const [{ slug }] = (await world.sql`select slug from tenants where id = ${shop.tenant_id}`) as any
+  expect(stdout).toContain(`POST /v1/customers of tenant ${slug}, key ${keys[0]}`)
   expect(stdout).toMatch(/^recorded {4}all accepted requests since 20/m)
   // The `npm start` of a folder publishes the addresses of its servers.
   const folder = await createTemporaryFolder()

@@ -81,9 +81,9 @@ export async function status({ sql, config, values }: Recover): Promise<void> {
   print(
     `lost        ${quantity(lost_requests.count, 'accepted request')}, which tenants get as events \`request.lost\``,
   )
-  for (const { accepted_at, tenant_id, path, idempotency_key } of lost_requests.latest)
+  for (const { accepted_at, tenant, path, idempotency_key } of lost_requests.latest)
     print(
-      `            ${accepted_at} ${terminalText(path)} of tenant ${tenant_id}, key ${terminalText(idempotency_key ?? 'none')}`,
+      `            ${accepted_at} ${terminalText(path)} of tenant ${terminalText(tenant)}, key ${terminalText(idempotency_key ?? 'none')}`,
     )
   print(`recorded    ${recorded}`)
   for (const text of protections_off) print(`unprotected ${text}`)

@@ -96,14 +96,15 @@ export function pathOfRoute(route: string): string {
   return `${method} ${path.replaceAll(/:\w+/g, () => values.shift() ?? '')}`
 }
 
-/** The lost requests of all tenants: their number, and the latest, at most `limit`. */
+/** The lost requests of all tenants: their number, and the latest, at most `limit`. `tenant`: its slug. */
 export async function findLostRequests(
   sql: Sql,
   limit: number,
-): Promise<{ count: number; latest: (LostRequest & { switch_number: number })[] }> {
+): Promise<{ count: number; latest: (LostRequest & { tenant: string; switch_number: number })[] }> {
   const [row] = await sql<{ count: number }[]>`select count(*)::integer as count from lost_requests l`
-  const latest = await sql<(LostRequest & { switch_number: number })[]>`
-    select tenant_id, id, idempotency_key, path, resource_id, accepted_at, switch_number from lost_requests l
+  const latest = await sql<(LostRequest & { tenant: string; switch_number: number })[]>`
+    select tenant_id, (select t.slug from tenants t where t.id = l.tenant_id) as tenant, id, idempotency_key, path,
+      resource_id, accepted_at, switch_number from lost_requests l
     order by accepted_at desc, id desc limit ${limit}`
   return { count: row!.count, latest }
 }

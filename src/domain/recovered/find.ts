@@ -16,7 +16,8 @@ export const recoveredRowsSchema = z.object({
   latest: z.array(
     z.object({
       resource: z.string(),
-      /** Of a refund: its payment. */
+      resource_id: z.uuid(),
+      /** The resource under which its jobs are found: the payment of a refund. */
       subject_id: z.uuid(),
       tenant: z.string(),
       recovered_at: timestamp,
@@ -33,18 +34,22 @@ export async function findRecoveredRows(sql: Sql): Promise<RecoveredRows> {
     with switch as materialized (
       select s.switched_at from database_switches s where ${mayHaveLost(sql)} order by s.number desc limit 1
     ), found as (
-      select wanted.resource, t.slug as tenant, e.subject_id, e.created_at as recovered_at
+      select wanted.resource, t.id as tenant_id, t.slug as tenant, e.subject_id, e.sequence,
+        e.created_at as recovered_at
       from switch cross join tenants t cross join unnest(${resources}::text[]) as wanted (resource)
         cross join lateral (
-          select e.subject_id, e.created_at from events e
+          select e.subject_id, e.sequence, e.created_at from events e
           where e.tenant_id = t.id and e.type = wanted.resource || '.recovered' and e.sequence is not null
             and e.created_at >= switch.switched_at
           order by e.sequence desc limit ${MAX_COUNTED}) e
     )
-    select * from (
+    select f.resource, f.rows, f.subject_id, f.tenant, f.recovered_at,
+      (select coalesce(e.data ->> 'id', f.subject_id::text) from events e
+        where e.tenant_id = f.tenant_id and e.sequence = f.sequence) as resource_id
+    from (
       select *, count(*) over (partition by resource)::integer as rows,
-        row_number() over (partition by resource order by recovered_at desc, subject_id) as nth from found) f
-    where nth <= ${LATEST} order by recovered_at desc, subject_id`
+        row_number() over (partition by resource order by recovered_at desc, sequence desc) as nth from found) f
+    where nth <= ${LATEST} order by recovered_at desc, sequence desc`
   const counts = new Map(rows.map(({ resource, rows: counted }) => [resource, counted]))
   return {
     counts: Array.from(counts, ([resource, counted]) => ({ resource, rows: counted })),

@@ -49,7 +49,10 @@ const releaseBody = z
     reason: reasonText,
   })
   .refine(({ messages, without_lists }) => messages !== null || without_lists, { path: ['messages'] })
-const lostRequestsSchema = z.object({ count: z.int(), latest: z.array(lostRequestSchema) })
+const lostRequestsSchema = z.object({
+  count: z.int(),
+  latest: z.array(lostRequestSchema.extend({ tenant: z.string() })),
+})
 const releasedSchema = z.object({ released: z.array(z.int()), waived: z.array(z.int()) })
 
 export function recoveryRoutes(root: FastifyInstance, { config, sql }: DashboardContext): void {

@@ -10,7 +10,6 @@ import type {
   DriftState,
   DriftSubject,
   FeedEvent,
-  LostRequest,
   Merchant,
   Message,
   MessageTemplate,
@@ -1425,6 +1424,7 @@ export interface Answers {
     }[]
     latest: {
       resource: string
+      resource_id: string
       subject_id: string
       tenant: string
       /** ISO 8601 in UTC, with microseconds. */
@@ -1433,7 +1433,21 @@ export interface Answers {
   }
   'GET /ops/recovery/lost-requests': {
     count: number
-    latest: LostRequest[]
+    latest: {
+      /** The id of the report. */
+      id: string
+      /** The tenant that it belongs to. */
+      tenant_id: string
+      /** The idempotency key of the request; null if it had none. */
+      idempotency_key: string | null
+      /** The method and the path of the request. */
+      path: string
+      /** The resource that the request created or changed. */
+      resource_id: string
+      /** When the request was accepted. */
+      accepted_at: string
+      tenant: string
+    }[]
   }
   'GET /ops/switches': DatabaseSwitchShape[]
   'POST /ops/switches/release': {

@@ -2,7 +2,6 @@
 import type { Answers } from '../../generated/answers.ts'
 import { counted } from '../../kit/counts.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { singlePageList } from '../../kit/list.ts'
 import { useAnswer } from '../../queries.ts'
@@ -12,7 +11,7 @@ type LostRequestRow = LostRequestsAnswer['latest'][number]
 
 const COLUMNS: TableColumn<LostRequestRow>[] = [
   { title: 'Request', cell: ({ path }) => <span className="mono">{path}</span> },
-  { title: 'Tenant', cell: ({ tenant_id }) => <span className="mono">{shortId(tenant_id)}</span> },
+  { title: 'Tenant', cell: ({ tenant }) => tenant, clip: true },
   { title: 'Key', cell: ({ idempotency_key }) => idempotency_key ?? '–', clip: true },
   { title: 'Accepted', cell: ({ accepted_at }) => <Instant at={accepted_at} /> },
 ]

@@ -13,9 +13,9 @@ type RecoveredRow = RecoveredAnswer['latest'][number]
 const COLUMNS: TableColumn<RecoveredRow>[] = [
   {
     title: 'Resource',
-    cell: ({ resource, subject_id }) => (
+    cell: ({ resource, resource_id }) => (
       <>
-        <strong>{resourceLabel(resource)}</strong> <span className="dim mono">{shortId(subject_id)}</span>
+        <strong>{resourceLabel(resource)}</strong> <span className="dim mono">{shortId(resource_id)}</span>
       </>
     ),
   },
@@ -41,7 +41,7 @@ export function RecoveredRows() {
           label="Rows that were made again"
           list={singlePageList(query, latest)}
           columns={COLUMNS}
-          rowKey={({ resource, subject_id, recovered_at }) => `${resource} ${subject_id} ${recovered_at}`}
+          rowKey={({ resource_id, recovered_at }) => `${resource_id} ${recovered_at}`}
           to={({ subject_id, tenant }) => `/ops/jobs?state=all&resource_id=${subject_id}&tenant=${tenant}`}
           paged={false}
           empty={null}

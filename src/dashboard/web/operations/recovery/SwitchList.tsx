@@ -16,23 +16,31 @@ import { HELD_MESSAGES, mayHaveLost, SWITCH_KINDS, SWITCH_SIGNS } from './texts.
 const COLUMNS: TableColumn<SwitchRow>[] = [
   {
     title: 'Switch',
-    cell: ({ number, kind, sign }) => (
+    cell: ({ number, kind, sign, switched_at }) => (
       <>
         <strong>
           {number}: {SWITCH_KINDS[kind]}
         </strong>
+        <small className="dim comparison">
+          noticed <Instant at={switched_at} />
+        </small>
         <small className="dim comparison">{SWITCH_SIGNS[sign]}</small>
       </>
     ),
   },
-  { title: 'Noticed', cell: ({ switched_at }) => <Instant at={switched_at} /> },
   { title: 'Newest change before it', cell: (row) => <NewestChange row={row} /> },
   { title: 'In doubt', cell: ({ jobs_in_doubt }) => counted(jobs_in_doubt, 'job'), align: 'end' },
   {
-    title: 'Lists of providers',
-    cell: (row) => <Lists row={row} />,
+    title: 'Lists of providers, release',
+    // One column leaves room for the button.
+    cell: (row) => (
+      <>
+        <Lists row={row} />
+        <Released row={row} />
+      </>
+    ),
+    clip: true,
   },
-  { title: 'Released', cell: (row) => <Released row={row} />, clip: true },
 ]
 
 const SWITCHES = defineList({
@@ -163,14 +171,19 @@ function ReadList({
 }
 
 function Released({ row: { released_at, released_by, messages } }: { row: SwitchRow }) {
-  if (released_at === null) return <Status status="waiting" label="Not released" />
+  if (released_at === null)
+    return (
+      <div>
+        <Status status="waiting" label="Not released" />
+      </div>
+    )
   return (
-    <>
-      <Instant at={released_at} />
+    <div>
+      Released <Instant at={released_at} />
       {messages !== null && <small className="dim comparison">{HELD_MESSAGES[messages]}</small>}
       <small className="dim comparison" title={released_by ?? undefined}>
         {released_by === 'system' ? 'automatically' : `by ${released_by}`}
       </small>
-    </>
+    </div>
   )
 }
